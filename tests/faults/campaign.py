@@ -13,10 +13,15 @@ from tests.contract import dynamodb_local
 from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
 from tests.faults.interleavings import Schedule
+from tests.faults.lines import mutants as mutants_of_lines
+from tests.faults.lines.cases import CASES as CASES_OF_LINES
+from tests.faults.lines.model import explore
 from tests.faults.real_dynamodb import real_engine
 from tests.faults.scenarios import Scenario
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
+
+MUTANTS = (*mutants.MUTANTS, *mutants_of_lines.MUTANTS)
 
 Task = tuple[str, ...]
 """A task as words, so that it can be sent to a process and printed in a report."""
@@ -50,13 +55,24 @@ class Size:
     """The most schedules of one case."""
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
-    mutants: int = len(mutants.MUTANTS)
+    states: int = 1_000_000
+    """The most states of one case of the model."""
+    mutants: int = len(MUTANTS)
     real: int = 4
     """On DynamoDB Local: crash runs of each scenario, schedules of each case, jobs of chaos."""
 
 
 FULL = Size()
-SHORT = Size(slices=2, stride=9, doubles=3, exhaustively=40, by_chance=10, chaos_jobs=(80,), real=3)
+SHORT = Size(
+    slices=2,
+    stride=9,
+    doubles=3,
+    exhaustively=40,
+    by_chance=10,
+    chaos_jobs=(80,),
+    states=5_000,
+    real=3,
+)
 
 ON_THE_REAL_ENGINE = (
     "submit_and_complete",
@@ -90,7 +106,8 @@ def tasks(size: Size, seed: int) -> list[Task]:
             for part in range(parts)
         ]
         found.append(("double", scenario.name, str(seed), str(size.doubles)))
-    found += [("mutant", mutant.name) for mutant in mutants.MUTANTS[: size.mutants]]
+    found += [("model", case.name, str(size.states)) for case in CASES_OF_LINES]
+    found += [("mutant", mutant.name) for mutant in MUTANTS[: size.mutants]]
     return found
 
 
@@ -198,13 +215,23 @@ def _chaos(outcome: Outcome, seed: str, count: str) -> None:
 
 
 def _mutant(outcome: Outcome, name: str) -> None:
-    mutant = next(each for each in mutants.MUTANTS if each.name == name)
+    mutant = next(each for each in MUTANTS if each.name == name)
     outcome.counts["mutants"] += 1
     if broken := mutants.caught(mutant):
         outcome.counts["mutants_killed"] += 1
         outcome.killed.append(f"{name}: {broken}")
     else:
         outcome.violations.append(f"the mutant '{name}' lives: the campaign does not see it")
+
+
+def _model(outcome: Outcome, name: str, most: str) -> None:
+    """Every order of the steps of one case of the lines' protocol."""
+    found = explore(next(each for each in CASES_OF_LINES if each.name == name), int(most))
+    outcome.counts["model_states"] += found.states
+    outcome.counts["model_raises"] += found.raised
+    for broken in found.broken:
+        steps = "\n".join(f"  {step[:200]}" for step in found.steps)
+        outcome.violations.append(f"model {name}: {broken}\n{steps}")
 
 
 def _real(outcome: Outcome, part: str, seed: str, count: str) -> None:
@@ -247,6 +274,7 @@ _KINDS: dict[str, Callable[..., None]] = {
     "race": _race,
     "chance": _chance,
     "chaos": _chaos,
+    "model": _model,
     "mutant": _mutant,
     "real": _real,
 }

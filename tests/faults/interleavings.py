@@ -20,12 +20,16 @@ from botocore.exceptions import ClientError
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
-from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
+from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
+from slotq_core.policy.lines import line_of
 from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
-from tests.faults.gate import Call, Gate
+from tests.faults.gate import Call, Gate, Invocation, Killed
+from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
 from tests.faults.scenarios import hostile
 from tests.faults.world import World, delivered, pool
@@ -268,6 +272,36 @@ A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
 
+def a_raise(world: World) -> None:
+    """A pass that decides nothing, but raises the lines' bounds and removes empty lines."""
+    world.invoke("raise", lambda manager, _: a_pass(store_of(manager), world.clock.now))
+
+
+A_RAISE: tuple[str, Handler] = ("raise", a_raise)
+
+
+def store_of(manager: QueueManager) -> DynamoStore:
+    store = manager._store
+    assert isinstance(store, DynamoStore)
+    return store
+
+
+def a_return_that_dies(name: str) -> tuple[str, Handler]:
+    """A handler that is about to return the job to its line, and dies before its transaction."""
+
+    def touch_and_die(manager: QueueManager, _: Invocation) -> None:
+        store = store_of(manager)
+        job = store.job(name)
+        assert job is not None
+        store._bounds.returned([line_of(job)])
+        raise Killed
+
+    return f"return {name} and die", lambda world: ignored(world.invoke("return", touch_and_die))
+
+
+def ignored(_: object) -> None: ...
+
+
 def a_pass_with_news(world: World) -> None:
     world.bump()
     world.run_pass()
@@ -329,6 +363,11 @@ def stored(*names: str, **fields: Any) -> Callable[[World], None]:
             world.submit(name, **fields)
 
     return before
+
+
+def after_a_while(world: World) -> None:
+    """Bounds may pass what has been submitted until now."""
+    world.go(GRACE // 1000 + 120)
 
 
 def left_empty_long_ago(world: World) -> None:
@@ -518,6 +557,28 @@ ALONE: tuple[Case, ...] = (
         work={"low": Work(runtime=100_000, stop=10_000)},
         bound=1,
         leases=False,
+    ),
+    Case(
+        "two_passes_raise_while_a_job_returns",
+        begun(stored("low"), after_a_while, lambda w: w.submit("high", priority=5)),
+        (later(15, an_event("low", "Stopped")), A_RAISE, A_RAISE),
+        ends(low=C, high=C),
+        work={"low": Work(runtime=900_000, stop=20_000)},
+    ),
+    Case(
+        "a_return_dies_beside_two_raises",
+        begun(stored("low"), after_a_while, lambda w: w.submit("high", priority=5)),
+        (a_return_that_dies("low"), A_RAISE, later(15, an_event("low", "Stopped")), A_RAISE),
+        ends(low=C, high=C),
+        work={"low": Work(runtime=900_000, stop=20_000)},
+        bound=1,
+    ),
+    Case(
+        "cancel_of_the_head_beside_two_raises",
+        begun(stored("busy"), stored("head"), after_a_while, stored("next")),
+        (a_cancel("head"), A_RAISE, A_RAISE),
+        ends(busy=C, head=X, next=C),
+        work={"busy": Work(runtime=900_000)},
     ),
     Case(
         "two_pools_two_passes",

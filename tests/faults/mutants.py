@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from slotq_core.adapters.dynamodb import calls, touched_lines
@@ -42,7 +42,20 @@ from tests.faults.scenarios import started_first
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
-Hunt = Callable[[], Iterator[World]]
+
+class Watched(Protocol):
+    """A run of the campaign, or an exploration of the model."""
+
+    @property
+    def watch(self) -> HasBroken: ...
+
+
+class HasBroken(Protocol):
+    @property
+    def broken(self) -> list[Broken]: ...
+
+
+Hunt = Callable[[], Iterator[Watched]]
 
 
 @dataclass(frozen=True)

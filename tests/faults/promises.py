@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq_core.adapters.dynamodb.layout.lines import line_in
+from slotq_core.adapters.dynamodb.layout.table import LINES
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from slotq.local.training.training_job import TrainingJob
     from tests.faults.world import World
 
+K = TypeVar("K")
+
 LOST = "1 nothing lost"
 CAPACITY = "2 never over capacity"
 ONE_LIVE = "3 one live attempt per job"
@@ -37,6 +41,8 @@ STABLE = "9 stable"
 BLAMELESS = "no job ends for want of a right"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
+_LATEST = 1 << 50
+"""A time (ms) at which no moment is ahead."""
 _QUOTES = "validation errors detected"
 """SageMaker refuses the request itself, whatever the refusal quotes from it."""
 
@@ -66,6 +72,9 @@ class Watch:
     """The amounts that jobs hold, by pool."""
     _ledgers: dict[str, Item] = field(default_factory=dict)
     _capacity: dict[str, Demand] = field(default_factory=dict)
+    _lines: dict[str, Item] = field(default_factory=dict)
+    _waiting: dict[str, set[str]] = field(default_factory=dict)
+    """The sort keys in each line's partition."""
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
 
@@ -101,6 +110,25 @@ class Watch:
             self._check_copies(name)
         for pool in pools:
             self._check_ledger(pool)
+        self._check_lines(changes)
+
+    def _check_lines(self, changes: Sequence[Change]) -> None:
+        """Each waiting job's line exists, and the line's bound hides none of its jobs."""
+        concerned: set[Key] = set()
+        for (pk, sk), _, after in changes:
+            if pk == LINES:
+                _keep(self._lines, sk, after)
+                partition = f"WAITING#{sk}"
+                concerned |= {(partition, each) for each in self._waiting.get(partition, ())}
+            elif pk.startswith("WAITING#"):
+                keys = self._waiting.setdefault(pk, set())
+                (keys.discard if after is None else keys.add)(sk)
+                concerned.add((pk, sk))
+        waiting = {key: {} for key in concerned if key[1] in self._waiting[key[0]]}
+        lines = {(LINES, pk.removeprefix("WAITING#")) for pk, _ in waiting}
+        there = {key: self._lines[key[1]] for key in lines if key[1] in self._lines}
+        for text in overlooked({**waiting, **there}):
+            self.note(LOST, text)
 
     def swept(self, key: Key) -> None:
         """An item has expired: only records of ended jobs may."""
@@ -263,6 +291,22 @@ class Watch:
                 self.note(CONVERGENT, f"pool {pool} is held by {sorted(self._held[pool])}")
 
 
+def overlooked(items: Mapping[Key, Item]) -> list[str]:
+    """The waiting jobs that a pass would not look at: their line does not exist, or its bound is
+    above them."""
+    found = []
+    for partition, key in items:
+        if not partition.startswith("WAITING#"):
+            continue
+        line = items.get((LINES, partition.removeprefix("WAITING#")))
+        name = key.rpartition("#")[2]
+        if line is None or "touched" not in line:
+            found.append(f"{name} waits in a line that is not in the table")
+        elif (bound := line_in(line, now=_LATEST).bound) > key:
+            found.append(f"{name} waits at {key}, below its line's bound {bound}")
+    return found
+
+
 def _essence(job: Job) -> tuple[object, ...]:
     return job.state, job.version, job.entry_time, job.message
 
@@ -271,7 +315,7 @@ def _stop_cause(job: Job) -> StopCause | None:
     return job.attempt.stop.cause if job.attempt and job.attempt.stop else None
 
 
-def _keep(items: dict[Key, Item], key: Key, item: Item | None) -> None:
+def _keep(items: dict[K, Item], key: K, item: Item | None) -> None:
     if item is None:
         items.pop(key, None)
     else:

@@ -11,6 +11,9 @@ from botocore.exceptions import ClientError
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
+from tests.faults.lines import mutants as mutants_of_lines
+from tests.faults.lines.cases import CASES as CASES_OF_LINES
+from tests.faults.lines.model import explore
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
 from tests.faults.stories import SCENARIOS
@@ -56,6 +59,18 @@ def test_the_scenarios_of_the_limits_meet_them(name, over):
 def test_concurrent_handlers_keep_the_promises(case):
     for schedule, world in interleavings.exhaustively(case, 8):
         assert not world.watch.broken, f"{schedule.taken}: {world.watch.broken}"
+
+
+@pytest.mark.parametrize("case", CASES_OF_LINES, ids=lambda case: case.name)
+def test_no_order_of_steps_hides_a_waiting_job(case):
+    """A part of what `make faults` explores whole."""
+    found = explore(case, 2_000)
+    assert not found.broken, "\n".join([str(found.broken), *found.steps])
+
+
+@pytest.mark.parametrize("mutant", mutants_of_lines.MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_model_catches_each_mutant(mutant):
+    assert caught(mutant) is not None
 
 
 def test_chaos_keeps_the_promises():

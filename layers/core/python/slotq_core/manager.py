@@ -262,8 +262,9 @@ class QueueManager:
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, then a pass.
 
-        The periodic work audits the callers' counters, marks old history for removal, and
-        reconciles if due. An error in one part does not stop the others. `budget` is in ms.
+        The periodic work audits the callers' counters and some of the stored lines, marks old
+        history for removal, and reconciles if due. An error in one part does not stop the others.
+        `budget` is in ms.
         """
         until = self._clock.now() + budget
         troubles, findings = [], []
@@ -279,6 +280,10 @@ class QueueManager:
             findings = self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:
             troubles.append(f"reconciliation: {error}")
+        try:
+            findings = [*findings, *self._store.audit(now=self._clock.now())]
+        except SlotQError as error:
+            troubles.append(f"audit: {error}")
         if findings:
             self._store.bump()
         result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))

@@ -119,6 +119,11 @@ class Store(Protocol):
         When a job ends, its records get a time of removal. Nothing else ever expires.
         """
 
+    def audit(self, *, now: int) -> Sequence[Finding]:
+        """Look for waiting jobs that no pass would see, in another small part of the data each
+        time, and mend what hides them. For each tick: the cost is bounded. Returns what was found.
+        """
+
     def quarantine(self, poison: Poison) -> None:
         """Mend the item from the job's own item if that is whole. Otherwise move it to where people
         find it, and keep counting the slots that it may hold."""

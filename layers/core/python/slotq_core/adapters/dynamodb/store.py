@@ -33,6 +33,7 @@ from slotq_core.adapters.dynamodb.loading import WorldLoader
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
+from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.sightings import Sightings
 from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
@@ -112,6 +113,7 @@ class DynamoStore:
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
         self._history = History(self._calls)
+        self._line_audit = LineAudit(self._calls, self._bounds)
         self._quarantine = Quarantine(self._calls, self._configuration, self._bounds)
         self._inspection = Inspection(
             self._calls, self._configuration, self._quarantine, self._bounds, history
@@ -184,6 +186,9 @@ class DynamoStore:
 
     def quarantine(self, poison: Poison) -> None:
         self._quarantine.take(poison)
+
+    def audit(self, *, now: int) -> list[Finding]:
+        return self._line_audit.examine_some(now=now)
 
     def inspect(
         self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1

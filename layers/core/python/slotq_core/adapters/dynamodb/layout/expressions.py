@@ -89,12 +89,12 @@ def raise_bound(bound: str, *, returned: int | None) -> Expression:
     }
 
 
-def remove_bound(bound: Mapping[str, Any]) -> Expression:
-    """Remove a wrong bound, of any type. Condition: the bound is as it was read."""
+def remove_bound(bound: str) -> Expression:
+    """Remove a line's wrong bound. Condition: the bound is as it was read."""
     return {
         "UpdateExpression": "REMOVE bound",
         "ConditionExpression": "bound = :bound",
-        "ExpressionAttributeValues": {":bound": bound},
+        "ExpressionAttributeValues": {":bound": _text(bound)},
     }
 
 

@@ -72,7 +72,7 @@ class StoredLine:
         claimant's and an unreadable one count. None: the partition is empty. `now` (ms) is from
         before the line's item was read, and the partition was read after that item.
         """
-        if self.broken or not (self.returned is None or self.returned <= now - GRACE):
+        if self.broken or not (self.returned is None or self.returned < now - GRACE):
             return ""
         latest = first_key(_rank(self.name), now - GRACE)
         found = latest if first is None else min(first, latest)
@@ -92,14 +92,15 @@ class StoredLine:
 def line_in(item: Item, now: int) -> StoredLine:
     """Return the line in an item. Raises ValueError if the item names no line.
 
-    A `returned` more than `FAR_OFF` after `now` (ms) comes from a wrong clock and is unreadable.
+    What comes from a wrong clock counts as unreadable: a `returned` more than `FAR_OFF` after `now`
+    (ms), and a bound after `now`, for each bound was `GRACE` before the time of its pass.
     """
     name = item["sk"]["S"]
     if not is_line(name):
         raise ValueError("it names no line")
     returned, bound = _number(item, "returned"), item.get("bound", {}).get("S", "")
     late = returned is not None and returned > now + FAR_OFF
-    sound = bool(bound) and _sound(name, bound)
+    sound = bool(bound) and _sound(name, bound) and moment_in(bound) <= now
     return StoredLine(
         name=name,
         touched=_number(item, "touched"),

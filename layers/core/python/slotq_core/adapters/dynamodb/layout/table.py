@@ -7,7 +7,7 @@
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
-    LINES               <line>                    a line that may have jobs; `touched` at each entry
+    LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
                                                   activity
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
@@ -42,6 +42,10 @@ there (`layout.items.mark`), changed in the same transactions as those jobs. A r
 do not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
 partition also sets the ledger's `activity` to a value of its own: who finds the ledger as it was
 need not read the partition again (`pool_reading`).
+
+A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
+that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
+begins.
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.

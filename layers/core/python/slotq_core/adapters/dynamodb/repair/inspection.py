@@ -7,7 +7,7 @@ Kinds of findings:
 - `copy`: a job's copy is missing, left over, or different from the job
 - `held`: slots are kept for a job that cannot be understood
 - `put_aside`: an item that quarantine moved away
-- `line`: a job waits in a line that no pass reads
+- `line`: a job waits where no pass looks: in a line that is missing, or below its line's bound
 - `name`: a training job leads to no job
 - `history`: an ended job never expires, or a living job's record would
 - `ledger`: a pool's ledger disagrees with its holders
@@ -43,6 +43,7 @@ from slotq_core.adapters.dynamodb.layout.validation import (
     whole_pool,
 )
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
 from slotq_core.adapters.expiry import expires_at
@@ -107,6 +108,7 @@ class Inspection:
     ) -> None:
         self._calls = calls
         self._bounds = bounds
+        self._audit = LineAudit(calls, bounds)
         self._configuration = configuration
         self._quarantine = quarantine
         self._keeps = history
@@ -188,12 +190,18 @@ class Inspection:
             yield Finding(kind="put_aside", subject=job, text=text, mended=mended)
 
     def _lines(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        first = dict(
+            sorted((key for copies in seen.copies.values() for key in copies), reverse=True)
+        )
         for line, item in seen.lines.items():
             if "N" not in item.get("touched", {}) or not is_line(line):
                 text = "the line, or the time of its last touch, cannot be read"
                 if mend:
                     self._quarantine.take(poison_of((table.LINES, line), text))
                 yield Finding(kind="unreadable", subject=line, text=text, mended=mend)
+            bound, partition = item.get("bound", {}).get("S", ""), table.waiting_partition(line)
+            if first.get(partition, bound) < bound:  # A suspect; a closer look decides.
+                yield from self._audit.hidden(line, bound, mend=mend)
         for job in self._again(seen):
             line = line_of(job)
             if not job.waits or self._calls.item(table.line_key(line)):

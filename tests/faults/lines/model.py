@@ -1,0 +1,311 @@
+"""Explore all orders of the calls that a few handlers make, with explicit states.
+
+A handler is real code on the real store. It is deterministic, so the answers that it has had so far
+are its whole state: to go on, the code runs again from its beginning on these answers, up to its
+next call. A state is the table's items, the time, and each handler's answers. From each state,
+either one handler makes its next call or time goes on. Every state is visited once.
+
+A handler that has died is one that makes no further call, so every crash before a call is a prefix
+of what is explored. Time that goes on beyond a handler's life ends it. A transaction is one step;
+the campaign's interleavings try what others see of its middle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from slotq_core.adapters.dynamodb.in_parallel import one_by_one
+from slotq_core.adapters.dynamodb.layout.table import LINES, table_definition
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import SlotQError
+from slotq_core.operations.effects import HANDLER_LIFETIME
+from tests.faults.clients import no_time_passes
+from tests.faults.expressions import Item
+from tests.faults.fake_dynamodb import FakeDynamo, Key, Table
+from tests.faults.promises import LOST, STABLE, Broken, overlooked
+
+TABLE = "queue"
+ALONE: dict[str, Any] = {"pause": no_time_passes, "in_parallel": one_by_one}
+"""A handler makes one call after the other."""
+Clock = Callable[[], int]
+Body = Callable[[DynamoStore, Clock], object]
+
+
+@dataclass(frozen=True)
+class Handler:
+    name: str
+    body: Body
+    skew: int = 0
+    """How far its clock is ahead (ms)."""
+    version: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Puts another version's code in place while the handler runs."""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    before: Callable[[Callable[[int], DynamoStore]], None]
+    """Prepares the table. Its argument makes a store at a time (ms)."""
+    handlers: tuple[Handler, ...]
+    time: tuple[int, ...]
+    """The steps (ms) by which time goes on, in this order, at any moments."""
+    begin: int
+    """The time (ms) at which the handlers may begin."""
+    raises: bool = True
+    """Whether some order raises a bound: otherwise the case would show little."""
+
+
+@dataclass
+class Found:
+    """What an exploration has found."""
+
+    states: int = 0
+    raised: int = 0
+    """How many steps have raised a bound."""
+    broken: list[Broken] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    """The shortest way to the state in which a job may be overlooked."""
+
+    @property
+    def watch(self) -> Found:
+        """As of a campaign's world, where `broken` is."""
+        return self
+
+
+class Wrong(Exception):
+    """A handler has seen what must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    time: int
+    said: Mapping[str, Any] | None = None
+    refused: ClientError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    items: frozenset[tuple[Key, int]]
+    time: int
+    gone: int
+    """How many of the case's steps of time are over."""
+    handlers: tuple[tuple[int, ...] | None, ...]
+    """The answers of each handler; none: it has not begun. None: it has ended or died."""
+
+
+class _Asked(BaseException):
+    """The handler's next call. Nothing in the queue catches this."""
+
+
+class _Replayed:
+    """A client that gives the known answers again, and stops the handler at its next call."""
+
+    def __init__(self, answers: list[_Answer]) -> None:
+        self._answers = iter(answers[1:])
+        self.time = answers[0].time
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def ask(**request: Any) -> Any:
+            answer = next(self._answers, None)
+            if answer is None:
+                raise _Asked(operation, request)
+            self.time = answer.time
+            if answer.refused is not None:
+                raise answer.refused.with_traceback(None)
+            return answer.said
+
+        return ask
+
+
+def explore(case: Case, most: int | None = None) -> Found:
+    """Visit every state, the nearest first, until one is broken or `most` are visited."""
+    return _Exploration(case).run(most)
+
+
+class _Exploration:
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._ids: dict[str, int] = {}
+        self._items: dict[int, Item] = {}
+        self._answers: dict[int, _Answer] = {}
+        self._calls: dict[tuple[int, tuple[int, ...]], tuple[str, Mapping[str, Any]] | None] = {}
+        self._came: dict[_State, tuple[_State, str] | None] = {}
+        self._found = Found()
+
+    def run(self, most: int | None) -> Found:
+        first = self._first()
+        self._came[first] = None
+        waiting = deque([first])
+        while waiting and not self._lost and (most is None or len(self._came) < most):
+            state = waiting.popleft()
+            for label, after in self._next(state):
+                if after not in self._came:
+                    self._came[after] = state, label
+                    waiting.append(after)
+                    self._check(after)
+                if self._lost:
+                    self._found.steps = self._way(after)
+                    break
+        self._found.states = len(self._came)
+        return self._found
+
+    @property
+    def _lost(self) -> bool:
+        """Whether a job may be overlooked. (A bound that falls is wrong, but hides nothing.)"""
+        return any(broken.promise == LOST for broken in self._found.broken)
+
+    def _first(self) -> _State:
+        dynamo = FakeDynamo()
+        dynamo.create_table(**table_definition(TABLE))
+
+        def at(time: int) -> DynamoStore:
+            return DynamoStore(dynamo, TABLE, clock=lambda: time, **ALONE)
+
+        self._case.before(at)
+        self._table = dynamo.tables[TABLE]
+        items = frozenset((key, self._kept(item)) for key, item in self._table.items.items())
+        return _State(items, self._case.begin, 0, ((),) * len(self._case.handlers))
+
+    def _next(self, state: _State) -> Iterator[tuple[str, _State]]:
+        for index, answers in enumerate(state.handlers):
+            if answers is not None:
+                yield self._go_on(state, index, answers)
+        if state.gone < len(self._case.time) and any(h is not None for h in state.handlers):
+            yield self._wait(state)
+
+    def _wait(self, state: _State) -> tuple[str, _State]:
+        step = self._case.time[state.gone]
+        now = state.time + step
+        left = tuple(
+            answers
+            if not answers or self._answers[answers[0]].time + HANDLER_LIFETIME > now
+            else None
+            for answers in state.handlers
+        )
+        return f"{step // 1000} s pass", _State(state.items, now, state.gone + 1, left)
+
+    def _go_on(self, state: _State, index: int, answers: tuple[int, ...]) -> tuple[str, _State]:
+        """Let the handler begin, or make its next call."""
+        name, items, answer = self._case.handlers[index].name, state.items, _Answer(state.time)
+        if not answers:
+            label = f"{name} begins"
+        else:
+            call = self._call(index, answers)
+            assert call is not None
+            label = f"{name}: {call[0]} {_told(call[1])}"
+            items, answer = self._perform(state, *call)
+        more = (*answers, self._id(answer))
+        ended = self._call(index, more) is None
+        handlers = (*state.handlers[:index], None if ended else more, *state.handlers[index + 1 :])
+        return label, _State(items, state.time, state.gone, handlers)
+
+    def _call(self, index: int, answers: tuple[int, ...]) -> tuple[str, Mapping[str, Any]] | None:
+        """The call that a handler makes after these answers; None: it ends."""
+        known = index, answers
+        if known not in self._calls:
+            self._calls[known] = self._run(self._case.handlers[index], answers)
+        return self._calls[known]
+
+    def _run(
+        self, handler: Handler, answers: tuple[int, ...]
+    ) -> tuple[str, Mapping[str, Any]] | None:
+        client = _Replayed([self._answers[number] for number in answers])
+
+        def clock() -> int:
+            return client.time + handler.skew
+
+        store = DynamoStore(client, TABLE, clock=clock, **ALONE)
+        try:
+            with handler.version():
+                handler.body(store, clock)
+        except _Asked as asked:
+            operation, request = asked.args
+            return operation, request
+        except SlotQError:
+            return None
+        except Wrong as wrong:
+            self._found.broken.append(Broken(LOST, f"{handler.name}: {wrong}"))
+        return None
+
+    def _perform(
+        self, state: _State, operation: str, request: Mapping[str, Any]
+    ) -> tuple[frozenset[tuple[Key, int]], _Answer]:
+        dynamo, table = FakeDynamo(), Table({})
+        table.indexes, dynamo.tables[TABLE] = self._table.indexes, table
+        for key, number in state.items:
+            table.put(key, self._items[number])
+        written: list[Key] = []
+        dynamo.on_write = lambda changes: written.extend(key for key, _, _ in changes)
+        try:
+            answer = _Answer(state.time, said=getattr(dynamo, operation)(**request))
+        except ClientError as error:
+            return state.items, _Answer(state.time, refused=error)
+        if not written:
+            return state.items, answer
+        self._watch_bounds(state, table, written)
+        left = frozenset(item for item in state.items if item[0] not in written)
+        new = {(key, self._kept(table.items[key])) for key in written if key in table.items}
+        return left | new, answer
+
+    def _watch_bounds(self, state: _State, table: Table, written: list[Key]) -> None:
+        """A write raises a bound or removes it."""
+        before = {key: self._items[number] for key, number in state.items if key in written}
+        for key in written:
+            line = table.items.get(key, {})
+            if key[0] != LINES or "S" not in line.get("bound", {}):
+                continue
+            was, bound = before.get(key, {}).get("bound", {}).get("S", ""), line["bound"]["S"]
+            self._found.raised += bound > was
+            if bound < was and not self._found.broken:
+                self._found.broken.append(Broken(STABLE, f"a bound falls from {was} to {bound}"))
+            if "touched" not in line:
+                self._found.broken.append(Broken(LOST, f"nobody has touched line {key[1]}"))
+
+    def _check(self, state: _State) -> None:
+        items = {key: self._items[number] for key, number in state.items if _concerned(key)}
+        self._found.broken += [Broken(LOST, text) for text in overlooked(items)]
+
+    def _kept(self, item: Item) -> int:
+        number = self._number(json.dumps(item, sort_keys=True, default=repr))
+        self._items.setdefault(number, item)
+        return number
+
+    def _id(self, answer: _Answer) -> int:
+        refused = repr(answer.refused) if answer.refused is not None else ""
+        number = self._number(json.dumps([answer.time, refused, answer.said], default=repr))
+        self._answers.setdefault(number, answer)
+        return number
+
+    def _number(self, text: str) -> int:
+        return self._ids.setdefault(text, len(self._ids))
+
+    def _way(self, state: _State) -> list[str]:
+        steps: list[str] = []
+        while (came := self._came[state]) is not None:
+            state, label = came
+            steps.append(label)
+        return steps[::-1]
+
+
+def _concerned(key: Key) -> bool:
+    return key[0] == LINES or key[0].startswith("WAITING#")
+
+
+def _told(request: Mapping[str, Any]) -> str:
+    """What a call is about, for people."""
+    if actions := request.get("TransactItems"):
+        each = [next(iter(action.values())) for action in actions]
+        keys = [one.get("Key") or one["Item"] for one in each]
+        return ", ".join(f"{key['pk']['S']}/{key['sk']['S']}" for key in keys)
+    words = [request.get("UpdateExpression", ""), request.get("KeyConditionExpression", "")]
+    values = request.get("ExpressionAttributeValues", {})
+    found = {name: next(iter(value.values())) for name, value in values.items()}
+    key = request.get("Key", {}).get("sk", {}).get("S", "")
+    return " ".join(filter(None, [key, *words, str(found or "")]))
