@@ -29,6 +29,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.in_parallel import one_by_one
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from tests.faults.clients import HOSTILE
@@ -405,6 +406,7 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
             warnings.catch_warnings(action="ignore"),
             patch.object(app, "client", world.client),
             patch.object(app, "clock", world.clock),
+            patch.object(app, "in_parallel", lambda: one_by_one),
             patch.object(app, "sagemaker_client", lambda: world.client("sagemaker")),
         ):
             yield

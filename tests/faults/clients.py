@@ -82,6 +82,30 @@ class LambdaClient:
         return {}
 
 
+class Container:
+    """A warm Lambda: one manager, for one invocation after the other."""
+
+    def __init__(self, world: World) -> None:
+        self.invocation: Invocation | None = None
+        """The invocation that it serves."""
+        self.manager = world.new_manager(lambda service: _Served(world, self, service))
+
+
+class _Served:
+    """A client whose calls belong to the invocation that the container serves."""
+
+    def __init__(self, world: World, container: Container, service: str) -> None:
+        self._world, self._container, self._service = world, container, service
+
+    def __getattr__(self, method: str) -> Any:
+        def ask(**request: Any) -> Any:
+            invocation = self._container.invocation
+            assert invocation is not None
+            return getattr(self._world.wire(invocation, self._service), method)(**request)
+
+        return ask
+
+
 class GatedClient:
     """A client whose calls go through the world's gate."""
 

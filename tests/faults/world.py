@@ -38,6 +38,7 @@ from slotq_core.operations.passes import JOBS_PER_COMMIT
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
+    Container,
     GatedClient,
     LambdaClient,
     LeaselessStore,
@@ -125,6 +126,8 @@ class World:
         self.calls = 0
         """The handlers' calls to AWS."""
         self._touched = TouchedLines()
+        self._idle: list[Container] = []
+        """Containers that serve no invocation now, the last used one last."""
         self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
         self.dynamo = self._new_dynamo()
         self._services = {
@@ -325,17 +328,22 @@ class World:
         """Run the handler once. Returns whether it got to its end."""
         invocation = Invocation(next(self._invocations), label)
         self.say(f"[{invocation.number}] {label}")
+        container = self._idle.pop() if self._idle else Container(self)
+        container.invocation = invocation
         try:
-            body(self.manager(invocation), invocation)
+            body(container.manager, invocation)
+            self._idle.append(container)
         except Killed:
             self.say(f"[{invocation.number}] killed")
             return False
         except Refused as error:
+            self._idle.append(container)
             self.refused.add(label.removesuffix(AGAIN))
             if isinstance(error, LimitReached):
                 self.limited.add(label.removesuffix(AGAIN))
             self.say(f"[{invocation.number}] refused: {error}")
         except SlotQError as error:
+            self._idle.append(container)
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
             return False
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug
@@ -343,12 +351,13 @@ class World:
             return False
         return True
 
-    def manager(self, invocation: Invocation) -> QueueManager:
+    def new_manager(self, client: Callable[[str], Any]) -> QueueManager:
+        """The manager of a new container. `client` makes the client of a service."""
         kind = DynamoStore if self.leases else LeaselessStore
-        sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
+        sagemaker, lambdas = client("sagemaker"), client("lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         store = kind(
-            self.wire(invocation, "dynamodb"),
+            client("dynamodb"),
             TABLE,
             pause=no_time_passes,
             in_parallel=one_by_one,
