@@ -268,8 +268,10 @@ class ChaosWorld(World):
 
     # --- the handler
 
-    def manager(self, invocation: Invocation) -> QueueManager:
+    def begins(self, invocation: Invocation) -> None:
         self._current = invocation
+
+    def new_manager(self, client: Callable[[str], Any]) -> QueueManager:
         return None  # type: ignore[return-value] # The handler makes its own.
 
     def submit(self, name: str, *, tries: int = 3, **fields: Any) -> None:

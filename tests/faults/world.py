@@ -330,6 +330,7 @@ class World:
         self.say(f"[{invocation.number}] {label}")
         container = self._idle.pop() if self._idle else Container(self)
         container.invocation = invocation
+        self.begins(invocation)
         try:
             body(container.manager, invocation)
             self._idle.append(container)
@@ -350,6 +351,9 @@ class World:
             self.watch.note(CONVERGENT, f"{label}: a bug: {error!r}"[:300])
             return False
         return True
+
+    def begins(self, invocation: Invocation) -> None:
+        """Do nothing; called as each invocation begins."""
 
     def new_manager(self, client: Callable[[str], Any]) -> QueueManager:
         """The manager of a new container. `client` makes the client of a service."""
