@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import calls, touched_lines
+from slotq_core.adapters.dynamodb import calls, configured_pools, touched_lines
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
@@ -22,6 +22,7 @@ from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
+from slotq_core.adapters.dynamodb.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -334,6 +335,21 @@ def _never_audited() -> AbstractContextManager[Any]:
     return patch.object(Admitter, "audit", lambda _: None)
 
 
+def _pools_kept_too_long() -> AbstractContextManager[Any]:
+    """The kept jobs of a pool count, whatever the pool's ledger says."""
+    right = PoolReader._as_kept
+
+    def wrong(self: PoolReader, pool: Any, ledgers: Any, now: int) -> Any:
+        kept = self._kept.get(pool.name)
+        return kept.read if kept else right(self, pool, ledgers, now)
+
+    return patch.object(PoolReader, "_as_kept", wrong)
+
+
+def _configuration_kept_too_long() -> AbstractContextManager[Any]:
+    return patch.object(configured_pools, "_label", lambda _: {"revision": {"N": "1"}})
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -448,6 +464,17 @@ MUTANTS: tuple[Mutant, ...] = (
         _a_right_never_returns,
         crash("the_right_to_create_vanishes"),
         CONVERGENT,
+    ),
+    Mutant(
+        "pools are kept too long",
+        _pools_kept_too_long,
+        crash("third_of_two_waits", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "the configuration is kept too long",
+        _configuration_kept_too_long,
+        crash("a_pool_shrinks_and_grows", TOLD),
     ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
 )

@@ -134,6 +134,10 @@ def cancel(at: float, job: str) -> Step:
     return Step(at, f"cancel {job}", lambda world: world.cancel(job), "cancel", job)
 
 
+def configure(at: float, *pools: Pool) -> Step:
+    return Step(at, "configure", lambda world: world.configure(*pools))
+
+
 def plane(at: float, operation: str, **body: Any) -> Step:
     """An action in SageMaker itself, outside the queue."""
 

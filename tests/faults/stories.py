@@ -9,6 +9,7 @@ from tests.faults.scenarios import (
     Scenario,
     beside_a_hostile_job,
     cancel,
+    configure,
     counters_converge,
     done,
     ghost,
@@ -51,6 +52,19 @@ STORIES: tuple[Scenario, ...] = (
         (submit(1, "a"), submit(2, "b"), submit(3, "c")),
         done("a", "b", "c"),
         pools=(pool(slots=2),),
+    ),
+    Scenario(
+        "a_pool_shrinks_and_grows",
+        (
+            submit(1, "a"),
+            submit(2, "b"),
+            configure(480, pool(slots=1)),
+            submit(485, "c"),
+            configure(570, pool(slots=2)),
+        ),
+        done("a", "b", "c"),
+        pools=(pool(slots=2),),
+        work={"a": minutes(1), "b": minutes(12)},
     ),
     Scenario(
         "preempt_chain",

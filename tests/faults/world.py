@@ -240,6 +240,13 @@ class World:
                 self.table.put(key, None)
                 self.watch.swept(key)
 
+    def configure(self, *pools: Pool) -> None:
+        """An operator changes the pools."""
+        self.pools = pools
+        store = DynamoStore(self.dynamo, TABLE)
+        store.configure(pools, who="campaign", now=self.clock.now())
+        store.bump()
+
     def bump(self) -> None:
         """Pretend that there is news, so that the next pass runs."""
         DynamoStore(self.dynamo, TABLE).bump()
@@ -369,6 +376,7 @@ class World:
             **self._kept,
         )
         store._touched = self._touched
+        store._world._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,

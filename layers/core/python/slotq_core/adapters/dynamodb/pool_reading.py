@@ -63,13 +63,14 @@ class PoolReader:
         self._configuration = configuration
         self._pause = pause
         self._in_parallel = in_parallel
+        self.large_from = LARGE
         self._large: set[str] = set()
-        """Pools that had many jobs when last read."""
+        """Pools that had more jobs than that when last read."""
         self._kept: dict[str, _Kept] = {}
 
     def forget(self) -> None:
         """Forget all that is kept: a decision that rested on it was refused."""
-        self._kept = {}
+        self._kept.clear()
 
     def read(self, pools: Sequence[Pool], now: int) -> list[Read]:
         """Read the holders of each pool. `now`: ms. Raises Unavailable if the items of a pool keep
@@ -104,7 +105,7 @@ class PoolReader:
 
     def _keep(self, name: str, read: Read, ledger: Item | None, now: int) -> None:
         holders, _, poison = read
-        large = len(holders.active) + len(holders.claimants) > LARGE
+        large = len(holders.active) + len(holders.claimants) > self.large_from
         (self._large.add if large else self._large.discard)(name)
         self._kept.pop(name, None)
         if large and ledger is not None and holders.adds_up and not poison:

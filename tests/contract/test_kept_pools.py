@@ -1,0 +1,240 @@
+"""The jobs of a large pool are read again if something there has changed, and only then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb.pool_reading import KEPT_FOR, LARGE
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import PoolHealth
+from slotq_core.ports.stored import Change, World
+from tests.contract import by_hand
+from tests.contract.by_hand import Table, text
+from tests.contract.faults import before_the_next, on
+from tests.contract.test_dynamodb_cost import measured
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    backing_off,
+    cancelling,
+    claiming,
+    commit,
+    completing,
+    evicting,
+    running,
+    starting,
+    starts,
+    waits,
+)
+
+
+@pytest.fixture
+def many(dynamo: DynamoStore) -> list[Job]:
+    """A large pool's starting jobs, as a store has read and kept them."""
+    a_queue(dynamo, a_pool("p5", 2 * LARGE))
+    jobs = [starts(dynamo, f"job{n:02d}") for n in range(LARGE + 1)]
+    for _ in range(2):  # The first load learns that the pool is large.
+        dynamo.load(NOW)
+    return jobs
+
+
+@pytest.fixture
+def other(client: Any, table: str) -> DynamoStore:
+    """The store of another handler."""
+    return DynamoStore(client, table)
+
+
+Truth = Callable[[], World]
+Changing = Callable[[Job], Change]
+
+
+@pytest.fixture
+def truth(client: Any, table: str) -> Truth:
+    """What a store that has kept nothing loads."""
+    return lambda: DynamoStore(client, table).load(NOW)
+
+
+def seen_alike(kept: DynamoStore, truth: Truth) -> World:
+    """What a store that keeps jobs loads; the same as one that reads everything."""
+    world = kept.load(NOW)
+    assert world == truth()
+    return world
+
+
+def test_an_unchanged_large_pool_costs_two_read_units(
+    dynamo: DynamoStore, many: list[Job], client: Any
+) -> None:
+    with measured(client) as meter:
+        world = dynamo.load(NOW)
+    assert world.snapshot.active == tuple(many)
+    assert Counter(meter.calls) == {"GetItem": 1, "BatchGetItem": 1, "Query": 3}
+    assert all(not key.startswith("POOL#") for key in meter.partitions)
+
+
+def test_a_small_pool_is_read_as_a_whole(dynamo: DynamoStore, client: Any) -> None:
+    a_queue(dynamo)
+    starts(dynamo, "job1")
+    for _ in range(3):
+        with measured(client) as meter:
+            dynamo.load(NOW)
+        assert "BatchGetItem" not in meter.calls
+
+
+def accepted(job: Job) -> Change:
+    assert job.attempt
+    return Change(before=job, after=replace(job, attempt=replace(job.attempt, created=True)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [accepted, running, completing, lambda job: evicting(job, "x"), lambda j: backing_off(j, NOW)],
+    ids=["accepted", "running", "completing", "evicting", "backing_off"],
+)
+def test_each_change_of_an_active_job_is_seen_at_once(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, change: Changing
+) -> None:
+    before = dynamo.load(NOW)
+    commit(other, change(many[3]))
+    assert seen_alike(dynamo, truth) != before
+
+
+def test_each_change_of_a_claim_is_seen_at_once(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth
+) -> None:
+    claimant = commit(other, claiming(waits(other, "claimant")))
+    assert seen_alike(dynamo, truth).snapshot.waiting == (claimant,)
+    assert claimant.claim
+    larger = replace(claimant.claim, amount=Demand(slots=2))
+    claimant = commit(other, Change(before=claimant, after=replace(claimant, claim=larger)))
+    assert seen_alike(dynamo, truth).snapshot.waiting == (claimant,)
+    commit(other, cancelling(claimant))
+    assert seen_alike(dynamo, truth).snapshot.waiting == ()
+
+
+def test_each_fact_about_the_pool_is_seen_at_once(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth
+) -> None:
+    other.set_health("p5", PoolHealth(errors=1))
+    assert seen_alike(dynamo, truth).snapshot.pools[0].health.errors == 1
+    other.set_foreign("p5", Demand(slots=1))
+    assert seen_alike(dynamo, truth).snapshot.pools[0].foreign == Demand(slots=1)
+    a_queue(other, a_pool("p5", 3 * LARGE))
+    assert seen_alike(dynamo, truth).snapshot.pools[0].capacity.slots == 3 * LARGE
+
+
+def test_a_change_between_the_two_reads_is_not_missed(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, client: Any
+) -> None:
+    """The ledger is read first. What is read after it may be newer, never older."""
+    commit(other, accepted(many[0]))
+    with before_the_next(client, "Query", lambda: commit(other, accepted(many[1]))):
+        dynamo.load(NOW)
+    seen_alike(dynamo, truth)
+    with before_the_next(client, "Query", lambda: commit(other, accepted(many[2]))):
+        dynamo.load(NOW)  # Here the pool is kept, and the next Query is of another partition.
+    seen_alike(dynamo, truth)
+
+
+def test_a_ledger_of_an_earlier_version_is_kept_too(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, items: Table
+) -> None:
+    items.change(by_hand.ledger(), activity=None)
+    for _ in range(2):
+        seen_alike(dynamo, truth)
+    commit(other, accepted(many[0]))
+    seen_alike(dynamo, truth)
+
+
+def test_repairs_are_seen_at_once(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, items: Table
+) -> None:
+    """Another handler meets a spoiled copy that this one has kept whole."""
+    items.spoil_copy(by_hand.active("job03"), jobState=text("suspended"))
+    for poison in other.load(NOW).poison:
+        other.quarantine(poison)
+    seen_alike(dynamo, truth)
+    items.remove(by_hand.job("job04"))
+    items.spoil_copy(by_hand.active("job04"), jobState=text("suspended"))
+    for poison in other.load(NOW).poison:
+        other.quarantine(poison)
+    assert len(seen_alike(dynamo, truth).snapshot.active) == LARGE
+
+
+def test_unreadable_health_is_reported_by_each_load(
+    dynamo: DynamoStore, many: list[Job], items: Table
+) -> None:
+    items.put(("POOL#p5", "HEALTH"), {"errors": text("some")})
+    for _ in range(2):
+        assert [each.key for each in dynamo.load(NOW).poison] == ['["POOL#p5", "HEALTH"]']
+
+
+def test_a_refused_decision_forgets_what_was_kept(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, items: Table
+) -> None:
+    """A handler of an earlier version has changed a job past the ledger's activity."""
+    ledger = items.get(by_hand.ledger())
+    commit(other, accepted(many[0]))
+    items.put(by_hand.ledger(), ledger)
+    assert dynamo.load(NOW).snapshot.active == tuple(many)
+    with pytest.raises(Conflict):
+        commit(dynamo, running(many[0]))
+    seen_alike(dynamo, truth)
+
+
+def test_nothing_is_kept_for_long(dynamo: DynamoStore, many: list[Job], client: Any) -> None:
+    for now, calls in ((NOW + KEPT_FOR - 1, 3), (NOW + KEPT_FOR, 4), (NOW, 4), (NOW - 1, 4)):
+        with measured(client) as meter:
+            dynamo.load(now)
+        assert Counter(meter.calls)["Query"] == calls, now
+
+
+@contextmanager
+def unprocessed(client: Any, times: int) -> Iterator[list[int]]:
+    """Let DynamoDB read only the first key of each call, so often."""
+    tried: list[int] = []
+
+    def cut(parsed: dict[str, Any], **_: Any) -> None:
+        ((table, items),) = parsed["Responses"].items()
+        tried.append(len(items))
+        if len(tried) <= times:
+            keys = [{"pk": item["pk"], "sk": item["sk"]} for item in items]
+            parsed["Responses"][table] = items[: int(times < 9)]
+            parsed["UnprocessedKeys"] = {table: {"Keys": keys[int(times < 9) :]}}
+
+    with on(client, "after-call.dynamodb.BatchGetItem", cut):
+        yield tried
+
+
+def test_unprocessed_keys_are_asked_for_again(many: list[Job], client: Any, table: str) -> None:
+    pauses: list[float] = []
+    store = DynamoStore(client, table, pause=pauses.append)
+    store.set_health("p5", PoolHealth(errors=1))
+    for _ in range(2):
+        world = store.load(NOW)
+    with unprocessed(client, 1) as tried:
+        assert store.load(NOW) == world
+    assert (len(tried), len(pauses)) == (2, 1)
+    with unprocessed(client, 99), pytest.raises(Unavailable):
+        store.load(NOW)
+    assert sum(pauses) < 2
+
+
+def test_a_start_from_what_was_kept_still_meets_the_ledgers_condition(
+    dynamo: DynamoStore, other: DynamoStore, many: list[Job]
+) -> None:
+    job = waits(other, "next")
+    seen = {"p5": dynamo.load(NOW).ledgers["p5"].version}
+    commit(other, accepted(many[0]))  # An event refuses no decision.
+    dynamo.commit([starting(job)], seen=seen)
+    with pytest.raises(Conflict):
+        dynamo.commit([starting(waits(other, "last"))], seen=seen)
