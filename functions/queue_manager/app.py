@@ -132,6 +132,7 @@ def on_request(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:
+    """Record what happened to a training job; run a pass if a pass may now decide otherwise."""
     try:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
@@ -141,10 +142,14 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
             ("part of this event has an unknown form"), job=seen.training_job, odd=seen.odd
         )
         count("Odd")
-    if ignored := manager().observe(seen):
-        logger.info("this event changes nothing", job=seen.training_job, why=ignored)
+    observed = manager().observe(seen)
+    if observed.ignored:
+        logger.info("this event changes nothing", job=seen.training_job, why=observed.ignored)
         count("Ignored")
-    return on_pass(event, context)
+    if not observed.calls_for_pass:
+        return told(PassResult())
+    holder, budget = context.aws_request_id, budget_of(context)
+    return told(manager().run_pass(holder=holder, budget=budget, bump=True))
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:

@@ -68,9 +68,9 @@ class LeaselessStore(DynamoStore):
     """Every lease is over at once, and no pass is skipped."""
 
     def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
+        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:
-        return super().take_lease(holder, now=now, until=now)
+        return super().take_lease(holder, now=now, until=now, bump=bump)
 
 
 class LambdaClient:

@@ -28,6 +28,7 @@ Request = Mapping[str, Any]
 
 MAX_ACTIONS = 100
 MAX_ITEM = 400 * 1024
+_ON_REFUSAL = "ReturnValuesOnConditionCheckFailure"
 
 
 def _nothing() -> None: ...
@@ -198,7 +199,7 @@ class FakeDynamo:
             refused, after = _outcome(operation, kind, before, request)
             if refused:
                 answer = _error(operation, "ConditionalCheckFailedException", "it does not hold")
-                if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and before:
+                if before and request.get(_ON_REFUSAL) == "ALL_OLD":
                     answer.response["Item"] = dict(before)
                 raise answer
             self._write([(request["TableName"], (key, before, after))])
@@ -217,22 +218,24 @@ class FakeDynamo:
             self._table({"TableName": name}, operation)
         busy = ["TransactionConflict" if key in self._in_flight else "None" for key in keys]
         if "TransactionConflict" in busy:
-            raise _cancelled(busy)
+            raise _cancelled([{"Code": code} for code in busy])
         for name, key in keys:
             self._in_flight[name, key] = self.tables[name].items.get(key)
         return keys
 
     def _decide(self, actions: Sequence[tuple[str, Request]]) -> list[Change]:
         changes: list[Change] = []
-        codes = []
+        reasons: list[dict[str, Any]] = []
         for kind, each in actions:
             key = _action_key(kind, each)
             before = self.tables[each["TableName"]].items.get(key)
             refused, after = _outcome("TransactWriteItems", kind, before, each)
-            codes.append("ConditionalCheckFailed" if refused else "None")
+            reasons.append({"Code": "ConditionalCheckFailed" if refused else "None"})
+            if refused and before and each.get(_ON_REFUSAL) == "ALL_OLD":
+                reasons[-1]["Item"] = dict(before)
             changes.append((key, before, after))
-        if "ConditionalCheckFailed" in codes:
-            raise _cancelled(codes)
+        if any(reason["Code"] == "ConditionalCheckFailed" for reason in reasons):
+            raise _cancelled(reasons)
         return changes
 
     def _table(self, request: Request, operation: str) -> Table:
@@ -356,13 +359,14 @@ def _key(item: Mapping[str, Any]) -> Key:
     return item["pk"]["S"], item["sk"]["S"]
 
 
-def _cancelled(codes: Sequence[str]) -> ClientError:
+def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClientError:
+    codes = ", ".join(reason["Code"] for reason in reasons)
     error = _error(
         "TransactWriteItems",
         "TransactionCanceledException",
-        f"Transaction cancelled, please refer cancellation reasons [{', '.join(codes)}]",
+        f"Transaction cancelled, please refer cancellation reasons [{codes}]",
     )
-    error.response["CancellationReasons"] = [{"Code": code} for code in codes]
+    error.response["CancellationReasons"] = list(reasons)
     return error
 
 

@@ -178,13 +178,12 @@ def _any_attempt() -> Iterator[None]:
     """Events of an older attempt count for the live one, whatever their token."""
     change, observe = Effects._change, Effects.observe
 
-    def of_any(self: Effects, name: str, training_job: str, *args: Any, **kwargs: Any) -> Any:
-        job = self._store.job(name)
+    def of_any(self: Effects, job: Job | None, training_job: str, *args: Any, **kwargs: Any) -> Any:
         live = job.attempt.training_job if job and job.attempt else training_job
-        return change(self, name, live, *args, **kwargs)
+        return change(self, job, live, *args, **kwargs)
 
-    def without_token(self: Effects, observation: Observation) -> None:
-        observe(self, replace(observation, token=None))
+    def without_token(self: Effects, observation: Observation) -> Any:
+        return observe(self, replace(observation, token=None))
 
     with patch.object(Effects, "_change", of_any), patch.object(Effects, "observe", without_token):
         yield

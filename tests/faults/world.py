@@ -390,8 +390,8 @@ def on_event(
     event: Mapping[str, Any], now: Callable[[], int]
 ) -> Callable[[QueueManager, Invocation], None]:
     def take_in(manager: QueueManager, invocation: Invocation) -> None:
-        manager.observe(observation_of(event["detail"], at=now()))
-        on_pass(manager, invocation)
+        if manager.observe(observation_of(event["detail"], at=now())).calls_for_pass:
+            manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
 
     return take_in
 

@@ -54,7 +54,8 @@ def test_a_held_job_is_skipped_until_released_and_keeps_its_place():
     world.later(1)
     world.submit("job3")
     released = hold(world, "job1", held=False)
-    assert (released.job.state, released.place) == (JobState.PENDING, 1)
+    assert (released.job.state, released.place) == (JobState.PENDING, None)
+    assert world.manager.status("job1").place == 1
     world.deliver()
     world.later(100)
     assert world.states()["job1"] == "running"

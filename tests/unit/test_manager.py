@@ -22,9 +22,10 @@ LIFETIME = HANDLER_LIFETIME / 1000
 def test_a_submitted_job_runs_and_completes():
     world = QueueWorld()
     status = world.submit("job1")
-    assert (status.job.state, status.place) == (JobState.PENDING, 1)
-    assert status.reason.code == "next_pass"
+    assert (status.job.state, status.place, status.reason) == (JobState.PENDING, None, None)
     assert world.woken == 1
+    status = world.manager.status("job1")
+    assert (status.place, status.reason.code) == (1, "next_pass")
     world.deliver()
     assert world.states() == {"job1": "running"}
     world.later(100)
@@ -66,22 +67,15 @@ def test_a_name_belongs_to_one_submission():
         world.submit("job1")
 
 
-def test_a_name_taken_by_a_foreign_training_job_is_refused():
+def test_a_foreign_training_job_of_that_name_fails_the_job_at_its_start():
     world = QueueWorld()
     world.client.create_training_job(**request("job1"))
-    with pytest.raises(NameTaken, match="not from this queue"):
-        world.submit("job1")
-    assert world.states() == {}
-
-
-def test_a_foreign_training_job_that_takes_the_name_later_fails_the_job():
-    world = QueueWorld()
-    world.submit("job1")
-    world.client.create_training_job(**request("job1"))
+    assert world.submit("job1").job.state is JobState.PENDING
     world.manager.run_pass()
     job = world.job("job1")
-    assert job.state is JobState.FAILED
+    assert (job.state, job.cause) == (JobState.FAILED, "name_taken")
     assert "not from this queue" in job.message
+    assert world.training_jobs() == {"job1": "InProgress"}
 
 
 def test_the_next_handler_finishes_a_create_with_a_lost_answer():

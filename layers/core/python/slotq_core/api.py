@@ -376,6 +376,7 @@ def _view(status: Status) -> wire.JobView:
     return wire.job_view(
         status.job,
         place=status.place,
+        place_is_lower_bound=status.place_is_lower_bound,
         reason=status.reason,
         outlook=status.outlook,
         attempts=status.attempts,

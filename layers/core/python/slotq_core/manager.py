@@ -20,11 +20,12 @@ from slotq_core.errors import (
     NameTaken,
     NoSuchJob,
     NotUnderstood,
+    Refused,
     SlotQError,
     Unavailable,
 )
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState, Submission
 from slotq_core.model.reasons import units
 from slotq_core.operations import rights_report, status
 from slotq_core.operations.admit import Admitter
@@ -39,17 +40,18 @@ from slotq_core.operations.amend import (
 )
 from slotq_core.operations.bulk import Bulk
 from slotq_core.operations.configure import Configurator, ignored_settings
-from slotq_core.operations.effects import Effects
+from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.resubmit import Resubmitter
-from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
+from slotq_core.operations.status import ANY_JOB, MOST_LISTED, LimitsStatus, PoolStatus, Status, Wanted
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
+from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Finding
+from slotq_core.ports.stored import Ahead, Change, Finding, StoredAlready
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
@@ -119,42 +121,37 @@ class QueueManager:
         """Store the job. Once this returns, the job is not lost; a pass follows without further
         calls.
 
-        The same submission again, while the job lives, returns the job as it is. Raises
-        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
-        PriorityTooHigh or LimitReached; then nothing is stored.
+        The status has no place and no reason: the calls are the same, whatever waits. The same
+        submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
+        NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or
+        LimitReached; then nothing is stored.
         """
-        changed = self._submitted(submission, request, submitter)
-        if changed.anew:
-            self._wake()
-        return self._status(changed.job)
+        return self._told(self._submitted(submission, request, submitter))
 
     def _submitted(self, submission: Submission, request: Request, submitter: str) -> Changed:
-        """Store the job, unless the same submission is stored already. Asks for no pass."""
-        known = self._store.job(submission.name)
-        changed = (
-            self._keep(submission, request, submitter)
-            if known is None
-            else Changed(job=known, anew=False)
-        )
-        _refuse_other(changed.job, submission)
-        return changed
+        """Store the job, unless the same submission is stored already. Asks for no pass.
 
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
-        """Store a new job. Returns the new job, or another caller's job stored under the same name
-        meanwhile."""
+        Only a refusal looks whether the name is known: a repeated submission is never refused
+        because a pool or a limit has changed since.
+        """
+        try:
+            return Changed(job=self._keep(submission, request, submitter), anew=True)
+        except Refused as refusal:
+            known = refusal.job if isinstance(refusal, StoredAlready) else None
+            known = known or self._store.job(submission.name)
+            if known is None:
+                raise
+        _refuse_other(known, submission)
+        return Changed(job=known, anew=False)
+
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+        """Store a new job."""
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         stand, now = self._store.configuration(), self._clock.now()
         job = admit(submission, stand.pools, submitter=submitter, now=now, rights=self._rights)
-        try:
-            with self._admitter.counted(job, stand) as opens_line:
-                self._refuse_foreign(submission.name)
-                kept = self._store.submit(job, request, opens_line=opens_line)
-        except NameTaken:
-            if (kept_by_another := self._store.job(submission.name)) is None:
-                raise
-            return Changed(job=kept_by_another, anew=False)
-        return Changed(job=kept, anew=True)
+        with self._admitter.counted(job, stand) as opens_line:
+            return self._store.submit(job, request, opens_line=opens_line)
 
     def cancel(self, name: str, *, by: str) -> Status:
         """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
@@ -171,10 +168,11 @@ class QueueManager:
         return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
 
     def _told(self, changed: Changed) -> Status:
-        if not changed.anew:
-            return self._status(changed.job)
-        self._wake()
-        return self._status(self._job(changed.job.name))
+        """Ask for a pass if something was written. Return the job as this call has left it, without
+        place and reason: these cost more than the change, and `status` tells them."""
+        if changed.anew:
+            self._wake()
+        return Status(job=changed.job)
 
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
@@ -190,8 +188,9 @@ class QueueManager:
                 (job,) = self._store.commit([decided])
             except Conflict:
                 continue
-            if wish.stops:
+            if wish.stops and job.attempt is not None:
                 self._carry_out_now(job)
+                job = self._job(job.name)
             return Changed(job=job, anew=True)
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
@@ -241,18 +240,17 @@ class QueueManager:
         job = self._job(name)
         return shown(self._store.request(job.name), submitter=job.submitter, to=by)
 
-    def observe(self, observation: Observation) -> str:
-        """Take in one training event. Events may repeat and arrive in any order. Runs no pass.
+    def observe(self, observation: Observation) -> Observed:
+        """Take in one training event. Events may repeat and arrive in any order.
 
-        Returns why the event changes nothing; empty if it may change something.
+        Neither bumps nor runs a pass: where the event calls for a pass, `run_pass` with `bump`
+        does both. If the handler dies in between, the tick runs the pass.
         """
         try:
-            ignored = self._effects.observe(observation)
+            return self._effects.observe(observation)
         except NotUnderstood as error:
-            ignored = str(error)
-            self._poisons.tell("job", observation.training_job, ignored)
-        self._store.bump()
-        return ignored
+            self._poisons.tell("job", observation.training_job, str(error))
+            return Observed(ignored=str(error))
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, then a pass.
@@ -325,11 +323,16 @@ class QueueManager:
         )
 
     def run_pass(
-        self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False
+        self,
+        *,
+        holder: str = "here",
+        budget: int = PASS_BUDGET,
+        only_news: bool = False,
+        bump: bool = False,
     ) -> PassResult:
         """Decide and act until nothing is left to decide or the budget (ms) is spent. See
         `Passes.run`."""
-        return self._passes.run(holder=holder, budget=budget, only_news=only_news)
+        return self._passes.run(holder=holder, budget=budget, only_news=only_news, bump=bump)
 
     def _carry_out_now(self, job: Job) -> None:
         """Carry out the job's intent now. The intent stays stored, so the next pass retries
@@ -343,19 +346,30 @@ class QueueManager:
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        world = self._store.load(now)
-        known = status.looked_into(job, world, self._place(job), now)
+        ahead = self._store.ahead_of(job) if job.waits else Ahead(jobs=0)
+        known = status.looked_into(job, self._store.load(now), ahead, now)
         return replace(known, attempts=attempts)
 
     def statuses(
         self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
     ) -> list[Status]:
-        """The wanted jobs in these states (None: any), in the queue's order. With many thousands of
-        jobs, only the latest of each state are examined."""
-        now = self._clock.now()
-        found = self._store.jobs(JobState if states is None else states, limit=wanted.looks_at)
+        """The wanted jobs in these states (None: any), in the queue's order.
+
+        With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
+        job has a place: the queue is never read whole. `status` tells the place of one job.
+        """
+        asked, limit = tuple(JobState if states is None else states), wanted.looks_at
+        found = self._store.jobs(asked, limit=limit)
         jobs = [job for job in found if wanted.has(job)]
-        return status.statuses(jobs, self._store.load_all(now).snapshot, now)
+        if not any(job.waits for job in jobs):
+            return status.statuses(jobs, Plan(), None)
+        if (waiting := status.all_waiting(found, asked, limit)) is None:
+            others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
+            waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
+        now = self._clock.now()
+        world = self._store.load(now)
+        planned = plan(world.snapshot, now, more=world.more)
+        return status.statuses(jobs, planned, waiting)
 
     def longest_wait(self) -> int:
         """The time since the oldest waiting job entered (ms); 0 if none waits."""
@@ -372,10 +386,16 @@ class QueueManager:
         ]
 
     def _wake(self) -> None:
-        """Bump and ask for a pass. The bump is what counts; the wake only makes a pass come
-        soon."""
-        self._store.bump()
-        self._notifier.wake()
+        """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only
+        makes a pass come soon.
+
+        Whoever holds the lease sees the new generation before the lease ends, and decides once
+        more. If the holder has died, nobody is asked until its lease has run out: the tick takes
+        the lease then, as it finds a bump whose handler died before it could ask.
+        """
+        lease_ends = self._store.bump()
+        if lease_ends is None or lease_ends <= self._clock.now():
+            self._notifier.wake()
 
     def _job(self, name: str) -> Job:
         job = self._store.job(name) if names.is_legal(name) else None
@@ -383,28 +403,6 @@ class QueueManager:
             raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
         return job
 
-    def _status(self, job: Job) -> Status:
-        if job.terminal or job.active:
-            return Status(job=job)
-        place, now = self._place(job), self._clock.now()
-        world = self._store.load(now)
-        planned = plan(world.snapshot, now, more=world.more)
-        return Status(job=job, place=place, reason=status.why(job, planned, place))
-
-    def _place(self, job: Job) -> int | None:
-        return 1 + self._store.ahead_of(job) if job.waits else None
-
-    def _refuse_foreign(self, name: str) -> None:
-        try:
-            there = self._training.describe(name)
-        except Unavailable:
-            return  # The start will show whether the name is free.
-        if there is not None:
-            raise NameTaken(
-                f"SageMaker already has a training job '{name}', which is not from this queue; "
-                "choose another name",
-                field="TrainingJobName",
-            )
 
 
 def _is_cancelled(job: Job) -> bool:

@@ -30,7 +30,7 @@ from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacit
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
-from slotq_core.ports.stored import World
+from slotq_core.ports.stored import Ahead, World
 
 USER_CANCEL = "its user"
 
@@ -96,10 +96,11 @@ class _World:
             job = self._jobs.get(name)
             if job is not None and not job.active:
                 everything = self._jobs.everything(self._world())
-                place = places(everything.waiting, everything.yields).get(name)
+                place = places(everything.waiting, everything.yields).get(name, 1)
+                ahead = Ahead(jobs=place - 1)
                 heads = self._jobs.heads(self._world())
                 world = World(snapshot=heads, ledgers={}, more=self._jobs.more)
-                self.record.asked[now, name] = looked_into(job, world, place, now)
+                self.record.asked[now, name] = looked_into(job, world, ahead, now)
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
@@ -233,7 +234,7 @@ class _World:
         assert job.attempt is not None
         pool = self._pools[job.attempt.pool]
         if pool.health.errors:
-            self._pools[pool.name] = replace(pool, health=after_a_start(pool))
+            self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = replace(job.attempt, created=True, running_since=now)
         running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations import status
 from slotq_core.operations.amend import Changed, Wish
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
@@ -21,8 +20,8 @@ from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 
 BUDGET = 15_000
-"""How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes and the
-reading of the lines need part of that time."""
+"""How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes need part of
+that time."""
 
 JOBS_PER_COMMIT = 15
 """Jobs in one transaction. A transaction has at most 100 actions; a change of a job costs up to
@@ -34,7 +33,8 @@ LARGEST_COMMIT = 2_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """The result of one requested change: the job's status, or the error."""
+    """The result of one requested change: the job's status without its place and reason, or the
+    error."""
 
     name: str
     """The name in the request."""
@@ -82,10 +82,10 @@ class Bulk:
         done: list[_Done] = []
         try:
             self._fulfil_until(until, wishes, by, done)
-            outcomes = self._explained([it.outcome for it in done], until)
         finally:
             if any(it.anew for it in done):
                 self._wake()
+        outcomes = [it.outcome for it in done]
         return outcomes + [_not_reached(wish) for wish in wishes[len(outcomes) :]]
 
     def _fulfil_until(self, until: int, wishes: Sequence[Wish], by: str, done: list[_Done]) -> None:
@@ -143,25 +143,6 @@ class Bulk:
         except SlotQError as error:
             return _Done(outcome=Outcome(name=wish.name, error=error))
         return _done(wish, changed)
-
-    def _explained(self, outcomes: list[Outcome], until: int) -> list[Outcome]:
-        """Add place and reason to the waiting jobs' outcomes, if time allows."""
-        jobs = [it.status.job for it in outcomes if it.status]
-        waiting = {job.name: job for job in jobs if job.waits}
-        now = self._clock.now()
-        if not waiting or now >= until:
-            return outcomes
-        try:
-            everything = self._store.load_all(now).snapshot
-        except Unavailable:
-            return outcomes
-        known = {it.job.name: it for it in status.statuses(waiting.values(), everything, now)}
-        return [
-            replace(it, status=known[it.status.job.name])
-            if it.status and it.status.job.waits
-            else it
-            for it in outcomes
-        ]
 
 
 def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:

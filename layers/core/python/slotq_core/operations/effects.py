@@ -10,7 +10,7 @@ a dead handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from slotq_core.errors import (
@@ -24,7 +24,8 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.pool_lessons import Lessons
+from slotq_core.names import STAMP
+from slotq_core.operations.pool_lessons import Lessons, is_accepted
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -55,6 +56,27 @@ _FAILURES = {
     Verdict.FAIL: Ending.FAILED,
 }
 """The ending that follows from each of the adapter's verdicts on a failure."""
+
+_REFUSALS = {Verdict.FAIL: Ending.REJECTED, Verdict.NAME_TAKEN: Ending.NAME_TAKEN}
+"""The ending where a create is refused for good: no retry helps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """What became of an observation."""
+
+    ignored: str = ""
+    """Why it belongs to no live attempt; empty if it belongs to one."""
+    calls_for_pass: bool = False
+    """Whether a pass may now decide otherwise than before."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Taken:
+    """A job after a change, or as it was if nothing was left to change."""
+
+    job: Job
+    calls_for_pass: bool = False
 
 
 class Effects:
@@ -110,27 +132,34 @@ class Effects:
                 )
         return troubles
 
-    def observe(self, observation: Observation) -> str:
+    def observe(self, observation: Observation) -> Observed:
         """Apply an observation of one training job. Repeated, late and foreign observations change
-        nothing.
-
-        Return why the observation belongs to no live attempt; empty if it belongs to one.
-        """
-        name = self._store.job_of(observation.training_job)
+        nothing and write nothing."""
+        training_job = observation.training_job
+        job = self._begun_as(training_job)
+        name = job.name if job is not None else self._store.job_of(training_job)
         if name is None:
-            return "no job of this queue ever ran under that name"
+            return Observed(ignored="no job of this queue ever ran under that name")
 
         @cache  # Computed once, however often others change the job meanwhile.
         def shown() -> str:
             return self._shown(name, observation.message)
 
-        after = self._change(
-            name,
-            observation.training_job,
+        taken = self._change(
+            job or self._store.job(name),
+            training_job,
             lambda job: self._seen(job, observation, shown),
             answer=_answer_in(observation),
         )
-        return "" if after is not None else f"that attempt of {name} is over"
+        if taken is None:
+            return Observed(ignored=f"that attempt of {name} is over")
+        return Observed(calls_for_pass=taken.calls_for_pass)
+
+    def _begun_as(self, training_job: str) -> Job | None:
+        """Return the job whose first attempt had that name, if there is one. A first attempt bears
+        its job's own name, so most observations find their job by one read."""
+        job = None if STAMP in training_job else self._store.job(training_job)
+        return job if job is not None and job.attempts else None
 
     def vanished(self, training_job: str) -> None:
         """End the job as stopped, because SageMaker no longer has the training job: somebody
@@ -138,11 +167,11 @@ class Effects:
         name = self._store.job_of(training_job)
         if name is not None:
             message = f"its training job {training_job} is no longer in SageMaker"
-            self._gone(name, training_job, message)
+            self._gone(self._store.job(name), training_job, message)
 
-    def _gone(self, name: str, training_job: str, message: str) -> None:
+    def _gone(self, job: Job | None, training_job: str, message: str) -> None:
         self._change(
-            name,
+            job,
             training_job,
             lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
         )
@@ -162,10 +191,10 @@ class Effects:
         answer = self._training.create(self._store.request(job.name), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
-                after = self._change(job.name, attempt.training_job, self._created)
+                taken = self._change(job, attempt.training_job, self._created)
                 # A cancel during the call leaves the stop to this handler.
-                if after is not None and after.attempt and after.attempt.stop:
-                    self._do(after, began)
+                if taken is not None and taken.job.attempt and taken.job.attempt.stop:
+                    self._do(taken.job, began)
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
                 if answer.action:
                     self._lessons.unanswered(attempt, answer)
@@ -174,11 +203,10 @@ class Effects:
                 self._refused(job, attempt, answer)
 
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
-        refused = answer.verdict is Verdict.FAIL
-        ending = Ending.REJECTED if refused else _FAILURES[answer.verdict]
+        ending = _REFUSALS.get(answer.verdict) or _FAILURES[answer.verdict]
         message = self._shown(job.name, answer.message)
         self._change(
-            job.name,
+            job,
             attempt.training_job,
             lambda it: self._end(it, ending, self._clock.now(), message),
             answer=answer,
@@ -190,21 +218,21 @@ class Effects:
             return  # The create is in progress; the handler that confirms it also stops it.
         if not attempt.created and not self._is_there(attempt):
             message = f"its training job {attempt.training_job} does not run"
-            self._gone(job.name, attempt.training_job, message)
+            self._gone(job, attempt.training_job, message)
             return
         if self._is_late(began):
             return
         answer = self._training.stop(attempt.training_job)
         match answer.verdict:
             case Verdict.OK:
-                self._change(job.name, attempt.training_job, self._stop_sent)
+                self._change(job, attempt.training_job, self._stop_sent)
             case Verdict.ALREADY_DONE:
-                self._change(job.name, attempt.training_job, self._stop_sent)
+                self._change(job, attempt.training_job, self._stop_sent)
                 if not self._is_late(began):  # Otherwise a reconciliation will look.
                     self._look(attempt.training_job)
             case Verdict.FAIL:
                 # No such training job: it was never created, or somebody deleted it.
-                self._gone(job.name, attempt.training_job, answer.message)
+                self._gone(job, attempt.training_job, answer.message)
             case Verdict.NO_RIGHTS:
                 raise RightMissing(answer.message)
             case _:
@@ -227,31 +255,32 @@ class Effects:
 
     def _change(
         self,
-        name: str,
+        job: Job | None,
         training_job: str,
         change: Callable[[Job], Change | None],
         *,
         answer: Answer | None = None,
-    ) -> Job | None:
+    ) -> _Taken | None:
         """Change the job while this training job is its live attempt; retry on conflicts.
 
-        Return the changed job; None if the attempt is no longer live. Raises Conflict after
-        `_TRIES` conflicts.
+        `job`: as the caller has read or committed it. It is read again only after a conflict: the
+        commit depends on the version, so a job that has changed since is never overwritten. Return
+        None if the attempt is no longer live. Raises Conflict after `_TRIES` conflicts.
         """
         for _ in range(_TRIES):
-            job = self._store.job(name)
             if job is None or job.attempt is None or job.attempt.training_job != training_job:
                 return None
             wanted = change(job)
             if wanted is None:
-                return job
+                return _Taken(job=job)
             try:
                 (after,) = self._store.commit([wanted])
             except Conflict:
+                job = self._store.job(job.name)
                 continue
-            self._lessons.take(wanted, answer)
-            return after
-        raise Conflict(f"{name}: its record changed {_TRIES} times in a row")
+            learned = self._lessons.take(wanted, answer)
+            return _Taken(job=after, calls_for_pass=learned or _calls_for_pass(wanted))
+        raise Conflict(f"{training_job}: its job's record changed {_TRIES} times in a row")
 
     def _created(self, job: Job) -> Change | None:
         assert job.attempt is not None
@@ -305,6 +334,16 @@ class Effects:
             return without_secrets(message, self._store.request(job))
         except (NoSuchJob, NotUnderstood):
             return ""
+
+
+def _calls_for_pass(change: Change) -> bool:
+    """Whether a pass may decide otherwise after this change: slots come free, or an attempt may now
+    be evicted.
+
+    That an attempt runs, or that SageMaker looks for its instances, counts only after some time: a
+    `pending_timeout`, a `min_runtime`, a pool that consolidates. For that the tick runs a pass.
+    """
+    return change.ended is not None or is_accepted(change)
 
 
 def _answer_in(seen: Observation) -> Answer:

@@ -64,34 +64,39 @@ class Passes:
         self._effects = effects
         self._poisons = poisons
 
-    def run(self, *, holder: str, budget: int, only_news: bool) -> PassResult:
+    def run(
+        self, *, holder: str, budget: int, only_news: bool, bump: bool = False
+    ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease works. Others return at once: the holder sees their request in
         the wake's generation. `holder` names this handler's invocation. With `only_news`, a pass
         also returns at once if every request was already handled; most passes of a burst arrive
-        that late. Work that only the time calls for is left to the tick.
+        that late. Work that only the time calls for is left to the tick. With `bump`, this handler
+        itself asks for the pass, by the call that takes the lease.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
-        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
+        while (generation := self._take_lease(holder, until, only_news=only_news, bump=bump)) is not None:
             try:
                 result = self._decide(result, until)
             except SlotQError:
                 with suppress(SlotQError):
                     self._store.end_lease(holder, generation=None)
                 raise
-            finished = None if result.unfinished else generation
+            bump, finished = False, None if result.unfinished else generation
             if self._store.end_lease(holder, generation=finished):
                 if result.unfinished:
                     self._notifier.wake()
                 return result
         return replace(result, busy=True)
 
-    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
+    def _take_lease(self, holder: str, until: int, *, only_news: bool, bump: bool) -> int | None:
         now = self._clock.now()
         lease = max(until, now) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
+        return self._store.take_lease(
+            holder, now=now, until=lease, only_news=only_news, bump=bump
+        )
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         """Decide first, then carry out slow effects and stale intents, each at most once. No job's

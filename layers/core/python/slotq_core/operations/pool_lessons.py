@@ -22,49 +22,67 @@ class Lessons:
         self._store = store
         self._clock = clock
 
-    def take(self, change: Change, answer: Answer | None = None) -> None:
+    def take(self, change: Change, answer: Answer | None = None) -> bool:
         """Record what the change shows. `answer`: SageMaker's answer, if the change follows from
-        one."""
+        one. Return whether the pool's health has changed."""
         ended, live = change.ended, change.after.attempt
         if ended is not None:
-            self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
-        elif live and live.probes and _is_accepted(change):
-            self._keep(live.pool, lambda pool: after_acceptance(pool.health, change.after.role))
-        if live and _begins_to_run(change):
-            self._keep(live.pool, after_a_start)
+            return self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
+        if live is None:
+            return False
+        learned = False
+        if live.probes and is_accepted(change):
+            learned = self._keep(
+                live.pool, lambda health: after_acceptance(health, change.after.role)
+            )
+        return (_begins_to_run(change) and self._keep(live.pool, after_a_start)) or learned
 
     def unanswered(self, attempt: Attempt, answer: Answer) -> None:
         """Record that a missing right hides whether the create took effect. Nothing else starts in
         the pool meanwhile."""
         self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
 
-    def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> None:
+    def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> bool:
         message = ended.message or change.before.message
         if ended.outcome is AttemptOutcome.NO_CAPACITY:
             now, limit = self._clock.now(), answer.limit
-            self._keep(
+            return self._learn(
                 ended.pool,
                 lambda pool: after_capacity_error(pool, now=now, message=message, limit=limit),
             )
-        elif ended.outcome is AttemptOutcome.NO_RIGHTS:
+        if ended.outcome is AttemptOutcome.NO_RIGHTS:
             role = EVERYBODY if answer.verdict is Verdict.NO_RIGHTS else change.before.role
             if role or answer.verdict is Verdict.NO_RIGHTS:
-                self._refused(ended.pool, role, answer.action, message)
+                return self._refused(ended.pool, role, answer.action, message)
+        return False
 
-    def _refused(self, pool: str, role: str, action: str, message: str) -> None:
+    def _refused(self, pool: str, role: str, action: str, message: str) -> bool:
         now = self._clock.now()
-        self._keep(
+        return self._learn(
             pool,
             lambda it: after_refusal(it.health, role=role, action=action, message=message, now=now),
         )
 
-    def _keep(self, name: str, learned: Callable[[Pool], PoolHealth]) -> None:
+    def _learn(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:
+        """Record what follows for a pool that is configured."""
         pool = self._store.pool(name)
-        if pool is not None and (health := learned(pool)) != pool.health:
-            self._store.set_health(name, health)
+        return pool is not None and self._set(name, pool.health, learned(pool))
+
+    def _keep(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
+        """Record what follows from the health alone: the pool need not be read for that. A healthy
+        pool, as most are, costs one read."""
+        health = self._store.health(name)
+        return self._set(name, health, learned(health))
+
+    def _set(self, name: str, before: PoolHealth, after: PoolHealth) -> bool:
+        if after == before:
+            return False
+        self._store.set_health(name, after)
+        return True
 
 
-def _is_accepted(change: Change) -> bool:
+def is_accepted(change: Change) -> bool:
+    """Whether the change records that SageMaker has accepted the attempt's create."""
     before, after = change.before.attempt, change.after.attempt
     return before is not None and after is not None and after.created and not before.created
 

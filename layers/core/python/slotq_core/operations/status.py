@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -20,13 +20,12 @@ from slotq_core.model.reasons import (
     TriesAgain,
     WaitsForJobs,
 )
-from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
-from slotq_core.ports.stored import Configuration, World
+from slotq_core.ports.stored import Ahead, Configuration, World
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +35,9 @@ class Status:
     job: Job
     place: int | None = None
     """Place among the waiting jobs that share a pool with this job; 1 is next, None if the job does
-    not wait."""
+    not wait or if the place was not asked for."""
+    place_is_lower_bound: bool = False
+    """True if counting ended early (`ports.stored.Ahead`)."""
     reason: Reason | None = None
     outlook: Outlook | None = None
     """Possible victims, reservations and known times. None unless somebody asked for this one job,
@@ -107,6 +108,9 @@ class Wanted:
 
 ANY_JOB = Wanted()
 
+_SOME = Ahead(jobs=0, or_more=True)
+"""Jobs that nobody has counted."""
+
 
 def _parts(arn: str) -> list[str]:
     return arn.split("/")[1:]
@@ -116,7 +120,7 @@ def _pools(job: Job) -> tuple[str, ...]:
     return (job.attempt.pool,) if job.attempt else job.pools
 
 
-def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
+def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
     """Return why the job waits; None if it does not wait. `planned`: a plan that could examine the
     job."""
     if job.state is JobState.BACKOFF and job.not_before is not None:
@@ -133,16 +137,29 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     for decision in planned.decisions:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
-    return BehindInLine(ahead=(place or 1) - 1)
+    return BehindInLine(ahead=ahead.jobs, or_more=ahead.or_more)
 
 
-def looked_into(job: Job, world: World, place: int | None, now: int) -> Status:
-    """Return the full explanation of why the job waits."""
+def looked_into(job: Job, world: World, ahead: Ahead, now: int) -> Status:
+    """Return the full explanation of why the job waits. `ahead`: the jobs ahead of it, if it waits
+    for slots."""
     planned = plan(world.snapshot, now, asked=job, more=world.more)
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
-    return Status(job=job, place=place, reason=why(job, planned, place), outlook=outlook)
+    return replace(_placed(job, planned, ahead), outlook=outlook)
+
+
+def _placed(job: Job, planned: Plan, ahead: Ahead | None) -> Status:
+    """Return the job's status; without a place if it does not wait or `ahead` is not known."""
+    if ahead is None or not job.waits:
+        return Status(job=job, reason=why(job, planned, ahead or _SOME))
+    return Status(
+        job=job,
+        place=1 + ahead.jobs,
+        place_is_lower_bound=ahead.or_more,
+        reason=why(job, planned, ahead),
+    )
 
 
 def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:
@@ -157,16 +174,34 @@ def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[st
     return found
 
 
-def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status]:
+def statuses(
+    jobs: Iterable[Job], planned: Plan, waiting: Iterable[Job] | None
+) -> list[Status]:
     """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
-    jobs that wait for a time, ended jobs (the latest first)."""
-    planned = plan(everything, now)
-    place = places(everything.waiting, everything.yields)
-    shown = [
-        Status(job=job, place=place.get(job.name), reason=why(job, planned, place.get(job.name)))
-        for job in jobs
-    ]
+    jobs that wait for a time, ended jobs (the latest first).
+
+    `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
+    not all of them are known, and nobody gets a place.
+    """
+    place = {} if waiting is None else places(waiting)
+    shown = [_placed(job, planned, _ahead(place.get(job.name))) for job in jobs]
     return sorted(shown, key=_as_listed)
+
+
+def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) -> list[Job] | None:
+    """Return the waiting jobs in an answer of `Store.jobs`; None if it need not hold all of them.
+
+    The answer begins with the waiting states, so a cut answer that goes on to another state holds
+    them all.
+    """
+    cut = len(found) >= limit and found[-1].state in WAITING_STATES
+    if cut or not WAITING_STATES.issubset(states):
+        return None
+    return [job for job in found if job.waits]
+
+
+def _ahead(place: int | None) -> Ahead | None:
+    return None if place is None else Ahead(jobs=place - 1)
 
 
 def _as_listed(status: Status) -> tuple[int, Position]:

@@ -12,6 +12,7 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import (
+    Ahead,
     Change,
     Configuration,
     ConfigurationChange,
@@ -59,20 +60,28 @@ class Store(Protocol):
     def pool(self, name: str) -> Pool | None:
         """One configured pool with its health; None if there is no such pool."""
 
+    def health(self, pool: str) -> PoolHealth:
+        """A pool's health alone; HEALTHY if nothing was learned of the pool."""
+
     def set_health(self, pool: str, health: PoolHealth) -> None:
         """Store a pool's health. Unconditional: a lost write costs one more failed start."""
 
-    def bump(self) -> None:
-        """Raise the wake's generation: there is something to decide."""
+    def bump(self) -> int | None:
+        """Raise the wake's generation: there is something to decide.
+
+        Returns when the present lease ends (ms), None if nobody holds it. Its holder sees the new
+        generation, so nobody need ask for a pass before that moment.
+        """
 
     def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
+        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:
         """Take or renew the lease on passes until `until` (ms).
 
         Returns the current generation. Returns None while another holder's lease lasts, and with
-        `only_news` also if nobody has bumped since the last complete pass. The lease only saves
-        work: two holders at once do no harm.
+        `only_news` also if nobody has bumped since the last complete pass. With `bump`, raises the
+        generation first, whoever holds the lease. The lease only saves work: two holders at once do
+        no harm.
         """
 
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
@@ -128,8 +137,8 @@ class Store(Protocol):
         """Store a new job and its request, both or neither. Returns the job with its version.
 
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
-        Raises NameTaken if a job of that name exists. Raises Conflict if the job needs a new line
-        and `opens_line` is false.
+        Raises StoredAlready, with that job, if a job of that name exists. Raises Conflict if the
+        job needs a new line and `opens_line` is false.
         """
 
     def load(self, now: int) -> World:
@@ -174,9 +183,9 @@ class Store(Protocol):
         """The earliest entry time (ms) of a waiting job (pending or preempted); None if none waits.
         For people: the answer may lag behind."""
 
-    def ahead_of(self, job: Job) -> int:
-        """The number of waiting jobs that share a pool with this one and come before it in the
-        order.
+    def ahead_of(self, job: Job) -> Ahead:
+        """The waiting jobs that share a pool with this one and come before it in the order.
 
-        For people: counted on request, not strongly consistent.
+        Counts MOST_AHEAD at most, then one more stands for all the rest; a store may also end early
+        where many lines would have to be counted. For people: not strongly consistent.
         """

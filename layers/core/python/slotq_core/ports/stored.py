@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slotq_core.errors import NameTaken
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -69,6 +70,27 @@ class Change:
     """The attempt that this change ends, for the history."""
     request: Request | None = None
     """The new request; None: the request stays."""
+
+
+class StoredAlready(NameTaken):
+    """A job of that name is stored. `job`: as it stands; None if its record cannot be read."""
+
+    def __init__(self, name: str, job: Job | None = None) -> None:
+        super().__init__(f"a job named {name} exists already", field="TrainingJobName")
+        self.job = job
+
+
+MOST_AHEAD = 1000
+"""Most jobs that are counted one by one to tell a job's place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """How many waiting jobs share a pool with a job and come before it."""
+
+    jobs: int
+    or_more: bool = False
+    """True if counting ended early: `jobs` is a lower bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

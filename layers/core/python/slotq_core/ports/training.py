@@ -34,6 +34,8 @@ class Verdict(StrEnum):
     the job waits again."""
     FAIL = "fail"
     """SageMaker will never accept the request. The job fails with the message."""
+    NAME_TAKEN = "name_taken"
+    """A training job that is not the queue's has the name. The job fails with the message."""
 
 
 RIGHTS = frozenset({Verdict.NO_RIGHTS, Verdict.ROLE_LACKS_RIGHTS})
@@ -120,7 +122,7 @@ class TrainingService(Protocol):
         ownership tags and the attempt's token.
 
         A repeated create of the same attempt answers ALREADY_DONE, by the token. Any other training
-        job of that name answers FAIL.
+        job of that name answers NAME_TAKEN.
         """
 
     def stop(self, training_job: str) -> Answer:

@@ -77,8 +77,11 @@ class JobView(BaseModel):
     state: str
     priority: int
     place: int | None = None
-    """The job's place among the waiting jobs that share a pool with it, from 1; None if the job
-    does not wait."""
+    """The job's place among the waiting jobs that share a pool with it, from 1. None if the job
+    does not wait, in the answers to changes, and in a list with more waiting jobs than one answer
+    holds."""
+    place_is_lower_bound: bool = False
+    """True if so many wait that not all were counted: the place is this or a later one."""
     reason: ReasonView | None = None
     outlook: OutlookView | None = None
     """Details beside the reason; only for a single waiting job."""
@@ -280,6 +283,7 @@ def job_view(
     job: Job,
     *,
     place: int | None = None,
+    place_is_lower_bound: bool = False,
     reason: Reason | None = None,
     outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
@@ -289,6 +293,7 @@ def job_view(
         state=job.state,
         priority=job.priority,
         place=place,
+        place_is_lower_bound=place_is_lower_bound,
         reason=reason_view(reason) if reason else None,
         outlook=outlook_view(outlook) if outlook else None,
         entry_time=iso(job.entry_time),

@@ -9,6 +9,7 @@ held_slots        who holds and claims the slots of a pool
 configured_pools  the pools, changed on the record
 pool_facts        a pool's health, and what others occupy of it
 sightings         training jobs that nobody expects
+touched_lines     the lines that a submission need not touch again
 wake              the generation and the lease of passes
 calls             calls to the table: pages, consistency, errors
 dynamodb_errors   what DynamoDB's errors mean to the queue

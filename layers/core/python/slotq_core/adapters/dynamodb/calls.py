@@ -45,9 +45,9 @@ class TableCalls:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
-    def count(self, expression: Expression) -> int:
-        """Return the number of items; not strongly consistent."""
-        pages = self._pages({**expression, "Select": "COUNT"}, None, consistent=False)
+    def count(self, expression: Expression, *, limit: int | None = None) -> int:
+        """Return the number of items, or `limit` if there are more; not strongly consistent."""
+        pages = self._pages({**expression, "Select": "COUNT"}, limit, consistent=False)
         return sum(answer["Count"] for answer in pages)
 
     def _pages(

@@ -100,6 +100,14 @@ def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[t
     }
 
 
+def item_in_the_way(error: Conflict) -> dict[str, Any] | None:
+    """Return the item that the first false condition of a cancelled transaction has found, if the
+    action asked for it and there is one."""
+    cause = error.__cause__
+    reasons = cause.response.get("CancellationReasons", []) if isinstance(cause, ClientError) else ()
+    return next((reason["Item"] for reason in reasons if reason.get("Item")), None)
+
+
 def cancellation_codes(error: ClientError) -> list[str]:
     """Return, for each action of a cancelled transaction, why it was refused; "None": it was
     not."""

@@ -36,9 +36,11 @@ class PoolFacts:
         definition = whole_pool(self._calls.item(table.pool_key(name)))
         if definition is None:
             return None
-        foreign = self._read(table.ledger_key(name), foreign_of)
-        health = self._read(table.health_key(name), health_of)
-        return replace(definition[1], foreign=foreign or Demand(), health=health or HEALTHY)
+        foreign = self._read(table.ledger_key(name), foreign_of) or Demand()
+        return replace(definition[1], foreign=foreign, health=self.health(name))
+
+    def health(self, name: str) -> PoolHealth:
+        return self._read(table.health_key(name), health_of) or HEALTHY
 
     def _read(self, key: table.Key, reader: Callable[[Item], T]) -> T | None:
         item = self._calls.item(key)

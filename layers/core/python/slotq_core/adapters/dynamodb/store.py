@@ -18,7 +18,11 @@ from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.counters import DynamoCounters
-from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, refused_keys
+from slotq_core.adapters.dynamodb.dynamodb_errors import (
+    Contended,
+    item_in_the_way,
+    refused_keys,
+)
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
@@ -36,12 +40,12 @@ from slotq_core.adapters.dynamodb.transactions import (
     committed,
     submit_actions,
 )
+from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
-    NameTaken,
     NoSuchJob,
     NotUnderstood,
     SlotQError,
@@ -53,8 +57,17 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import order_key
-from slotq_core.ports.stored import Change, ConfigurationChange, Finding, Poison, World
+from slotq_core.policy.order import order_key, rank
+from slotq_core.ports.stored import (
+    MOST_AHEAD,
+    Ahead,
+    Change,
+    ConfigurationChange,
+    Finding,
+    Poison,
+    StoredAlready,
+    World,
+)
 from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.training import Request, Sighting
 
@@ -62,9 +75,13 @@ __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "ti
 
 _SUBMIT_TRIES = 4
 
+_LINES_COUNTED = 50
+"""Most lines that are counted, each by one call, to tell a job's place."""
+
 
 class DynamoStore:
-    """The store on DynamoDB. Instances keep no state of their own and are interchangeable."""
+    """The store on DynamoDB. Instances keep no state but memories that save calls, and are
+    interchangeable."""
 
     def __init__(
         self,
@@ -81,6 +98,7 @@ class DynamoStore:
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
+        self._touched = TouchedLines()
         self._world = WorldLoader(self._calls, self._configuration, pause)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
@@ -109,18 +127,23 @@ class DynamoStore:
     def pool(self, name: str) -> Pool | None:
         return self._facts.pool(name)
 
+    def health(self, pool: str) -> PoolHealth:
+        return self._facts.health(pool)
+
     def set_health(self, pool: str, health: PoolHealth) -> None:
         self._facts.set_health(pool, health)
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         self._facts.set_foreign(pool, amount)
 
-    def bump(self) -> None:
-        self._scheduler.bump()
+    def bump(self) -> int | None:
+        return self._scheduler.bump()
 
     def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
+        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:
+        if bump:
+            return self._scheduler.bump_and_take_lease(holder, now, until)
         return self._scheduler.take_lease(holder, now, until, only_news=only_news)
 
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
@@ -160,15 +183,18 @@ class DynamoStore:
     def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
-        touch = expressions.touch_line if opens_line else expressions.touch_known_line
-        self._touch_lines([job], touch)
+        if not self._touched.lately(job):
+            touch = expressions.touch_line if opens_line else expressions.touch_known_line
+            self._touch_lines([job], touch)
+            self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
                 self._calls.transact(actions)
             except Contended:
                 continue
-            except Conflict:
-                raise NameTaken(f"a job named {job.name} exists already") from None
+            except Conflict as conflict:
+                stored = whole_job(item_in_the_way(conflict))
+                raise StoredAlready(job.name, stored) from None
             return kept
         raise Unavailable(f"{job.name}: another submission is using this name; try again")
 
@@ -281,13 +307,27 @@ class DynamoStore:
         )
         return [job for item in items if (job := whole_job(item))]
 
-    def ahead_of(self, job: Job) -> int:
-        return sum(
-            self._calls.count(
-                expressions.partition_before(table.waiting_partition(line), order_key(job))
-            )
-            for line in self._world.lines()
-            if set(job.pools) & set(Line.parse(line).pools)
+    def ahead_of(self, job: Job) -> Ahead:
+        found, lines = 0, self._lines_ahead(job)
+        for line in lines[:_LINES_COUNTED]:
+            before = expressions.partition_before(table.waiting_partition(line), order_key(job))
+            found += self._calls.count(before, limit=MOST_AHEAD + 1 - found)
+            if found > MOST_AHEAD:
+                return Ahead(jobs=found, or_more=True)
+        return Ahead(jobs=found, or_more=len(lines) > _LINES_COUNTED)
+
+    def _lines_ahead(self, job: Job) -> list[str]:
+        """Return the lines that may hold jobs ahead of this one: its own, where most are, then the
+        others from the highest rank on. A line of a lower rank holds none."""
+        own = line_of(job)
+        parsed = {line: Line.parse(line) for line in self._world.lines()}
+        return sorted(
+            (
+                line
+                for line, each in parsed.items()
+                if each.rank >= rank(job) and not set(job.pools).isdisjoint(each.pools)
+            ),
+            key=lambda line: (line != own, *(-part for part in parsed[line].rank), line),
         )
 
     def _touch_lines(

@@ -48,7 +48,7 @@ def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
     the name is taken."""
     key, items = table.job_key(job.name), items_of(job)
     items[table.request_key(job.name)] = _request_item(job, request)
-    first = put(name, key, items.pop(key), expressions.is_new())
+    first = put(name, key, items.pop(key), expressions.is_new_job())
     return [first, *(put(name, key, item) for key, item in items.items())]
 
 

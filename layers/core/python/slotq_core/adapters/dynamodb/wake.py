@@ -20,11 +20,38 @@ class Scheduler:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
 
-    def bump(self) -> None:
+    def bump(self) -> int | None:
+        """Raise the generation, and return when the lease that is held ends (ms).
+
+        The update itself returns the lease, so there is no moment in between: a holder seen here
+        has not ended its lease yet, and ending it depends on the generation. The holder may have
+        died: then the next tick runs the pass, as soon as the lease is over.
+        """
         try:
-            self._calls.update(table.wake_key(), expressions.raise_generation())
+            wake = self._calls.updated(table.wake_key(), expressions.raise_generation())
+        except WrongType:
+            wake = self._calls.updated(table.wake_key(), expressions.new_generation())
+        with suppress(*UNREADABLE):
+            return int(wake["until"]["N"]) if "holder" in wake else None
+        return None
+
+    def bump_and_take_lease(self, holder: str, now: int, until: int) -> int | None:
+        """Raise the generation, and take the lease by the same call if nobody holds it.
+
+        A lease that is held may have run out, or be this holder's own. No update can depend on that
+        and raise the generation all the same, so a second call takes such a lease.
+        """
+        try:
+            wake = self._calls.updated(
+                table.wake_key(), expressions.bump_and_take_lease(holder, until)
+            )
         except WrongType:
             self._calls.update(table.wake_key(), expressions.new_generation())
+            return self.take_lease(holder, now, until, only_news=False)
+        taken = wake["holder"] == {"S": holder} and wake["until"] == {"N": str(until)}
+        if taken and (generation := _counted(wake["generation"])) is not None:
+            return generation
+        return self.take_lease(holder, now, until, only_news=False)
 
     def take_lease(self, holder: str, now: int, until: int, *, only_news: bool) -> int | None:
         never = until + FAR_OFF

@@ -21,7 +21,7 @@ from slotq_core.adapters.snapshots import (
     read_at_first,
     snapshot_of,
 )
-from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, PoolInUse
+from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
@@ -31,12 +31,15 @@ from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
+    MOST_AHEAD,
+    Ahead,
     Change,
     Configuration,
     ConfigurationChange,
     Finding,
     Ledger,
     Poison,
+    StoredAlready,
     World,
 )
 from slotq_core.ports.training import Request, Sighting
@@ -151,6 +154,10 @@ class MemoryStore:
         return next((pool for pool in self._pools_now() if pool.name == name), None)
 
     @_one_at_a_time
+    def health(self, pool: str) -> PoolHealth:
+        return self._health.get(pool, HEALTHY)
+
+    @_one_at_a_time
     def set_health(self, pool: str, health: PoolHealth) -> None:
         self._health[pool] = health
 
@@ -162,13 +169,15 @@ class MemoryStore:
             self._raise_version(pool, Demand())
 
     @_one_at_a_time
-    def bump(self) -> None:
+    def bump(self) -> int | None:
         self._generation += 1
+        return self._lease_until if self._holder else None
 
     @_one_at_a_time
     def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
+        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:
+        self._generation += bump
         if only_news and self._seen_to == self._generation:
             return None
         if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
@@ -241,7 +250,7 @@ class MemoryStore:
         if not opens_line and line_of(job) not in self._index.lines():
             raise Conflict("there is no such line")
         if job.name in self._jobs:
-            raise NameTaken(f"a job named {job.name} exists already")
+            raise StoredAlready(job.name, self._jobs[job.name])
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
 
@@ -322,8 +331,9 @@ class MemoryStore:
         return min((job.entry_time for job in waiting), default=None)
 
     @_one_at_a_time
-    def ahead_of(self, job: Job) -> int:
-        return self._index.ahead_of(job)
+    def ahead_of(self, job: Job) -> Ahead:
+        found = self._index.ahead_of(job)
+        return Ahead(jobs=min(found, MOST_AHEAD + 1), or_more=found > MOST_AHEAD)
 
     @_one_at_a_time
     def _all_jobs(self) -> list[Job]:

@@ -140,7 +140,7 @@ class SageMakerTraining:
         if ours:
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
-            verdict=Verdict.FAIL,
+            verdict=Verdict.NAME_TAKEN,
             message=f"SageMaker already has a training job named {name}, which is not from this "
             "queue",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason
+from slotq_core.model.reasons.base import Number, Reason
 from slotq_core.timestamps import iso
 
 
@@ -16,9 +16,18 @@ class BehindInLine(Reason):
     code: ClassVar[str] = "behind_in_line"
     ahead: int
     """Jobs in the same pools that come first in the order."""
+    or_more: bool = False
+    """True if `ahead` is a lower bound: so many were counted."""
 
     def sentence(self) -> str:
+        if self.or_more:
+            many = f"more than {self.ahead - 1:,}" if self.ahead > 1 else "other"
+            return f"{many} jobs are ahead of it"
         return f"{self.ahead} {'job is' if self.ahead == 1 else 'jobs are'} ahead of it"
+
+    def numbers(self) -> dict[str, Number]:
+        """`or_more` only where it is true."""
+        return {"ahead": self.ahead} | ({"or_more": True} if self.or_more else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

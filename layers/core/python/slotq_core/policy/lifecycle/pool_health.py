@@ -38,12 +38,11 @@ def after_capacity_error(
     return health
 
 
-def after_a_start(pool: Pool) -> PoolHealth:
+def after_a_start(health: PoolHealth) -> PoolHealth:
     """The health of the pool after a training job got its instances: no errors, no back-off.
 
     A learned limit and missing rights stay.
     """
-    health = pool.health
     if not health.errors:
         return health
     rights = health.missing_rights

@@ -45,6 +45,8 @@ class Ending(StrEnum):
     FAILED = "failed"
     REJECTED = "rejected"
     """SageMaker rejects the request for good: no retry helps."""
+    NAME_TAKEN = "name_taken"
+    """A training job that is not the queue's has the name: no retry helps."""
     MAX_RUNTIME = "max_runtime"
     """The job reached its maximum runtime: it ends, whatever retries are left."""
     NO_CAPACITY = "no_capacity"
@@ -138,6 +140,7 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,
         Ending.REJECTED: AttemptOutcome.FAILED,
+        Ending.NAME_TAKEN: AttemptOutcome.FAILED,
         Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
         Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
         Ending.FAULT: AttemptOutcome.FAULT,

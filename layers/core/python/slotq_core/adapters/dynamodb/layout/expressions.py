@@ -18,6 +18,15 @@ def is_new() -> Expression:
     return {"ConditionExpression": "attribute_not_exists(pk)"}
 
 
+def is_new_job() -> Expression:
+    """Require that no job of this name is stored; a refusal brings the stored one.
+
+    So a submission need not read first, and one that is repeated is recognised by what it collides
+    with. Whoever loses such a race sees the winner's job, never a moment before it.
+    """
+    return {**is_new(), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
 def job_unchanged(version: int) -> Expression:
     """Require that nobody has changed the job since it was read. All of a job's copies depend on
     this condition.
@@ -205,6 +214,26 @@ def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool
             ":until": _number(until),
             ":never": _number(never),
             ":number": _text("N"),
+        },
+    }
+
+
+def bump_and_take_lease(holder: str, until: int) -> Expression:
+    """Raise the generation, and take the lease if nobody holds it. `until`: ms.
+
+    There is no condition, because the generation must rise in any case. `if_not_exists` leaves a
+    lease that is held as it is; the caller sees from the new item whose lease it is.
+    """
+    return {
+        "UpdateExpression": (
+            "SET #holder = if_not_exists(#holder, :holder), #until = if_not_exists(#until, :until)"
+            " ADD generation :one"
+        ),
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": {
+            ":holder": _text(holder),
+            ":until": _number(until),
+            ":one": _number(1),
         },
     }
 
