@@ -15,7 +15,7 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Ahead, Change
 from tests.contract import worlds
 from tests.contract.worlds import (
     NOW,
@@ -108,9 +108,9 @@ def test_a_held_job_is_in_no_line(store: Store) -> None:
 def test_a_changed_priority_changes_the_place(store: Store) -> None:
     a_queue(store)
     first, last = waits(store, "first", priority=5), waits(store, "last", priority=1)
-    assert store.ahead_of(last) == 1
+    assert store.ahead_of(last) == Ahead(jobs=1)
     (last,) = store.commit([Change(before=last, after=replace(last, priority=9))])
-    assert (store.ahead_of(last), store.ahead_of(first)) == (0, 1)
+    assert (store.ahead_of(last), store.ahead_of(first)) == (Ahead(jobs=0), Ahead(jobs=1))
 
 
 def test_a_request_that_compresses_well_may_exceed_an_item(store: Store) -> None:

@@ -9,7 +9,7 @@ from slotq_core.adapters.snapshots import FIRST_JOBS, MAX_DUE
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Ahead, Change
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -206,7 +206,7 @@ def test_the_place_counts_every_line_that_shares_a_pool(store: Store) -> None:
         waits(store, f"low{n}", priority=0, pools=("p5",))
         waits(store, f"elsewhere{n}", priority=9, pools=("p3",))
     job = waits(store, "job1", entry_time=NOW + 2)  # Ahead of same2 by name.
-    assert store.ahead_of(job) == 5
+    assert store.ahead_of(job) == Ahead(jobs=5)
     first = store.job("high0")
     assert first is not None
-    assert store.ahead_of(first) == 0
+    assert store.ahead_of(first) == Ahead(jobs=0)

@@ -12,6 +12,7 @@ from slotq_core.adapters.dynamodb.repair.old_lines import _AT_ONCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
+from slotq_core.ports.stored import Ahead
 from tests.contract.by_hand import Table, another, as_another_version, number, text
 from tests.contract.worlds import (
     NOW,
@@ -65,7 +66,7 @@ def test_a_reader_sees_the_jobs_and_moves_none(dynamo: DynamoStore, items: Table
     before = items.all()
     world = dynamo.load_all(NOW)
     assert ([job.name for job in world.snapshot.waiting], world.poison) == (["job1"], ())
-    assert dynamo.ahead_of(a_job("job2")) == 0
+    assert dynamo.ahead_of(a_job("job2")) == Ahead(jobs=0)
     assert items.all() == before
 
 

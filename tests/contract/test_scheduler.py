@@ -71,6 +71,53 @@ def test_a_lease_can_be_given_back_in_any_case(store: Store) -> None:
     assert not store.end_lease("one", generation=None)
 
 
+def test_a_bump_tells_when_the_present_lease_ends(store: Store) -> None:
+    assert store.bump() is None
+    generation = take(store, "one")
+    assert store.bump() == LATER
+    assert not store.end_lease("one", generation=generation), "the holder sees it"
+    take(store, "one", NOW + 1)
+    assert store.bump() == LATER + 1
+    assert store.end_lease("one", generation=None)
+    assert store.bump() is None
+
+
+def bump_and_take(store: Store, holder: str, now: int = NOW) -> int | None:
+    return store.take_lease(holder, now=now, until=now + 40_000, bump=True)
+
+
+def test_a_bump_takes_a_lease_that_nobody_holds(store: Store) -> None:
+    assert bump_and_take(store, "one") == 1
+    assert take(store, "two") is None
+    assert store.end_lease("one", generation=1)
+    assert news(store, "late") is None
+    assert bump_and_take(store, "two") == 2
+
+
+def test_a_bump_counts_where_another_holds_the_lease(store: Store) -> None:
+    generation = take(store, "one")
+    assert bump_and_take(store, "two") is None
+    assert not store.end_lease("one", generation=generation)
+    assert take(store, "one") == 1
+
+
+def test_a_bump_takes_a_lease_that_has_run_out_and_renews_its_own(store: Store) -> None:
+    take(store, "dead")
+    assert bump_and_take(store, "next", LATER - 1) is None
+    assert bump_and_take(store, "next", LATER) == 2
+    assert bump_and_take(store, "next", LATER + 1) == 3
+    assert take(store, "other", LATER + 40_000) is None, "it was renewed"
+    assert take(store, "other", LATER + 40_001) == 3
+
+
+def test_exactly_one_of_many_bumps_gets_the_lease(racing_store: Store) -> None:
+    for turn in range(5):
+        now = NOW + turn * 40_000
+        takers = [partial(bump_and_take, racing_store, f"holder{n}", now) for n in range(THREADS)]
+        assert len([each for each in won(at_once(*takers)) if each is not None]) == 1
+    assert take(racing_store, "last", NOW + 5 * 40_000) == 5 * THREADS
+
+
 def news(store: Store, holder: str, now: int = NOW) -> int | None:
     return store.take_lease(holder, now=now, until=now + 40_000, only_news=True)
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from slotq.cli.app import App
 from slotq.cli.main import cli
 from slotq.session.installed_sdk import sdk_version
+from tests.unit.client.fake_aws import FakeServices
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
@@ -82,6 +83,7 @@ def app(http, clock):
             "sleep": clock.sleep,
             "now": lambda: NOW,
             "network": FakeNetwork(),
+            "aws": FakeServices(),
         }
         return App(**(given | fields))
 

@@ -1,4 +1,4 @@
-"""Fakes of CloudWatch logs and S3, with what the commands use of them."""
+"""Fakes of CloudWatch logs, S3 and SageMaker, with what the commands use of them."""
 
 from __future__ import annotations
 
@@ -75,11 +75,37 @@ class FakeS3:
         self.objects[f"s3://{Bucket}/{Key}"] = Body
 
 
+class FakeSageMaker:
+    """Knows the names of training jobs, and records who asks for one."""
+
+    def __init__(self, *names: str, trouble: Exception | None = None) -> None:
+        self.names = names
+        self.trouble = trouble
+        self.asked: list[str] = []
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803
+        self.asked.append(TrainingJobName)
+        if self.trouble is not None:
+            raise self.trouble
+        if TrainingJobName not in self.names:
+            raise refused("DescribeTrainingJob", "ValidationException")
+        return {"TrainingJobName": TrainingJobName}
+
+
 class FakeServices:
     """The fakes as `App.aws`, by service name."""
 
-    def __init__(self, logs: FakeLogs | None = None, s3: FakeS3 | None = None) -> None:
-        self._clients = {"logs": logs or FakeLogs(), "s3": s3 or FakeS3()}
+    def __init__(
+        self,
+        logs: FakeLogs | None = None,
+        s3: FakeS3 | None = None,
+        sagemaker: FakeSageMaker | None = None,
+    ) -> None:
+        self._clients = {
+            "logs": logs or FakeLogs(),
+            "s3": s3 or FakeS3(),
+            "sagemaker": sagemaker or FakeSageMaker(),
+        }
 
     def __call__(self, _queue: Any, service: str) -> Any:
         return self._clients[service]

@@ -177,7 +177,7 @@ class FakeQueue:
 
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
-            return 202, self._submit(body)
+            return 202, placeless(self._submit(body))
         if (method, path) == ("PATCH", "/jobs"):
             return 200, self._change(parse_changes(body))
         if path.startswith("/jobs/"):
@@ -203,7 +203,7 @@ class FakeQueue:
             }
             return RequestView(name=name, request=request, withheld=self.withheld)
         if method == "PATCH":
-            return self._amend(name, parse_amendment(body))
+            return placeless(self._amend(name, parse_amendment(body)))
         return self._cancel(name) if method == "DELETE" else self._look(name)
 
     def _change(self, changes: list[ChangeBody]) -> OutcomesView:
@@ -218,7 +218,7 @@ class FakeQueue:
                     assert isinstance(there, JobView)
                     if there.state not in change.states:
                         raise TooLate(f"job {change.name} has moved on", field="states")
-                    there = self._changed(there, change)
+                    there = placeless(self._changed(there, change))
                 except Refused as refusal:
                     error = ErrorView(
                         code=refusal.code, message=refusal.message, field=refusal.field
@@ -358,6 +358,11 @@ class FakeQueue:
         return self.jobs[name]
 
 
+def placeless(job: JobView) -> JobView:
+    """The job as the queue answers changes: its place and reason are told by GET alone."""
+    return job.model_copy(update={"place": None, "reason": None})
+
+
 class FakeAnswer:
     def __init__(self, status: int, content: bytes | str, headers: dict[str, str] | None = None):
         self.status_code = status
@@ -399,7 +404,7 @@ class FakeHttp:
         return FakeAnswer(status, view.model_dump_json(), self.headers)
 
     def last_body(self) -> Any:
-        return json.loads(self.sent[-1].body)
+        return json.loads(next(sent.body for sent in reversed(self.sent) if sent.body))
 
 
 class Clock:

@@ -28,6 +28,7 @@ from slotq.errors import (
     TooLate,
     TooManyWaiting,
 )
+from slotq.jobs.foreign_names import QUICK
 from slotq.transport.network import Network
 from slotq_core.wire.views import ErrorView
 
@@ -52,7 +53,9 @@ class App:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     aws: Callable[[QueueClient, str], Any] = field(
         default=lambda queue, service: queue.aws.client(
-            service, region_name=queue.config.signing_region() or queue.aws.region_name
+            service,
+            region_name=queue.config.signing_region() or queue.aws.region_name,
+            config=QUICK if service == "sagemaker" else None,
         )
     )
     """Returns boto3's client for a service, in the queue's region."""

@@ -12,9 +12,10 @@ from slotq.cli.app import App, Failure
 from slotq.cli.name_arguments import Hints
 from slotq.cli.selection import Selection
 from slotq.client import QueueClient
-from slotq.errors import Refused
+from slotq.errors import Refused, SlotQError
 from slotq.jobs.many import Many, Outcome
 from slotq.output.job_tables import explanation
+from slotq_core.model.jobs import WAITING_STATES
 from slotq_core.wire.views import JobView, queue_view
 
 
@@ -62,6 +63,17 @@ def change_each(
     )
 
 
+def looked_at(client: QueueClient, job: JobView) -> JobView:
+    """The job with its place and reason if it waits. A verb's own answer has neither. As it is if
+    the queue does not answer now: the verb itself has succeeded."""
+    if job.place is not None or job.state not in WAITING_STATES:
+        return job
+    try:
+        return client.job(job.name)
+    except SlotQError:
+        return job
+
+
 def _show(
     app: App,
     client: QueueClient,
@@ -72,17 +84,18 @@ def _show(
 ) -> None:
     """Show every outcome, then exit with the code of the first failure.
 
-    In JSON, a `single` job is a JobView; several are a QueueView of the jobs without an error. Each
-    error is an ErrorView on stderr.
+    A `single` job that waits is looked at again, for its place and reason. In JSON, a `single` job
+    is a JobView; several are a QueueView of the jobs without an error. Each error is an ErrorView
+    on stderr.
     """
     done: list[JobView] = []
     failed: list[Failure] = []
     hints = Hints(client)
     for outcome in outcomes:
         if outcome.job is not None:
-            done.append(outcome.job)
+            done.append(looked_at(client, outcome.job) if single else outcome.job)
             if not app.json:
-                app.console().print(shown(outcome.job))
+                app.console().print(shown(done[-1]))
         elif outcome.error is not None:
             failed.append(app.fail(outcome.error, hints.of(outcome.error, outcome.name)))
             if single:

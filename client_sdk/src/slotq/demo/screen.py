@@ -11,6 +11,7 @@ from rich.text import Text
 
 from slotq.demo.proof import Check
 from slotq.demo.story import TELLING, Part
+from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, outcome, why
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views import JobView
@@ -45,8 +46,7 @@ class ConsoleScreen:
             table.add_column(column, no_wrap=column != "why")
         for job in jobs:
             state = Text(job.state, style=COLORS.get(job.state, ""))
-            place = "" if job.place is None else str(job.place)
-            table.add_row(f"    {job.name}", state, str(job.priority), place, why(job))
+            table.add_row(f"    {job.name}", state, str(job.priority), place_text(job), why(job))
         self._console.print(table)
 
     def _line(self, at: float, text: str, style: str = "") -> None:

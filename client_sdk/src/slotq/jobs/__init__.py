@@ -8,6 +8,7 @@ job_logs         log lines across attempts
 resubmit         submits an ended job again
 many             verbs for many jobs at once
 request_check    faults of a request, before it is sent
+foreign_names    names that training jobs outside the queue have
 sagemaker_model  the request's structure in this machine's botocore
 list_filters     the filters of ListTrainingJobs
 rendering        tables in HTML and plain text

@@ -159,8 +159,23 @@ def _bracketed(text: str) -> str:
 def _place(job: JobView) -> str:
     if job.place is None:
         return f"in the line since {since(job)}{_bracketed(_earliest(job))}"
-    facts = (f"{job.place - 1} ahead", f"since {since(job)}", _earliest(job))
+    times = f"since {since(job)}", _earliest(job)
+    if job.place_is_lower_bound:
+        return f"{_more_ahead(job.place)} in the line{_bracketed(', '.join(filter(None, times)))}"
+    facts = (f"{job.place - 1} ahead", *times)
     return f"place {job.place} in the line{_bracketed(', '.join(filter(None, facts)))}"
+
+
+def _more_ahead(place: int) -> str:
+    """How many are ahead at least, where not all were counted."""
+    return f"more than {place - 2:,} ahead" if place > 2 else "others ahead"
+
+
+def place_text(job: JobView) -> str:
+    """The job's place for a table: `5`; `>1001` where it is a later one; empty if there is none."""
+    if job.place is None:
+        return ""
+    return f">{job.place - 1}" if job.place_is_lower_bound else str(job.place)
 
 
 def _why(job: JobView) -> str:

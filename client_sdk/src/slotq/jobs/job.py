@@ -70,12 +70,14 @@ class QueuedJob:
 
     @property
     def place(self) -> int | None:
-        """1 is next; None where it does not wait."""
+        """1 is next; None where it does not wait, and after a verb until `refresh`. Where so many
+        wait that not all were counted (`view.place_is_lower_bound`), it is this or a later one."""
         return self.view.place
 
     @property
     def reason(self) -> str:
-        """Why it waits, in a sentence; empty where it does not."""
+        """Why it waits, in a sentence; empty where it does not, and after a verb until
+        `refresh`."""
         return self.view.reason.text if self.view.reason else ""
 
     @property

@@ -10,7 +10,7 @@ import html
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
-from slotq.jobs.follow import earliest, since
+from slotq.jobs.follow import earliest, place_text, since
 from slotq_core.wire.views import AttemptView, JobView, PoolView
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ JOB: tuple[Column, ...] = (
     ("Job", lambda job: job.name),
     ("State", lambda job: job.state),
     ("Priority", lambda job: job.priority),
-    ("Place", lambda job: job.place),
+    ("Place", lambda job: place_text(job) or None),
     ("Since", since),
     ("Earliest", earliest),
     ("Why", lambda job: job.reason.text if job.reason else job.message),

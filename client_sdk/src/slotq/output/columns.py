@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from slotq.jobs.follow import place_text
 from slotq.output import job_tables
 from slotq.output.job_tables import moment, state_text, why
 from slotq.output.submitters import last_part, short_names
@@ -39,7 +40,7 @@ COLUMNS: dict[str, Column] = {
         head="STATE", cell=lambda job: state_text(job.state), key=lambda job: job.state
     ),
     "priority": _number(lambda job: job.priority, "PRIORITY"),
-    "place": _number(lambda job: job.place, "PLACE"),
+    "place": replace(_number(lambda job: job.place, "PLACE"), cell=place_text),
     "pool": Column(head="POOL", cell=lambda job: job.pool or ",".join(job.pools)),
     "slots": _number(lambda job: job.demand.get("slots", 0), "SLOTS"),
     "entered": Column(

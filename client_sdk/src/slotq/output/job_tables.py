@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.jobs.follow import standing
+from slotq.jobs.follow import place_text, standing
 from slotq_core.model.reasons import units
 from slotq_core.wire.views import AttemptView, FindingView, JobView
 
@@ -32,7 +32,7 @@ def job_page(job: JobView) -> RenderableType:
     for name, value in (
         ("job", job.name),
         ("state", state_text(job.state)),
-        ("place", "" if job.place is None else str(job.place)),
+        ("place", place_text(job)),
         ("why", why(job)),
         ("priority", str(job.priority)),
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),

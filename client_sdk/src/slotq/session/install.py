@@ -19,6 +19,7 @@ import boto3
 from slotq.client import QueueClient
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import load
+from slotq.jobs.foreign_names import QUICK, ForeignNames
 from slotq.jobs.notices import log, logged
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
@@ -92,6 +93,12 @@ class Installation:
         deletion = Deletion(
             training,
             client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
+        )
+        training.names = ForeignNames(
+            queue,
+            cache(
+                lambda region: session.client("sagemaker", region_name=region or None, config=QUICK)
+            ),
         )
         self.training = training
         self.calls: Mapping[str, TakenCall] = {

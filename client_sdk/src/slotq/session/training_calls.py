@@ -24,9 +24,10 @@ from weakref import WeakValueDictionary
 
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import left, patiently
+from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
-from slotq.session.hooks import Answer, Context, Params, TakenCall
+from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.list_training_jobs import Listing
 from slotq_core.wire.views import JobView
 
@@ -66,6 +67,8 @@ class TrainingCalls:
     ) -> None:
         self._queue = queue
         self._say, self._clock, self._sleep = say, clock, sleep
+        self.names: ForeignNames | None = None
+        """Looks whether a new job's name is free in SageMaker; None: nobody looks."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
 
@@ -94,9 +97,13 @@ class TrainingCalls:
         """Say how to go on with a job that the program no longer watches."""
         self._say(left(name, f'session.queue.cancel("{name}")'))
 
-    def submit(self, request: Mapping[str, Any]) -> JobView:
-        """Put a CreateTrainingJob request into the queue."""
+    def submit(self, request: Mapping[str, Any], region: str = "") -> JobView:
+        """Put a CreateTrainingJob request into the queue. `region`: where its training job would
+        be; empty: the session's."""
         sent = jsonable(request)
+        if self.names is not None:
+            with untouched():
+                self.names.check(sent.get("TrainingJobName"), region)
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
         self._forgotten.discard(job.name)
@@ -108,7 +115,7 @@ class TrainingCalls:
         if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):
             return None  # A serverless job uses no instances of a pool.
         request, region = dict(params), _region(context)
-        return lambda: {"TrainingJobArn": arn_of(self.submit(request), region)}
+        return lambda: {"TrainingJobArn": arn_of(self.submit(request, region), region)}
 
     def _describe(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         job = self._job(params.get("TrainingJobName"))

@@ -45,7 +45,14 @@ from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.resubmit import Resubmitter
-from slotq_core.operations.status import ANY_JOB, MOST_LISTED, LimitsStatus, PoolStatus, Status, Wanted
+from slotq_core.operations.status import (
+    ANY_JOB,
+    MOST_LISTED,
+    LimitsStatus,
+    PoolStatus,
+    Status,
+    Wanted,
+)
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
@@ -402,7 +409,6 @@ class QueueManager:
         if job is None:
             raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
         return job
-
 
 
 def _is_cancelled(job: Job) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from slotq.cli.top.scene import Mode, Scene
+from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, why
 from slotq.output.pool_tables import STATE_STYLES, standing
 from slotq.output.submitters import last_part, short_names
-from slotq_core.model.jobs import ACTIVE_STATES
+from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views import JobView, PoolView
@@ -149,7 +150,7 @@ def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
     """The lines: waiting jobs with the same pools and the same priority."""
     groups: dict[tuple[str, int], list[JobView]] = defaultdict(list)
     for job in jobs:
-        if job.place is not None:
+        if job.state in WAITING_STATES:
             groups[",".join(job.pools), job.priority].append(job)
     if not groups:
         return []
@@ -214,7 +215,7 @@ def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text
     if columns.user:
         text.append(f"{_cut(columns.users[job.submitter], columns.user):{columns.user}} ")
     text.append(f"{job.state:9}", COLORS.get(job.state, ""))
-    place = "" if job.place is None else str(job.place)
+    place = place_text(job)
     pool = _cut(job.pool or ",".join(job.pools), 12)
     began = job.changed_at if job.state in ACTIVE_STATES else job.entry_time
     text.append(f" {job.priority:>7} {place:>5} {pool:12} {job.demand.get('slots', 0):>5}")

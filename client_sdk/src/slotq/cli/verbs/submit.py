@@ -13,12 +13,14 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
+from slotq.cli.each import looked_at
 from slotq.cli.name_arguments import PoolNames
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, NameTaken
+from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
@@ -171,9 +173,11 @@ def submit(
         return
     if upload_code is not None:
         upload_code()
-    job = _submit(client, request, again=again)
+    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
+    job = _submit(client, request, names, again=again)
     if wait:
         follow_job(app, client, job.name)
+    job = looked_at(client, job)
     app.answer(job, explanation(job))
 
 
@@ -197,15 +201,21 @@ def _check_usage(
             )
 
 
-def _submit(client: QueueClient, request: dict[str, Any], *, again: bool) -> JobView:
+def _submit(
+    client: QueueClient, request: dict[str, Any], taken: ForeignNames, *, again: bool
+) -> JobView:
+    def submit(name: object) -> JobView:
+        taken.check(name)
+        return client.submit({**request, "TrainingJobName": name})
+
     try:
-        return client.submit(request)
+        return submit(request.get("TrainingJobName"))
     except NameTaken:
         if not again:
             raise
     for name in names_to_try(request["TrainingJobName"]):
         try:
-            return client.submit({**request, "TrainingJobName": name})
+            return submit(name)
         except NameTaken:
             continue
     raise NameTaken(f"the names up to {name} are taken; choose one with --name")

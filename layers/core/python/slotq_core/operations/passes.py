@@ -64,9 +64,7 @@ class Passes:
         self._effects = effects
         self._poisons = poisons
 
-    def run(
-        self, *, holder: str, budget: int, only_news: bool, bump: bool = False
-    ) -> PassResult:
+    def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease works. Others return at once: the holder sees their request in
@@ -77,7 +75,9 @@ class Passes:
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
-        while (generation := self._take_lease(holder, until, only_news=only_news, bump=bump)) is not None:
+        while (
+            generation := self._take_lease(holder, until, only_news=only_news, bump=bump)
+        ) is not None:
             try:
                 result = self._decide(result, until)
             except SlotQError:
@@ -94,9 +94,7 @@ class Passes:
     def _take_lease(self, holder: str, until: int, *, only_news: bool, bump: bool) -> int | None:
         now = self._clock.now()
         lease = max(until, now) + LEASE_MARGIN
-        return self._store.take_lease(
-            holder, now=now, until=lease, only_news=only_news, bump=bump
-        )
+        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news, bump=bump)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         """Decide first, then carry out slow effects and stale intents, each at most once. No job's

@@ -174,9 +174,7 @@ def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[st
     return found
 
 
-def statuses(
-    jobs: Iterable[Job], planned: Plan, waiting: Iterable[Job] | None
-) -> list[Status]:
+def statuses(jobs: Iterable[Job], planned: Plan, waiting: Iterable[Job] | None) -> list[Status]:
     """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
     jobs that wait for a time, ended jobs (the latest first).
 

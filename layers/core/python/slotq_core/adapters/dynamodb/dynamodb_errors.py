@@ -104,7 +104,9 @@ def item_in_the_way(error: Conflict) -> dict[str, Any] | None:
     """Return the item that the first false condition of a cancelled transaction has found, if the
     action asked for it and there is one."""
     cause = error.__cause__
-    reasons = cause.response.get("CancellationReasons", []) if isinstance(cause, ClientError) else ()
+    reasons = (
+        cause.response.get("CancellationReasons", []) if isinstance(cause, ClientError) else ()
+    )
     return next((reason["Item"] for reason in reasons if reason.get("Item")), None)
 
 

@@ -33,6 +33,7 @@ from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.sightings import Sightings
+from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
     action_count,
@@ -40,7 +41,6 @@ from slotq_core.adapters.dynamodb.transactions import (
     committed,
     submit_actions,
 )
-from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (

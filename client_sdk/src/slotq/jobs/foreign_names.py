@@ -1,0 +1,69 @@
+"""Look whether a training job outside the queue has a job's name, before the job is submitted.
+
+The queue itself does not look when a job is submitted: a submission makes the same few calls
+whatever there is. At the start it would find out, and the job would fail as `name_taken`. So the
+client looks first, as far as the caller's own rights and network allow, and says so at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from boto3.exceptions import Boto3Error
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.errors import NameTaken, NoSuchJob, SlotQError
+from slotq_core.wire.views import JobView
+
+QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
+"""Settings of the SageMaker client. A look that takes long is given up: it is a courtesy."""
+
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"})
+
+
+class Queue(Protocol):
+    """The method of QueueClient used here."""
+
+    def job(self, name: str) -> JobView: ...
+
+
+class ForeignNames:
+    """Names of training jobs that the queue does not know."""
+
+    def __init__(self, queue: Queue, client: Callable[[str], Any]) -> None:
+        """`client` returns the boto3 client for `sagemaker` in a region; empty: the session's."""
+        self._queue, self._client = queue, client
+        self._may_look = True
+
+    def check(self, name: object, region: str = "") -> None:
+        """Raises NameTaken if SageMaker has a training job of that name and the queue has not.
+
+        One DescribeTrainingJob; a second call, to the queue, only if there is such a training job.
+        Any trouble counts as a free name. After one that is sure to come again (a missing right, no
+        connection) this object looks no more.
+        """
+        if not self._may_look or not isinstance(name, str):
+            return
+        try:
+            self._client(region).describe_training_job(TrainingJobName=name)
+        except ClientError as error:
+            self._may_look = error.response["Error"]["Code"] not in _DENIED
+            return
+        except (Boto3Error, BotoCoreError):
+            self._may_look = False
+            return
+        self._refuse_unknown(name)
+
+    def _refuse_unknown(self, name: str) -> None:
+        try:
+            self._queue.job(name)
+        except NoSuchJob:
+            raise NameTaken(
+                f"SageMaker already has a training job '{name}', which is not from this queue; "
+                "choose another name",
+                field="TrainingJobName",
+            ) from None
+        except SlotQError:
+            return  # The submission will meet the same trouble, and say so.

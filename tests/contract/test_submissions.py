@@ -1,0 +1,133 @@
+"""What a submission asks of the table, and how a repeated one is recognised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import touched_lines
+from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
+from slotq_core.adapters.dynamodb.loading import LINE_KEPT
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
+from slotq_core.errors import Conflict
+from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.policy.lines import line_of
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Ahead, StoredAlready
+from tests.contract.by_hand import Table
+from tests.contract.test_dynamodb_cost import fill, measured
+from tests.contract.worlds import (
+    NOW,
+    REQUEST,
+    a_job,
+    a_pool,
+    a_queue,
+    cancelling,
+    commit,
+    completing,
+    runs,
+    waits,
+)
+
+TOUCH, STORE = "UpdateItem", "TransactWriteItems"
+
+
+def test_a_taken_name_brings_the_job_as_it_stands(store: Store) -> None:
+    a_queue(store)
+    waiting, running = waits(store, "waiting"), runs(store, "running")
+    (ended,) = store.commit([completing(runs(store, "ended"))])
+    for job in (waiting, running, ended):
+        with pytest.raises(StoredAlready, match=job.name) as raised:
+            store.submit(a_job(job.name, priority=7), REQUEST)
+        assert raised.value.job == job
+
+
+def test_a_taken_name_whose_record_is_unreadable_brings_nothing(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    waits(dynamo, "job1")
+    items.change(job_key("job1"), priority={"S": "high"})
+    with pytest.raises(StoredAlready) as raised:
+        waits(dynamo, "job1")
+    assert raised.value.job is None
+
+
+def entering(name: str, minutes: float) -> Any:
+    at = NOW + round(minutes * 60_000)
+    return a_job(name, entry_time=at, changed_at=at)
+
+
+def test_a_line_is_touched_again_only_after_ten_minutes(client: Any, table: str) -> None:
+    store = DynamoStore(client, table)
+    with measured(client) as meter:
+        for number, minutes in enumerate((0, 1, 9.99, 10, 12, 20)):
+            store.submit(entering(f"job{number}", minutes), REQUEST)
+    assert meter.calls == [TOUCH, STORE, STORE, STORE, TOUCH, STORE, STORE, TOUCH, STORE]
+    with measured(client) as meter:
+        DynamoStore(client, table).submit(entering("other", 20), REQUEST)
+        store.submit(replace(entering("another-line", 20), priority=2), REQUEST)
+        store.submit(entering("clock-set-back", 1), REQUEST)
+    assert meter.calls == [TOUCH, STORE] * 3
+
+
+def test_a_line_that_a_submission_relies_on_is_never_removed(client: Any, table: str) -> None:
+    """The last moment without a touch, and the slowest handler."""
+    store = a_queue(DynamoStore(client, table))
+    commit(store, cancelling(waits(store, "first")))
+    late = entering("late", (KEPT_FOR - 1) / 60_000)
+    DynamoStore(client, table).load(late.entry_time + HANDLER_LIFETIME)
+    store.submit(late, REQUEST)
+    assert [job.name for job in store.load(late.entry_time).snapshot.waiting] == ["late"]
+    assert KEPT_FOR + HANDLER_LIFETIME < LINE_KEPT / 5, "clocks may differ by the rest"
+
+
+def test_a_line_touched_lately_is_open_and_no_other(dynamo: DynamoStore, items: Table) -> None:
+    waits(dynamo, "first")
+    dynamo.submit(a_job("second"), REQUEST, opens_line=False)
+    with pytest.raises(Conflict):
+        dynamo.submit(a_job("third", priority=5), REQUEST, opens_line=False)
+    assert not items.get(line_key(line_of(a_job("third", priority=5))))
+    with pytest.raises(Conflict):  # What was refused is not remembered.
+        dynamo.submit(a_job("third", priority=5), REQUEST, opens_line=False)
+
+
+def test_no_more_lines_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touched_lines, "MOST_KEPT", 10)
+    lines = TouchedLines()
+    for priority in range(25):
+        lines.note(a_job("job", priority=priority))
+    assert sum(lines.lately(a_job("job", priority=n)) for n in range(25)) == 5
+
+
+def test_the_place_is_counted_up_to_a_thousand(store: Store) -> None:
+    a_queue(store)
+    last = waits(store, "last", entry_time=NOW + 10_000)
+    for number in range(1_000):
+        waits(store, f"job{number:04d}", entry_time=NOW + number)
+    assert store.ahead_of(last) == Ahead(jobs=1_000)
+    for number in range(3):
+        waits(store, f"urgent{number}", priority=9)
+    assert store.ahead_of(last) == Ahead(jobs=1_001, or_more=True)
+    first = store.job("job0000")
+    assert first is not None
+    assert store.ahead_of(first) == Ahead(jobs=3)
+
+
+def test_the_place_counts_fifty_lines_at_most_and_no_lower_ranks(client: Any, table: str) -> None:
+    store = a_queue(DynamoStore(client, table), a_pool("p5", 80))
+    own = [replace(a_job(f"own{n}", entry_time=NOW + n), version=1) for n in range(3)]
+    higher = [
+        replace(a_job(f"job{n}", priority=n, slots=1 + n % 3), version=1) for n in range(2, 51)
+    ]
+    lower = [replace(a_job(f"low{n}", priority=-n), version=1) for n in range(1, 20)]
+    fill(client, table, [*own, *higher, *lower])
+    with measured(client) as meter:
+        assert store.ahead_of(own[2]) == Ahead(jobs=2 + 49)
+    assert meter.calls == ["Query"] * (1 + 50)
+    fill(client, table, [replace(a_job(f"more{n}", priority=60 + n), version=1) for n in range(9)])
+    with measured(client) as meter:
+        assert store.ahead_of(own[2]) == Ahead(jobs=2 + 49, or_more=True)
+    assert meter.calls == ["Query"] * (1 + 50)
