@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb import store as dynamodb_store
 from slotq_core.adapters.dynamodb import touched_lines
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
 from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
+from slotq_core.adapters.memory import store as memory_store
 from slotq_core.errors import Conflict
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
@@ -102,15 +104,17 @@ def test_no_more_lines_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) 
     assert sum(lines.lately(a_job("job", priority=n)) for n in range(25)) == 5
 
 
-def test_the_place_is_counted_up_to_a_thousand(store: Store) -> None:
+def test_the_place_is_counted_up_to_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (dynamodb_store, memory_store):
+        monkeypatch.setattr(module, "MOST_AHEAD", 20)
     a_queue(store)
     last = waits(store, "last", entry_time=NOW + 10_000)
-    for number in range(1_000):
+    for number in range(20):
         waits(store, f"job{number:04d}", entry_time=NOW + number)
-    assert store.ahead_of(last) == Ahead(jobs=1_000)
+    assert store.ahead_of(last) == Ahead(jobs=20)
     for number in range(3):
         waits(store, f"urgent{number}", priority=9)
-    assert store.ahead_of(last) == Ahead(jobs=1_001, or_more=True)
+    assert store.ahead_of(last) == Ahead(jobs=21, or_more=True)
     first = store.job("job0000")
     assert first is not None
     assert store.ahead_of(first) == Ahead(jobs=3)

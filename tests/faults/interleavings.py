@@ -265,6 +265,10 @@ def a_requeue(name: str, attempt: int = 1) -> tuple[str, Handler]:
 
 
 A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
+A_BUMPED_PASS: tuple[str, Handler] = (
+    "pass with news",
+    lambda world: (world.bump(), world.run_pass())[1],
+)
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
 
@@ -370,6 +374,14 @@ ALONE: tuple[Case, ...] = (
         ends(a=C, b=C),
         pools=(pool(slots=2),),
         soon=("a", "b"),
+    ),
+    Case(
+        "event_beside_a_pass_that_ends",
+        begun(lambda world: world.submit("a"), lambda world: world.submit("b"), seconds=20),
+        (A_BUMPED_PASS, an_event("a", "Completed")),
+        ends(a=C, b=C),
+        work={"a": Work(runtime=20_000)},
+        soon=("b",),
     ),
     Case(
         "submit_beside_a_pass_that_removes_its_line",

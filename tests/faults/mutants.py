@@ -14,13 +14,14 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import calls
+from slotq_core.adapters.dynamodb import calls, touched_lines
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
+from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -246,6 +247,25 @@ def _deaf() -> AbstractContextManager[Any]:
     return patch.object(DynamoStore, "bump", lambda _: None)
 
 
+def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
+    """An event's bump does not count while another handler holds the lease."""
+    right = dynamodb_expressions.bump_and_take_lease
+
+    def wrong(holder: str, until: int) -> dict[str, Any]:
+        built = dict(right(holder, until))
+        built["UpdateExpression"] = built["UpdateExpression"].replace(
+            "ADD generation :one", "ADD bumps :one"
+        )
+        return built
+
+    return patch.object(dynamodb_expressions, "bump_and_take_lease", wrong)
+
+
+def _touches_remembered_too_long() -> AbstractContextManager[Any]:
+    """A container relies on a touch from before a pass may have removed the line."""
+    return patch.object(touched_lines, "KEPT_FOR", 4 * LINE_KEPT)
+
+
 def _all_is_seen_to() -> AbstractContextManager[Any]:
     """Giving the lease back marks all news as handled, also those that came during the pass."""
     right = dynamodb_expressions.end_lease
@@ -367,6 +387,18 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant("nothing is reconciled", _never_reconciled, crash("submit_and_complete", SILENT)),
+    Mutant(
+        "a touch is remembered for longer than its line is kept",
+        _touches_remembered_too_long,
+        race("submit_beside_a_pass_that_removes_its_line"),
+        LOST,
+    ),
+    Mutant(
+        "a bump is merged away",
+        _held_leases_swallow_bumps,
+        race("event_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
     Mutant("nobody bumps", _deaf, race("submit_beside_a_pass_that_ends"), CONVERGENT),
     Mutant(
         "a pass takes all news for its own",

@@ -2,7 +2,8 @@
 
 The manager, the store and the SageMaker adapter are real; DynamoDB is `fake_dynamodb`, and
 SageMaker is the emulator's training plane. Each trigger (request, event, requested pass, tick) is a
-separate invocation with a new manager, as in a fresh Lambda.
+separate invocation with a new manager, as in a fresh Lambda; only the lines that were touched lately
+are remembered, as in a warm one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -121,6 +123,7 @@ class World:
         self.users_ask_again = True
         self.calls = 0
         """The handlers' calls to AWS."""
+        self._touched = TouchedLines()
         self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
         self.dynamo = self._new_dynamo()
         self._services = {
@@ -343,10 +346,10 @@ class World:
         kind = DynamoStore if self.leases else LeaselessStore
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
+        store = kind(self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept)
+        store._touched = self._touched
         return QueueManager(
-            store=kind(
-                self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept
-            ),
+            store=store,
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),

@@ -1,0 +1,144 @@
+"""What each trigger asks of DynamoDB, counted through the real handler: it does not grow with what
+waits, and an event after which no decision changes runs no pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+
+import app
+from benchmarks.dynamodb_units import Meter, metered
+from slotq_core.policy.lines import line_of
+from tests.cloudformation import template
+from tests.contract.test_dynamodb_cost import fill
+from tests.contract.worlds import a_job
+from tests.functional.account import NOW, TABLE, Account, add_job, sample
+
+WAITING, LINES = 2_000, 200
+
+Measured = Callable[..., Meter]
+
+
+@pytest.fixture
+def account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """With the limits of the template, which a submission counts."""
+    monkeypatch.setenv("SLOTQ_LIMITS", template()["Parameters"]["Limits"]["Default"])
+    account.send("tick")  # A cold start belongs to nobody.
+    account.call(add_job(TrainingJobName=None))
+    return account
+
+
+def amending(**body: Any) -> dict[str, Any]:
+    return {**sample("amend-job"), "body": json.dumps(body)}
+
+
+def downloading() -> dict[str, Any]:
+    event = sample("training-in-progress")
+    event["detail"]["SecondaryStatus"] = "Downloading"
+    return event
+
+
+@pytest.fixture
+def measured(account: Account) -> Measured:
+    aside = boto3.client("dynamodb", region_name="us-east-1")
+
+    def measure(*events: dict[str, Any] | str) -> Meter:
+        with metered(account.dynamodb, aside) as meter:
+            for event in events:
+                answer = account.send(event)
+                assert answer.get("statusCode", 200) < 300, answer
+        return meter
+
+    return measure
+
+
+def crowd(account: Account) -> None:
+    bare = replace(a_job("any", slots=2, pools=("main",)), version=1)
+    jobs = [
+        replace(
+            bare,
+            name=f"waiting-{n}",
+            priority=n % LINES,
+            entry_time=NOW - WAITING + n,
+            changed_at=NOW - WAITING + n,
+        )
+        for n in range(WAITING)
+    ]
+    assert len({line_of(job) for job in jobs}) == LINES
+    fill(account.dynamodb, TABLE, jobs)
+
+
+def test_a_submission_costs_five_calls_whatever_waits(account: Account, measured: Measured):
+    costs = []
+    for turn in ("alone", "behind"):
+        first, again, other = (add_job(TrainingJobName=f"{turn}-{n}") for n in range(3))
+        costs += [measured(event) for event in (first, again, other)]
+        account.lambda_.events.clear()
+        crowd(account)
+    assert max(cost.calls.total() for cost in costs) <= 5
+    assert max(cost.read_units for cost in costs) <= 5
+    assert [cost.read_units for cost in costs] == [costs[0].read_units] * 6
+    assert costs[1].calls.total() == costs[0].calls.total() - 1, "its line was touched just now"
+
+
+def test_a_repeated_submission_costs_as_few_and_counts_once(account: Account, measured: Measured):
+    measured(add_job())
+    again = measured(add_job())
+    assert again.calls.total() <= 5
+    limits = account.call(sample("get-limits"))[1]
+    assert limits["own"]["waiting_used"] == 1
+
+
+def test_an_answer_to_a_submission_tells_no_place(account: Account):
+    status, job = account.call("add-job")
+    assert (status, job["state"], job["place"], job["reason"]) == (202, "pending", None, None)
+    assert account.call("get-job")[1]["place"] == 1
+
+
+def test_other_verbs_read_no_line(account: Account, measured: Measured):
+    crowd(account)
+    measured(add_job())
+    verbs = amending(held=True), amending(held=False), sample("amend-job"), sample("cancel-job")
+    for verb in verbs:
+        cost = measured(verb)
+        assert cost.read_units <= 5, verb["body"]
+        assert cost.calls.total() <= 6, verb["body"]
+
+
+def test_events_that_change_no_decision_run_no_pass(account: Account, measured: Measured):
+    account.call("add-job")
+    account.send("pass")
+    events = ("training-starting", downloading(), "training-in-progress")
+    costs = [measured(event) for event in events]
+    assert [cost.calls.total() for cost in costs] == [1, 3, 1]
+    repeated = measured(*events)
+    assert repeated.calls == {"GetItem": 3}
+    assert repeated.write_units == 0
+
+
+def test_an_event_that_frees_slots_bumps_and_takes_the_lease_in_one_call(
+    account: Account, measured: Measured
+):
+    account.call("add-job")
+    account.settle()
+    cost = measured("training-completed")
+    wakes = cost.calls["UpdateItem"]
+    assert (wakes, cost.calls["TransactWriteItems"]) == (2, 1), "lease and its end; the job's end"
+
+
+def test_no_pass_is_asked_for_while_one_is_under_way(account: Account):
+    account.call(add_job(TrainingJobName="first"))
+    assert len(account.lambda_.calls) == 1
+    store = app.manager()._store
+    lease = store.take_lease("another", now=NOW, until=NOW + 40_000)
+    account.call(add_job(TrainingJobName="second"))
+    assert len(account.lambda_.calls) == 1
+    assert not store.end_lease("another", generation=lease), "its holder decides once more"
+    account.clock.set(NOW + 40_000)
+    account.call(add_job(TrainingJobName="third"))
+    assert len(account.lambda_.calls) == 2, "its holder has died"
