@@ -2,8 +2,8 @@
 
 The manager, the store and the SageMaker adapter are real; DynamoDB is `fake_dynamodb`, and
 SageMaker is the emulator's training plane. Each trigger (request, event, requested pass, tick) is a
-separate invocation with a new manager, as in a fresh Lambda; only the lines that were touched lately
-are remembered, as in a warm one.
+separate invocation with a new manager, as in a fresh Lambda. As in a warm one, all of them remember
+the lines that were touched lately.
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
-from slotq_core.errors import Conflict, NameTaken, Unavailable
+from slotq_core import manager
+from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
+from slotq_core.operations import status
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
@@ -54,6 +56,80 @@ def test_the_same_submission_again_is_the_same_job():
     world.deliver()
     assert world.submit("job1").job.state is JobState.RUNNING
     assert len(world.training_jobs()) == 1
+
+
+def test_the_same_submission_is_known_though_its_pool_would_refuse_it_now():
+    world = QueueWorld(pool(slots=4))
+    first = world.submit("job1", slots=4)
+    world.store.configure([pool(slots=2)], who="test", now=world.clock.now())
+    assert world.submit("job1", slots=4) == first
+    with pytest.raises(NeverFits):
+        world.submit("job2", slots=4)
+    with pytest.raises(NameTaken, match="another job named 'job1' is pending"):
+        world.submit("job1", slots=3)
+
+
+def test_no_pass_is_asked_for_while_somebody_holds_the_lease():
+    world = QueueWorld(pool(slots=3))
+    now = world.clock.now()
+    generation = world.store.take_lease("another", now=now, until=now + 40_000)
+    world.submit("job1")
+    assert world.woken == 0
+    assert not world.store.end_lease("another", generation=generation)
+    world.clock.set(now + 40_000)
+    world.submit("job2")
+    assert world.woken == 1, "the holder has died"
+
+
+def test_an_event_calls_for_a_pass_if_decisions_may_change():
+    world = QueueWorld()
+    world.submit("job1")
+    world.manager.run_pass()
+
+    def calls(phase, **fields):
+        seen = Observation(training_job="job1", phase=phase, at=world.clock.now(), **fields)
+        return world.manager.observe(seen).calls_for_pass
+
+    assert not calls(Phase.STARTING)
+    assert not calls(Phase.STARTING, pending=True)
+    health = world.store.pool("p").health
+    world.store.set_health("p", replace(health, errors=1))
+    assert calls(Phase.RUNNING), "the pool is well again"
+    assert not calls(Phase.RUNNING)
+    assert calls(Phase.COMPLETED)
+    assert not calls(Phase.COMPLETED)
+
+
+def test_an_event_that_confirms_a_create_calls_for_a_pass():
+    """A victim may be evicted only once its create is confirmed."""
+    world = QueueWorld()
+    world.submit("job1")
+    world.plane.knobs.lose_answers = 3
+    world.manager.run_pass()
+    seen = Observation(training_job="job1", phase=Phase.STARTING, at=world.clock.now())
+    assert world.manager.observe(seen).calls_for_pass
+    assert world.job("job1").attempt.created
+    assert not world.manager.observe(seen).calls_for_pass
+
+
+def test_places_are_listed_only_where_all_waiting_jobs_are_known(monkeypatch):
+    for module in (manager, status):
+        monkeypatch.setattr(module, "MOST_LISTED", 3)
+    world = QueueWorld()
+    for number in range(3):
+        world.submit(f"job{number}")
+    world.manager.run_pass()
+    assert [it.place for it in world.manager.statuses()] == [None, 1, 2]
+    assert [it.place for it in world.manager.statuses([JobState.PENDING])] == [1, 2]
+    world.submit("job3")
+    world.submit("job4")
+    listed = world.manager.statuses([JobState.PENDING])
+    assert [it.place for it in listed] == [None] * 3
+    assert {it.reason.sentence() for it in listed} <= {
+        "other jobs are ahead of it",
+        world.manager.status("job1").reason.sentence(),
+    }
+    assert world.manager.status("job4").place == 4
 
 
 def test_a_name_belongs_to_one_submission():

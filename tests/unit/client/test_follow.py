@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq.errors import CannotReach, NoSuchJob
-from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, standing
+from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, place_text, standing
 from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
 
@@ -143,3 +143,14 @@ def test_a_queue_that_stays_unavailable_ends_the_following():
 def test_an_unknown_job_is_an_error_at_once():
     with pytest.raises(NoSuchJob):
         followed(NoSuchJob("there is no job 'job1'"))
+
+
+def test_a_place_beyond_what_was_counted_is_a_bound():
+    far = waiting(1_002, "more than 1,000 jobs are ahead of it", place_is_lower_bound=True)
+    said = "waiting, more than 1,000 ahead in the line (since 2026-11-20 10:30 UTC)"
+    assert standing(far) == f"{said}: more than 1,000 jobs are ahead of it"
+    assert place_text(far) == ">1001"
+    assert place_text(waiting(5)) == "5"
+    assert place_text(running(1)) == ""
+    unknown = waiting(1, "other jobs are ahead of it", place_is_lower_bound=True)
+    assert standing(unknown).startswith("waiting, others ahead in the line")

@@ -465,3 +465,8 @@ def test_all_codes_are_different_and_have_numbers() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)
     assert reasons.BehindInLine(ahead=3).numbers() == {"ahead": 3}
     assert reasons.BehindInLine(ahead=1).sentence() == "1 job is ahead of it"
+    many = reasons.BehindInLine(ahead=1_001, or_more=True)
+    assert many.sentence() == "more than 1,000 jobs are ahead of it"
+    assert many.numbers() == {"ahead": 1_001, "or_more": True}
+    some = reasons.BehindInLine(ahead=0, or_more=True)
+    assert some.sentence() == "other jobs are ahead of it"

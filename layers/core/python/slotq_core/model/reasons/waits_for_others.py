@@ -27,7 +27,7 @@ class BehindInLine(Reason):
 
     def numbers(self) -> dict[str, Number]:
         """`or_more` only where it is true."""
-        return {"ahead": self.ahead} | ({"or_more": True} if self.or_more else {})
+        return {"ahead": self.ahead, "or_more": True} if self.or_more else {"ahead": self.ahead}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
