@@ -151,7 +151,7 @@ class RealDynamo(FakeDynamo):
         busy = ["TransactionConflict" if key in self._in_flight else "None" for key in keys]
         if "TransactionConflict" in busy:
             self._engine.conflicts += 1
-            raise _cancelled(busy)
+            raise _cancelled([{"Code": code} for code in busy])
         self._in_flight.update(dict.fromkeys(keys))
         return keys
 

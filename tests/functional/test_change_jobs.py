@@ -36,7 +36,7 @@ def test_each_job_gets_its_outcome(account: Account):
     first, missing, second = told["outcomes"]
     assert (status, first["job"]["state"], first["job"]["priority"]) == (200, "held", 2)
     assert missing["error"]["code"] == "no_such_job"
-    assert (missing["job"], second["error"], second["job"]["place"]) == (None, None, 1)
+    assert (missing["job"], second["error"], second["job"]["state"]) == (None, None, "pending")
     assert account.state("job1") == "held"
 
 

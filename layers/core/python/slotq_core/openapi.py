@@ -172,7 +172,8 @@ def _add_job() -> dict[str, Any]:
         "summary": "Submit a training job",
         "description": "The body is a CreateTrainingJob request; its tags carry the queue's "
         "settings. The same body again returns the same job, as long as the job "
-        "has not ended.",
+        "has not ended. The answer has the job's state, but neither place nor reason: "
+        "GET /jobs/{name} tells them.",
         "requestBody": {"required": True, "content": _content("SubmissionBody")},
         "responses": _responses(202, "The queue has stored the job", "JobView", 400, 403, 409, 429),
     }
