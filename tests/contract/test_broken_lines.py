@@ -15,7 +15,10 @@ from tests.contract.by_hand import Table, active, number, text
 from tests.contract.poisoned import poisons, quarantine, waiting
 from tests.contract.worlds import (
     NOW,
+    a_job,
     a_queue,
+    cancelling,
+    commit,
     runs,
     waits,
 )
@@ -37,9 +40,21 @@ def test_a_line_touched_by_a_submission_during_its_repair_keeps_its_time(
     key = line_key(line_of(waits(dynamo, "job1")))
     items.change(key, touched=text("now"))
     (poison,) = poisons(dynamo)
-    waits(dynamo, "job2", entry_time=NOW + 9)
+    waits(DynamoStore(items._client, items.name), "job2", entry_time=NOW + 9)  # noqa: SLF001
     dynamo.quarantine(poison)
     assert items.get(key)["touched"] == number(NOW + 9)
+
+
+def test_a_mended_line_stays_for_those_who_rely_on_an_earlier_touch(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    commit(dynamo, cancelling(waits(dynamo, "first")))
+    items.change(line_key(line_of(a_job("first"))), touched=text("now"))
+    assert waiting(quarantine(dynamo)) == []
+    dynamo.load(NOW)
+    waits(dynamo, "second", entry_time=NOW + 9)
+    assert waiting(dynamo.load(NOW + 9)) == ["second"]
 
 
 def test_a_malformed_line_does_not_stop_the_others(dynamo: DynamoStore, items: Table) -> None:

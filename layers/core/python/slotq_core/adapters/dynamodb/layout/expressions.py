@@ -141,8 +141,9 @@ def unchanged(item: Mapping[str, Any]) -> Expression:
 
 
 def mend_line() -> Expression:
-    """Repair a line's unreadable `touched` by setting 0. Condition: `touched` is still no number; a
-    submission that has touched the line since may rely on the line."""
+    """Repair a line's unreadable `touched` by setting 0, so that the line stays until a submission
+    touches it. Condition: `touched` is still no number; a submission that has touched the line
+    since may rely on the line."""
     return {
         "UpdateExpression": "SET touched = :never",
         "ConditionExpression": "NOT attribute_type(touched, :number)",
