@@ -40,7 +40,7 @@ def test_a_line_touched_by_a_submission_during_its_repair_keeps_its_time(
     key = line_key(line_of(waits(dynamo, "job1")))
     items.change(key, touched=text("now"))
     (poison,) = poisons(dynamo)
-    waits(DynamoStore(items._client, items.name), "job2", entry_time=NOW + 9)  # noqa: SLF001
+    waits(DynamoStore(items._client, items.name), "job2", entry_time=NOW + 9)
     dynamo.quarantine(poison)
     assert items.get(key)["touched"] == number(NOW + 9)
 

@@ -26,6 +26,7 @@ from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Move, Plan
 from slotq_core.policy.state.groups.gangs import gangs
+from slotq_core.ports.stored import Ahead
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain, stopped
 
@@ -196,7 +197,7 @@ def test_every_waiting_job_can_be_explained_without_changing_the_plan(
         for job in snapshot.waiting[:3]:
             asked = plan(snapshot, now, asked=job)
             assert replace(asked, outlook=None) == unasked
-            reason = why(job, asked, 1)
+            reason = why(job, asked, Ahead(jobs=0))
             assert reason is not None and reason.sentence(), job.name
             if asked.outlook is None:
                 continue

@@ -17,6 +17,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import started, steps
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt, interval
 from slotq_core.policy.plan import Plan, TryLater
+from slotq_core.ports.stored import Ahead
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 FLARE = SchedulerSettings(max_schedule_count=10)
@@ -46,7 +47,7 @@ def test_a_failed_attempt_is_counted_and_dates_the_next():
     assert (after.state, after.not_before) == (JobState.BACKOFF, NOW + 40_000)
     assert (after.schedule_attempts, after.cause) == (3, "not_scheduled")
     assert after.entry_time == job.entry_time
-    reason = why(after, Plan(), None)
+    reason = why(after, Plan(), Ahead(jobs=0))
     assert reason == TriesAgain(until=NOW + 40_000, attempts=3, cause=after.message)
     assert reason.sentence() == (
         "is tried again at 1970-01-01T00:17:20.000Z: attempt 3 of 10 to start it: needs 1 slot, "

@@ -12,6 +12,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import WaitsForJobs
 from slotq_core.operations.status import why
 from slotq_core.policy.plan import Plan
+from slotq_core.ports.stored import Ahead
 from tests.unit.policy.test_reasons import NOW, waits
 
 S = JobState
@@ -36,7 +37,7 @@ def ends(jobs: Mapping[str, Job], name: str, end: str) -> dict[str, Job]:
 def test_a_job_with_dependencies_does_not_wait_for_slots():
     job = waits("c", after=("a", "b"))
     assert not job.waits
-    assert why(job, Plan(), None) == WaitsForJobs(jobs=("a", "b"))
+    assert why(job, Plan(), Ahead(jobs=0)) == WaitsForJobs(jobs=("a", "b"))
     assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which must complete first"
     assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which must complete first"
 

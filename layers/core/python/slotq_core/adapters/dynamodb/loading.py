@@ -194,8 +194,11 @@ class WorldLoader:
         return sieve.read(self._calls.query(expression, limit=limit), copy_of)
 
     def _remove(self, line: str, touched: int | None, now: int) -> None:
-        """Remove an empty line that nobody has touched for LINE_KEPT. A line whose last touch is not
-        known, or was mended to 0, stays: a submission may rely on it (`touched_lines`)."""
+        """Remove an empty line that nobody has touched for LINE_KEPT.
+
+        A line whose last touch is not known, or was mended to 0, stays: a submission may rely on it
+        (`touched_lines`).
+        """
         if not touched or touched >= now - LINE_KEPT:
             return
         with suppress(Conflict):  # A submission has touched the line since: keep the line.
