@@ -157,6 +157,7 @@ def test_every_command_of_the_slurm_page_runs(line, tmp_path, monkeypatch):
         clock=clock,
         sleep=clock.sleep,
         network=FakeNetwork(),
+        aws=FakeServices(),
     )
     result = CliRunner().invoke(cli, shlex.split(line)[1:], obj=app)
     assert result.exit_code == 0, result.output
