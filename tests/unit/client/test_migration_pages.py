@@ -17,7 +17,7 @@ from slotq.cli.app import App
 from slotq.cli.main import cli
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.submission import parse_submission
-from tests.unit.client.fake_aws import make_default_bucket
+from tests.unit.client.fake_aws import FakeServices, make_default_bucket
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
