@@ -38,6 +38,11 @@ def submission(name: str = "job1", **changes: Any) -> dict[str, Any]:
     return add_job(TrainingJobName=name, Tags=tags, **{**SECRETS, **changes})
 
 
+def resources(instances: int) -> dict[str, Any]:
+    asked: dict[str, Any] = json.loads(add_job()["body"])["ResourceConfig"]
+    return {**asked, "InstanceCount": instances}
+
+
 @pytest.fixture
 def said(
     account: Account, output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
@@ -177,7 +182,7 @@ def test_no_secret_leaks_from_a_training_event_with_the_whole_request(account: A
 @pytest.mark.parametrize("operation", ["transact_write_items", "get_item", "query", "update_item"])
 def test_no_secret_leaks_from_a_crash(account: Account, said, monkeypatch, operation: str):
     """Whatever the error's text, and whatever raises it."""
-    account.call(submission("before"))
+    account.call(submission("before", ResourceConfig=resources(2)))  # of another line
     there = account.client("dynamodb")
     errors = [ValueError(SECRET), RecursionError(SECRET), KeyError(SECRET), refusal()]
     for error in errors:

@@ -101,7 +101,8 @@ def life(
     account.send("tick")
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge,more=1@ml.g5.xlarge")
     forget()
-    account.plane.handle("CreateTrainingJob", {**_foreign(), "TrainingJobName": "another-s"})
+    for name in ("another-s", "a-third-s"):
+        account.plane.handle("CreateTrainingJob", {**_foreign(), "TrainingJobName": name})
     account.call("examine")
     account.call(add_job(TrainingJobName="lost-copy"))
     table = Table(account.dynamodb, TABLE)

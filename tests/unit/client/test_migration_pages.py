@@ -17,7 +17,7 @@ from slotq.cli.app import App
 from slotq.cli.main import cli
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.submission import parse_submission
-from tests.unit.client.fake_aws import make_default_bucket
+from tests.unit.client.fake_aws import FakeServices, make_default_bucket
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
@@ -157,6 +157,7 @@ def test_every_command_of_the_slurm_page_runs(line, tmp_path, monkeypatch):
         clock=clock,
         sleep=clock.sleep,
         network=FakeNetwork(),
+        aws=FakeServices(),
     )
     result = CliRunner().invoke(cli, shlex.split(line)[1:], obj=app)
     assert result.exit_code == 0, result.output

@@ -7,6 +7,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core import names
@@ -197,7 +198,8 @@ class QueueManager:
                 continue
             if wish.stops and job.attempt is not None:
                 self._carry_out_now(job)
-                job = self._job(job.name)
+                with suppress(SlotQError):  # The change is committed, whatever can be read now.
+                    job = self._job(job.name)
             return Changed(job=job, anew=True)
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
