@@ -25,7 +25,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
 from slotq_core.adapters import eventbridge
-from slotq_core.adapters.dynamodb.in_parallel import (
+from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
     InParallel,
     Threads,

@@ -8,9 +8,9 @@ from math import ceil
 from typing import Any, TypeVar
 
 from benchmarks.dynamodb_units import item_size
-from slotq_core.adapters.dynamodb.in_parallel import IN_FLIGHT
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import pool_reading
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed, ledger_of, mark
 from slotq_core.adapters.dynamodb.layout.table import CONFIG, EXPIRES_AT, HISTORY, LINES
+from slotq_core.adapters.dynamodb.reading import pool_reading
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.pool_reading import KEPT_FOR, LARGE
+from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR, LARGE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand

@@ -29,7 +29,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
-from slotq_core.adapters.dynamodb.in_parallel import one_by_one
+from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from tests.faults.clients import HOSTILE

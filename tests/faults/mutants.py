@@ -22,7 +22,7 @@ from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
-from slotq_core.adapters.dynamodb.pool_reading import PoolReader
+from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining

@@ -20,7 +20,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
-from slotq_core.adapters.dynamodb.in_parallel import one_by_one
+from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.lambda_wake import AsynchronousPass

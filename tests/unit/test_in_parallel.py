@@ -8,7 +8,7 @@ from subprocess import run
 
 import pytest
 
-from slotq_core.adapters.dynamodb.in_parallel import IN_FLIGHT, Threads, one_by_one
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, Threads, one_by_one
 from slotq_core.errors import Conflict, Unavailable
 
 
@@ -55,7 +55,7 @@ def test_a_single_read_needs_no_thread():
 
 def test_a_cold_start_does_not_import_the_threads():
     code = (
-        "import sys; import slotq_core.adapters.dynamodb.in_parallel;"
+        "import sys; import slotq_core.adapters.dynamodb.reading.in_parallel;"
         "sys.exit('concurrent.futures' in sys.modules)"
     )
     assert run([sys.executable, "-c", code], check=False).returncode == 0

@@ -21,8 +21,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from slotq_core.adapters.dynamodb.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.layout.table import LINES, table_definition
+from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import SlotQError
 from slotq_core.operations.effects import HANDLER_LIFETIME

@@ -13,7 +13,7 @@ from slotq_core.adapters.dynamodb.layout import expressions, lines, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.line_reading import Reading
+from slotq_core.adapters.dynamodb.reading.line_reading import Reading
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines

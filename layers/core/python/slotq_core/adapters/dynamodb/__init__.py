@@ -2,14 +2,10 @@
 
 store             the port `Store`
 layout            the table, its items, and every expression sent to it
-loading           reads what a pass needs
-waiting_lines     the lines of one load, read or with a stand-in
-line_reading      the lines, and the jobs that wait in them
-in_parallel       independent reads at once
+reading           what a pass reads, at once where it can
 transactions      changes of jobs as the actions of one transaction
 line_bounds       lines: touches, returns, lower bounds, removals
 counters          what callers have used of their limits
-pool_reading      the pools of a load, kept while their ledgers stand still
 held_slots        who holds and claims the slots of a pool
 configured_pools  the pools, changed on the record
 pool_facts        a pool's health, and what others occupy of it

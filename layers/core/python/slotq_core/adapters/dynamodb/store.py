@@ -23,14 +23,14 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
     item_in_the_way,
     refused_keys,
 )
-from slotq_core.adapters.dynamodb.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.loading import WorldLoader
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
+from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
+from slotq_core.adapters.dynamodb.reading.loading import WorldLoader
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit

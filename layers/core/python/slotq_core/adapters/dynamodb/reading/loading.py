@@ -15,16 +15,16 @@ from dataclasses import replace
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders
-from slotq_core.adapters.dynamodb.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.line_reading import LineReader, lines_in
-from slotq_core.adapters.dynamodb.pool_reading import PoolReader
+from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
+from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
+from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
+from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.dynamodb.waiting_lines import WaitingLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool

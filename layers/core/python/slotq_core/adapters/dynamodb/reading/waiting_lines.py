@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from slotq_core.adapters.dynamodb.in_parallel import IN_FLIGHT, InParallel
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.line_reading import LineReader, Reading
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
+from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
 from slotq_core.adapters.snapshots import read_at_first
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
