@@ -151,7 +151,7 @@ def test_an_empty_line_is_removed_long_after_its_last_touch(
     line = line_in(items.get(line_key(LINE)), NOW)
     dynamo._bounds.remove(line, now=NOW + LINE_KEPT)
     assert items.get(line_key(LINE))
-    waits(dynamo, "job2", entry_time=NOW + 1)
+    items.change(line_key(LINE), touched=number(NOW + 1))
     dynamo._bounds.remove(line, now=NOW + LINE_KEPT + 1)
     assert items.get(line_key(LINE)), "somebody has come since"
     line = line_in(items.get(line_key(LINE)), NOW)

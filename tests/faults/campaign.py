@@ -55,7 +55,7 @@ class Size:
     """The most schedules of one case."""
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
-    states: int = 1_000_000
+    states: int = 400_000
     """The most states of one case of the model."""
     mutants: int = len(MUTANTS)
     real: int = 4

@@ -66,7 +66,8 @@ class Watch:
     gone: dict[str, Job] = field(default_factory=dict)
     """Jobs whose history has expired, as they ended."""
     decisions: int = 0
-    """The number of writes that were not the scheduler's own."""
+    """The number of writes that were neither the scheduler's own nor of lines: a pass keeps the
+    bounds of what it has read."""
     _copies: dict[str, dict[Key, Item]] = field(default_factory=dict)
     _held: dict[str, dict[str, Demand]] = field(default_factory=dict)
     """The amounts that jobs hold, by pool."""
@@ -85,7 +86,7 @@ class Watch:
 
     def wrote(self, changes: Sequence[Change]) -> None:
         """Check one committed write, of an item or of a whole transaction."""
-        if any(key[0] != "SCHEDULER" for key, _, _ in changes):
+        if any(key[0] not in {"SCHEDULER", LINES} for key, _, _ in changes):
             self.decisions += 1
         touched: set[str] = set()
         pools: set[str] = set()

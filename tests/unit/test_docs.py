@@ -21,7 +21,7 @@ from slotq.simulate.scenario.contents import SECTIONS
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
 from tests import scenario_pages
-from tests.faults.mutants import MUTANTS
+from tests.faults.campaign import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

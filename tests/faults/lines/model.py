@@ -125,7 +125,8 @@ class _Replayed:
 
 
 def explore(case: Case, most: int | None = None) -> Found:
-    """Visit every state, the nearest first, until one is broken or `most` are visited."""
+    """Visit every state, the nearest first, until one is broken. With `most`: so many states at
+    most, and the farthest as well as the nearest."""
     return _Exploration(case).run(most)
 
 
@@ -144,7 +145,8 @@ class _Exploration:
         self._came[first] = None
         waiting = deque([first])
         while waiting and not self._lost and (most is None or len(self._came) < most):
-            state = waiting.popleft()
+            deep = most is not None and len(self._came) % 2
+            state = waiting.pop() if deep else waiting.popleft()
             for label, after in self._next(state):
                 if after not in self._came:
                     self._came[after] = state, label
