@@ -36,7 +36,7 @@ from slotq_core.model.outlook import (
     WouldNotHelp,
 )
 from slotq_core.model.reasons import SlotsComing
-from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
+from slotq_core.policy.actions.gate import Taking, may_reclaim, may_take
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
@@ -258,7 +258,7 @@ def _in_its_project(
 
 
 def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing: Demand) -> Cause:
-    """The cause across projects: what the gate of a reclaim says (reclaim.py)."""
+    """The cause across projects: what the gate of a reclaim says (gate.py)."""
     mine = state.accounts.of(job, room.pool.name)
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
@@ -270,7 +270,7 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
         return OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
     if may_take(job, mine, other, theirs):
         return _no_help(missing)
-    if is_fair(job, mine, theirs):  # The department would come beyond its share.
+    if Taking(job, mine).is_fair(theirs):  # The department would come beyond its share.
         over = explain.beyond(mine[-1], job, mine[-1].share)
         return OwnShareUsed, _numbers(mine[-1].name, mine[-1].used, mine[-1].share, over)
     over = theirs[0].resources[0]

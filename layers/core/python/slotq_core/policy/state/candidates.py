@@ -68,12 +68,14 @@ class Candidate:
 
     def frees(self, pool: str) -> Demand:
         """What stopping the candidate frees in the pool."""
-        return self.frees_in(frozenset({pool}))
+        held = [job.demand for job, where in self.places if where == pool]
+        return held[0] if len(held) == 1 else Demand.total(held)
 
-    def frees_in(self, pools: frozenset[str]) -> Demand:
-        """What stopping the candidate frees in all these pools together."""
-        held = [job.demand for job, pool in self.places if pool in pools]
-        return held[0] if len(held) == 1 else sum(held, Demand())
+    @property
+    def holds(self) -> Demand:
+        """What the candidate holds in all pools."""
+        held = [job.demand for job, _ in self.places]
+        return held[0] if len(held) == 1 else Demand.total(held)
 
     @property
     def order(self) -> Order:

@@ -48,8 +48,8 @@ class PoolJobs:
         """The candidates that are single jobs, by job name."""
         self._held_below: dict[tuple[Rank, str], Demand] = {}
         """Computed for reasons, until a job comes or goes."""
-        self.version = 0
-        """Grows whenever the candidates change."""
+        self._projects: set[str] = set()
+        """The projects with candidates."""
         self.protections: list[Protection] = []
         """The jobs inside a `min_runtime`, the first to end first. A gang is protected as long as
         any of its jobs is."""
@@ -84,15 +84,17 @@ class PoolJobs:
     def lowest(self, project: str) -> Rank | None:
         """The lowest rank of the project's candidates here; None if there are none."""
         self._regroup()
+        if project not in self._projects:
+            return None
         ranks = [each.rank for each in self._candidates.get(project, ())[:1]]
         if project in self._unsorted:
             ranks.append(self._lowest_unsorted(project))
-        return min(ranks, default=None)
+        return min(ranks)
 
     def may_give(self) -> AbstractSet[str]:
         """The projects that have candidates here."""
         self._regroup()
-        return self._candidates.keys() | self._unsorted.keys()
+        return self._projects
 
     def take_in(self, job: Job, project_min: int, *, in_gang: bool) -> Protection | None:
         """Enter a job that ran before this plan. Return its protection, if it has one."""
@@ -102,6 +104,7 @@ class PoolJobs:
             self.protections.append((until, job))
         elif not in_gang and may_be_stopped(job):
             self._unsorted.setdefault(job.project, []).append(job)
+            self._projects.add(job.project)
         return (until, job) if protected else None
 
     def add(self, job: Job, project_min: int, *, in_gang: bool) -> None:
@@ -113,7 +116,6 @@ class PoolJobs:
                 self.safe[job.name] = job
         if in_gang or not job.evictable or self._is_kept_safe(job):
             return
-        self.version += 1
         if job.project in self._unsorted:
             self._unsorted[job.project].append(job)
             self._lowest.pop(job.project, None)
@@ -131,17 +133,17 @@ class PoolJobs:
             self.withdraw(self._alone.pop(job.name))
 
     def offer(self, candidate: Candidate) -> None:
-        self.version += 1
+        self._projects.add(candidate.project)
         insort(self._candidates.setdefault(candidate.project, []), candidate, key=_order)
 
     def withdraw(self, candidate: Candidate) -> None:
-        self.version += 1
         self._sort(candidate.project)
         others = [each for each in self._candidates[candidate.project] if each is not candidate]
         if others:
             self._candidates[candidate.project] = others
         else:
             del self._candidates[candidate.project]
+            self._projects.remove(candidate.project)
 
     def _is_kept_safe(self, job: Job) -> bool:
         """Whether the job starts in its destination pool under a `min_runtime`.

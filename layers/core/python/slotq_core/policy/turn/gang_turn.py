@@ -11,7 +11,7 @@ from itertools import product
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import Taken, deserved_of, reclaim
+from slotq_core.policy.actions.gate import Taken, deserved_of
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
@@ -262,7 +262,7 @@ class GangTurn:
         before = self._state.journal.checkpoint()
         for other, pool in self._to_come.values():
             self._state.accounts.take(other, pool)
-        found = reclaim(job, rooms, self._rules.books, self._spare)
+        found = self._rules.reclaims.find(job, rooms, self._spare)
         self._state.journal.rollback(before)
         return found
 

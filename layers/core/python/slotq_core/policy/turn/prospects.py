@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import may_reclaim
+from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
@@ -24,7 +24,9 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: 
         lowest = room.jobs.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
-        mine = state.accounts.of(job, room.pool.name)
-        if may_reclaim(job, mine) and rules.books.givers.of(job, room):
+        name = room.pool.name
+        if may_reclaim(job, state.accounts.of(job, name)) and state.accounts.givers(
+            job, name, room.jobs.may_give()
+        ):
             return True
     return False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 
+from slotq_core.model.reasons import Reason
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.lines import TRIED_AT_ONCE
 from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater
@@ -20,19 +21,42 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
     state = steps.state
     if state.decided.dropped:
         return Plan(decisions=tuple(state.decided.dropped.values()), wake_at=state.now)
-    decided = list(starts_together(state.decided.decisions.values(), state.gangs))
-    for head in sorted(turns.blocked.everyone()):
+    decided = list(starts_together(state.decided.in_order(), state.gangs))
+    for head in sorted(turns.blocked.everyone()) if state.snapshot.scheduler else ():
         tried = state.decided.decisions.get(head.job.name)
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
-    later = {n: why_it_waits(steps, job) for n, job in state.decided.unexplained.items()}
-    reasons = {
-        name: why
-        for name, why in (later | state.decided.reasons).items()
-        if not isinstance(state.decided.decisions.get(name), Start)
-    }
-    return Plan(decisions=tuple(decided), reasons=reasons, wake_at=state.decided.wake_at)
+    return Plan(decisions=tuple(decided), reasons=Reasons(steps), wake_at=state.decided.wake_at)
+
+
+class Reasons(Mapping[str, Reason]):
+    """The reason of each job examined and left waiting, by job name.
+
+    Where the state at the end of the plan decides a reason, it is made when first read: a pass
+    reads none, and thousands of jobs may wait.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps, decided = steps, steps.state.decided
+        self._later = decided.unexplained
+        self._made = {
+            name: decided.reasons.get(name)
+            for name in (*decided.unexplained, *decided.reasons)
+            if not isinstance(decided.decisions.get(name), Start)
+        }
+
+    def __getitem__(self, name: str) -> Reason:
+        why = self._made[name]
+        if why is None:
+            why = self._made[name] = why_it_waits(self._steps, self._later[name])
+        return why
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 def _failed_alike(state: PlanState, head: Head, tried: TryLater) -> Iterator[TryLater]:

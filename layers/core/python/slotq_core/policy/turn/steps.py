@@ -11,7 +11,6 @@ from dataclasses import replace
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.policy.actions.consolidate import Moves
-from slotq_core.policy.actions.reclaim import reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
@@ -89,7 +88,7 @@ class Steps:
         return True
 
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self.evict(job, reclaim(job, rooms, self.rules.books))
+        return self.evict(job, self.rules.reclaims.find(job, rooms))
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         allow = self.state.limits.quotas_allow
