@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.gate import may_reclaim, may_take
+from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.state.plan_state import PlanState
 
 

@@ -31,8 +31,8 @@ from slotq_core.model.reasons import (
     TurnComes,
     UserLimitReached,
 )
-from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.gate import may_reclaim
+from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
