@@ -192,7 +192,7 @@ class PlanState:
             if gang is None or gang.runs:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
-        return single + [WaitingLine([gang.lead()]) for gang in ready]
+        return single + [WaitingLine([gang.lead]) for gang in ready]
 
 
 def _by_project(lines: Iterable[WaitingLine]) -> dict[str, list[WaitingLine]]:

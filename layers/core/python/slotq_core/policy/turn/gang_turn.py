@@ -20,7 +20,7 @@ from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.blocked import gang_blocked
-from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.prospects import gang_has_prospects
 from slotq_core.policy.turn.steps import Steps
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
@@ -34,6 +34,15 @@ Rooms = dict[str, list[PoolRoom]]
 
 Target = dict[str, str]
 """By member, the best pool for the member."""
+
+
+def take_turn(steps: Steps, gang: Gang) -> bool:
+    """Serve the gang. Return False if the whole gang is blocked."""
+    for job in gang.standing if gang.lead.claim else ():
+        steps.state.take_its_claim(job)
+    if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
+        return True
+    return gang_blocked(steps, gang, lambda: GangTurn(steps, gang).may_be_whole())
 
 
 class GangTurn:
@@ -57,17 +66,10 @@ class GangTurn:
         self._spare: set[str] = set()
         """The names of candidates that the reclaim must spare."""
 
-    def take_turn(self) -> bool:
-        """Serve the gang. Return False if the whole gang is blocked."""
-        for job in self._jobs:
-            self._state.take_its_claim(job)
-        if not self._gang.enough(job.name for job in self._jobs if self._has_prospects(job)):
-            return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
+    def served(self) -> bool:
+        """Serve the gang. Return False and change nothing if no step can."""
         with self._state.shares.together(self._jobs) as self._to_come:
             return self._served()
-
-    def _has_prospects(self, job: Job) -> bool:
-        return has_prospects(job, self._state.rooms_of(job), self._state, self._rules)
 
     def _served(self) -> bool:
         if self._start_or_wait():
@@ -83,7 +85,7 @@ class GangTurn:
             if self._start_or_wait():
                 return True
             self._state.journal.rollback(before)
-        return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
+        return False
 
     def _reclaimed(self) -> list[str]:
         """Reclaim for the gang. Return the names of the members served.
@@ -217,7 +219,7 @@ class GangTurn:
         left = self._left_in_all(job, room)
         return Demand({name: min(left[name], room.free[name]) for name in {*left, *room.free}})
 
-    def _may_be_whole(self) -> bool:
+    def may_be_whole(self) -> bool:
         """Whether the empty pools, within the gang's limits, could hold enough members.
 
         Pools may have shrunk since the gang came, and smaller members may have been cancelled.

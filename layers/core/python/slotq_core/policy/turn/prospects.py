@@ -12,6 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -30,3 +31,29 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: 
         ):
             return True
     return False
+
+
+def gang_has_prospects(gang: Gang, state: PlanState) -> bool:
+    """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
+    with all that it may preempt."""
+    lead = gang.lead
+    rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
+    givers = {
+        project
+        for job in {job.demand: job for job in gang.waiting}.values()
+        for name, room in rooms.items()
+        if may_reclaim(job, state.accounts.of(job, name))
+        for project in state.accounts.givers(job, name, room.jobs.may_give())
+    }
+    smallest = min(job.demand.slots for job in gang.waiting)
+    reclaimed = preempted = 0
+    for name, room in rooms.items():
+        held = (job.demand.slots for project in givers for job in room.jobs.running(project))
+        lower = (
+            candidate.frees(name).slots
+            for candidate in room.jobs.candidates(lead.project)
+            if candidate.rank < rank(lead)
+        )
+        reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
+        preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)
+    return not smallest or max(1, gang.needed) <= max(reclaimed, preempted)

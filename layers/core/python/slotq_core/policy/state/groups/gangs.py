@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -86,7 +87,7 @@ class Gang:
 
         A gang that needs one pool tries each alone, first those with most claims of its members.
         """
-        pools = dict.fromkeys(name for job in self.standing for name in job.pools)
+        pools = self.lead.pools
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
             return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
@@ -94,34 +95,26 @@ class Gang:
 
     @cached_property
     def standing(self) -> Sequence[Job]:
-        """The waiting members in the order of service, each with the gang's rank and entry time.
+        """The waiting members in the order of service, each with the gang's rank and entry time."""
+        return [self._ranked(job) for job in sorted(self.waiting, key=self._place)]
 
-        Mandatory members come first, then members with a claim, then those that accept fewer pools,
-        then the larger ones.
-        """
+    def _place(self, job: Job) -> tuple[object, ...]:
+        """Mandatory members come first, then members with a claim, then those that accept fewer
+        pools, then the larger ones."""
+        fewer = (len(job.pools), -job.demand.slots)
+        return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
+
+    def _ranked(self, job: Job, **changes: Any) -> Job:
         lowest = min(self.waiting, key=rank)
-        last = max(job.entry_time for job in self.waiting)
-        jobs = sorted(
-            self.waiting,
-            key=lambda job: (
-                job.name not in self.mandatory,
-                job.claim is None,
-                len(job.pools),
-                -job.demand.slots,
-                position(job),
-            ),
+        return replace(
+            job,
+            priority=lowest.priority,
+            priority_class=lowest.priority_class,
+            admitted_class=job.admitted_class or job.priority_class,
+            workload=lowest.workload,
+            entry_time=max(each.entry_time for each in self.waiting),
+            **changes,
         )
-        return [
-            replace(
-                job,
-                priority=lowest.priority,
-                priority_class=lowest.priority_class,
-                admitted_class=job.admitted_class or job.priority_class,
-                workload=lowest.workload,
-                entry_time=last,
-            )
-            for job in jobs
-        ]
 
     def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try.
@@ -138,14 +131,17 @@ class Gang:
         )
         return [standing, smaller]
 
+    @cached_property
     def lead(self) -> Job:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
-        jobs = self.standing
-        total = sum((job.demand for job in jobs), Demand())
-        pools = dict.fromkeys(pool for job in jobs for pool in job.pools)
-        claim = next((job.claim for job in jobs if job.claim), None)
-        return replace(jobs[0], demand=total, pools=tuple(pools), claim=claim)
+        jobs = sorted(self.waiting, key=self._place)
+        return self._ranked(
+            jobs[0],
+            demand=Demand.total(job.demand for job in jobs),
+            pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
+            claim=next((job.claim for job in jobs if job.claim), None),
+        )
 
 
 def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
