@@ -88,21 +88,34 @@ class Demand(Mapping[str, int]):
                 return False
         return True
 
+    def exceeds(self, most: Demand, names: Iterable[str], more: Demand | None = None) -> bool:
+        """Whether this demand, together with `more`, is above `most` in any of these resources."""
+        mine, there = self._amounts, most._amounts
+        added = {} if more is None else more._amounts
+        for name in names:  # noqa: SIM110 `any` would take twice as long
+            if mine.get(name, 0) + added.get(name, 0) > there.get(name, 0):
+                return True
+        return False
+
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:
         """The sum of many demands; faster than repeated addition."""
-        return cls.totals((None, demand) for demand in demands).get(None, cls())
+        amounts: dict[str, int] = {}
+        for demand in demands:
+            for name, amount in demand._amounts.items():
+                amounts[name] = amounts.get(name, 0) + amount
+        return cls._of(amounts)
 
     @classmethod
-    def totals(cls, demands: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-        """The sum of the demands for each key."""
+    def totals(cls, demands: Iterable[tuple[K, Demand, int]]) -> dict[K, Demand]:
+        """The sum for each key of demands, each taken so many times."""
         sums: dict[K, dict[str, int]] = {}
-        for key, demand in demands:
+        for key, demand, times in demands:
             amounts_of_key = sums.get(key)
             if amounts_of_key is None:
                 amounts_of_key = sums[key] = {}
-            for name, amount in demand.items():
-                amounts_of_key[name] = amounts_of_key.get(name, 0) + amount
+            for name, amount in demand._amounts.items():
+                amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
         return {key: cls(amounts) for key, amounts in sums.items()}
 
     @classmethod

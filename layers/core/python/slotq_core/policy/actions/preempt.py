@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import (
@@ -42,6 +43,8 @@ class Preemption:
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms, or None."""
+        if not any(_may_gain(job, room) for room in rooms):
+            return None
         options = [(room, self._candidates(job, room)) for room in rooms]
         base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
         found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
@@ -89,6 +92,13 @@ class Preemption:
             rooms += self.state.limits.sharing(room, self.state.rooms.values())
         found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
+
+
+def _may_gain(job: Job, room: PoolRoom) -> bool:
+    """A quick bound: whether the job fits if every lower rank of its project left the room."""
+    name = room.pool.name
+    lower = Demand.total(candidate.frees(name) for candidate in _outranked(job, room))
+    return job.demand.within(room.both + lower)
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:

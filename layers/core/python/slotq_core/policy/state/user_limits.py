@@ -30,6 +30,8 @@ Place = tuple[str, str]
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
     """The user's limits merged with those of the groups, by pool and class."""
+    if not user.groups:
+        return user.limits
     found: dict[str, dict[str, int]] = {}
     for name in user.groups:
         for pool, limits in groups[name].limits.items() if name in groups else ():

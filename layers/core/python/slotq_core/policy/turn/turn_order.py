@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slotq_core.model.jobs import Job
@@ -34,6 +35,9 @@ class Head(NamedTuple):
     line: WaitingLine
     at: int
     """The place of the job among `line.jobs`."""
+
+
+_place = attrgetter("place")
 
 
 class Ranking:
@@ -126,7 +130,7 @@ class TurnOrder:
         moved = self._accounts.moved()
         departments = {*moved.values()}
         for project in self._stale.union(moved):
-            departments.update(self._place(project))
+            self._place_project(project, departments)
         for department in departments:
             self._place_department(department)
         self._stale.clear()
@@ -189,10 +193,10 @@ class TurnOrder:
         del heads[bisect_left(heads, head.place, key=_place)]
         self._stale.add(head.job.project)
 
-    def _place(self, project: str) -> Iterator[str]:
-        """Rank the project anew. Yield the departments whose own rank that may change."""
+    def _place_project(self, project: str, departments: set[str]) -> None:
+        """Rank the project anew. Add the departments whose own rank that may change."""
         before = self._where.get(project, "")
-        yield before
+        departments.add(before)
         heads = self._heads.get(project)
         if not heads:
             self._projects[before].drop(project)
@@ -203,7 +207,7 @@ class TurnOrder:
         if now != before:
             self._where[project] = now
             self._projects[before].drop(project)
-            yield now
+            departments.add(now)
         key = chain[0].asking(job.demand) if chain else (self._ages[project],)
         self._projects[now].put(project, key)
 
@@ -216,7 +220,3 @@ class TurnOrder:
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
         self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
-
-
-def _place(head: Head) -> Position:
-    return head.place

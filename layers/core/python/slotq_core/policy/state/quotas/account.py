@@ -58,18 +58,18 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Whether any resource is above the fair share, without `gone`."""
-        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
+        return (self.used - gone).exceeds(self.share, self.resources)
 
     def under_share(self) -> bool:
         """Whether any resource is below the fair share."""
-        return any(self.used[name] < self.share[name] for name in self.resources)
+        return self.share.exceeds(self.used, self.resources)
 
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
         return any(self.used[name] >= self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
+        return (self.used - gone).exceeds(self.quota, self.resources)
 
     def gives(self) -> tuple[bool, bool]:
         """Whether the account is over its share, and whether it is over its quota.
@@ -83,15 +83,14 @@ class Account:
 
     def in_share(self, demand: Demand) -> bool:
         """Whether the account with the demand stays within its fair share in all resources."""
-        return self._within(self.share, demand)
+        return not self.used.exceeds(self.share, self.resources, demand)
 
     def in_quota(self, demand: Demand) -> bool:
-        return self._within(self.quota, demand)
+        return not self.used.exceeds(self.quota, self.resources, demand)
 
     def fixed_in_quota(self, demand: Demand) -> bool:
         """Whether what cannot be evicted stays within the quota with the demand."""
-        held = self.fixed + demand
-        return all(held[name] <= self.quota[name] for name in self.resources)
+        return not self.fixed.exceeds(self.quota, self.resources, demand)
 
     def over_limit(self, demand: Demand, gone: Demand = NOTHING) -> Demand:
         """The excess over the limit with the demand, by resource of the demand."""
@@ -137,21 +136,16 @@ class Account:
 
         `gone`: what to leave out of `used`.
         """
-        after = (self.used - gone if gone else self.used) + demand
+        held = self.used - gone
+        after = held + demand
         return (
-            self.over_share(gone),
-            any(after[name] > self.quota[name] for name in self.resources),
+            held.exceeds(self.share, self.resources),
+            after.exceeds(self.quota, self.resources),
             -self.owner.priority,
             self._largest_part(after, self.deserved),
             self.age,
             self.name,
         )
-
-    def _within(self, bound: Demand, demand: Demand) -> bool:
-        if len(self.resources) == 1:  # The usual case, asked most often of all.
-            (name,) = self.resources
-            return self.used[name] + demand[name] <= bound[name]
-        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
 
     def _largest_part(self, held: Demand, base: Demand) -> float:
         """The largest ratio of `held` to `base` in any resource; infinite where `base` is zero."""

@@ -231,7 +231,7 @@ class Accounts:
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = Demand.totals(
-            ((job.project, self.scope(pool), job.evictable), job.demand) for job, pool in held
+            ((job.project, self.scope(pool), job.evictable), job.demand, 1) for job, pool in held
         )
         for (project, scope, evictable), amount in of_all.items():
             for account in self._books.get(scope, {}).get(project, ()):

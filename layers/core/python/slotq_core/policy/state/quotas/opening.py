@@ -93,32 +93,31 @@ def asked_in(
     not use.
     """
 
-    def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
-        for (project, pool), held in Demand.totals(_staying(snapshot)).items():
+    def asking() -> Iterator[tuple[tuple[str, str], Demand, int]]:
+        for project, pool, held in _staying(snapshot):
             for scope in scopes_of([pool]):
-                yield (project, scope), held
+                yield (project, scope), held, 1
         for job, count in wanting(snapshot, lines):
-            of_all = job.demand * count
             usable: Sequence[str] = job.pools
             if shut:
                 usable = [name for name in usable if (job.project, name) not in shut]
             for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), of_all
+                yield (job.project, scope), job.demand, count
 
     return Demand.totals(asking())
 
 
-def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
-    """By project and pool, the demand of active jobs that will go on or wait again.
+def _staying(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
+    """Project, pool and demand of the active jobs that will go on or wait again.
 
     A claim counts in place of what its job holds now.
     """
     for job in snapshot.active:
         assert job.attempt is not None
         if job.claim:
-            yield (job.project, job.claim.pool), job.demand
+            yield job.project, job.claim.pool, job.demand
         elif job.state is not JobState.STOPPING or _comes_back(job):
-            yield (job.project, job.attempt.pool), job.demand
+            yield job.project, job.attempt.pool, job.demand
 
 
 def _comes_back(job: Job) -> bool:
