@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping
+from math import inf
 from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -96,6 +97,17 @@ class Demand(Mapping[str, int]):
             if mine.get(name, 0) + added.get(name, 0) > there.get(name, 0):
                 return True
         return False
+
+    def largest_part(self, whole: Demand, names: Iterable[str], more: Demand) -> float:
+        """The largest ratio of this demand together with `more` to `whole` in any of these
+        resources; infinite where the whole is 0, and 0 where nothing is held."""
+        most = 0.0
+        for name in names:
+            held = self._amounts.get(name, 0) + more._amounts.get(name, 0)
+            if held > 0:
+                base = whole._amounts.get(name, 0)
+                most = max(most, held / base if base > 0 else inf)
+        return most
 
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:

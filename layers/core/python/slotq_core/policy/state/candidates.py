@@ -9,7 +9,7 @@ create call SageMaker has not answered is never evicted either: a stop could ove
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -53,6 +53,10 @@ class Candidate:
     """Work that stopping may cost, summed over all jobs (ms times slots)."""
     slots: int
     """Slots in all pools."""
+    order: Order = field(init=False)
+    """The sort key of candidates, the first victim first: "lowest rank, then least time since the
+    last reported checkpoint (else since the attempt's start), then larger, then later entry, then
+    later name". The last job's name breaks ties between a gang and a job of one name."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -77,16 +81,10 @@ class Candidate:
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 
-    @property
-    def order(self) -> Order:
-        """The sort key of candidates, the first victim first.
-
-        The order is "lowest rank, then least time since the last reported checkpoint (else since
-        the attempt's start), then larger, then later entry, then later name". The last job's name
-        breaks ties between a gang and a job of one name.
-        """
+    def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        return (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
+        order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
+        object.__setattr__(self, "order", order)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:

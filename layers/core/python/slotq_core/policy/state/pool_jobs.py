@@ -116,11 +116,9 @@ class PoolJobs:
                 self.safe[job.name] = job
         if in_gang or not job.evictable or self._is_kept_safe(job):
             return
-        if job.project in self._unsorted:
-            self._unsorted[job.project].append(job)
-            self._lowest.pop(job.project, None)
-        else:
-            self.offer(self._single(job))
+        self._unsorted.setdefault(job.project, []).append(job)
+        self._lowest.pop(job.project, None)
+        self._projects.add(job.project)
 
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""

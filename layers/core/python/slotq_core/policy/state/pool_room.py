@@ -203,7 +203,7 @@ class PoolRoom:
 
     def _change(self, *, free: Demand = NOTHING, coming: Demand = NOTHING) -> None:
         """Add to the amounts."""
-        self._journal.record(self._restore, self.free, self.coming, self.both)
+        self._journal.record(PoolRoom._restore, self, self.free, self.coming, self.both)
         self.free, self.coming = self.free + free, self.coming + coming
         self.both = self.both + free + coming
 

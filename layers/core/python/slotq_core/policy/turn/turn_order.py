@@ -144,7 +144,7 @@ class TurnOrder:
     def block(self, head: Head) -> None:
         """Block the job whose turn it was, and the rest of its line."""
         self.blocked.add(head)
-        self._state.journal.record(self.blocked.remove, head)
+        self._state.journal.record(BlockedHeads.remove, self.blocked, head)
 
     def go_on(self, head: Head) -> Generator[Need, Found, None]:
         """Bring forward the next job of a line whose job was served. Asks for more of the line
@@ -171,16 +171,16 @@ class TurnOrder:
         """Give blocked jobs another turn, at their places. Return whether there are any."""
         for head in heads:
             self.blocked.remove(head)
-            self._state.journal.record(self.blocked.add, head)
+            self._state.journal.record(BlockedHeads.add, self.blocked, head)
             self._put(head)
         return bool(heads)
 
     def _put(self, head: Head) -> None:
-        self._state.journal.record(self._remove, head)
+        self._state.journal.record(TurnOrder._remove, self, head)
         self._insert(head)
 
     def _take_out(self, head: Head) -> Head:
-        self._state.journal.record(self._insert, head)
+        self._state.journal.record(TurnOrder._insert, self, head)
         self._remove(head)
         return head
 

@@ -14,7 +14,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Project
 
 NOTHING = Demand()
-INFINITE = float("inf")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -137,24 +136,14 @@ class Account:
         `gone`: what to leave out of `used`.
         """
         held = self.used - gone
-        after = held + demand
         return (
             held.exceeds(self.share, self.resources),
-            after.exceeds(self.quota, self.resources),
+            held.exceeds(self.quota, self.resources, demand),
             -self.owner.priority,
-            self._largest_part(after, self.deserved),
+            held.largest_part(self.deserved, self.resources, demand),
             self.age,
             self.name,
         )
-
-    def _largest_part(self, held: Demand, base: Demand) -> float:
-        """The largest ratio of `held` to `base` in any resource; infinite where `base` is zero."""
-        parts = [
-            held[name] / base[name] if base[name] > 0 else INFINITE
-            for name in self.resources
-            if held[name] > 0
-        ]
-        return max(parts, default=0.0)
 
 
 Chain = tuple[Account, ...]

@@ -169,19 +169,19 @@ class Accounts:
         scope, chain = self.scope(pool), self.of(job, pool)
         if not chain:
             return
-        before = [(each, each.used, each.fixed, each.promised) for each in chain]
-        self._journal.record(self._restore, job.project, scope, before)
+        amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
+        self._journal.record(Accounts._restore, self, job.project, scope, amounts)
+        gave = [account.gives() for account in chain]
         for account in chain:
-            was_over = account.gives()
-            account.known_gives = None
             account.used += amount
             account.promised += promised
             if not job.evictable:
                 account.fixed += amount
-            if account.gives() > was_over:
+        self._note(job.project, scope)
+        for account, before in zip(chain, gave, strict=True):
+            if account.gives() > before:
                 project = job.project if account is chain[0] else ""
                 self._journal.append(self.opened, (project, scope))
-        self._note(job.project, scope)
 
     def _restore(self, project: str, scope: str, before: Iterable[Amounts]) -> None:
         for account, used, fixed, promised in before:

@@ -14,6 +14,10 @@ from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.state.quotas.account import Account, Chain
 
 
+Gives = tuple[bool, bool, bool, bool]
+"""Whether a project is over its share and over its quota, and whether the top of its chain is."""
+
+
 class Givers:
     """Sets of projects, each for one condition of the gate of reclaims (actions/gate.py).
 
@@ -29,6 +33,7 @@ class Givers:
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
         """What `Account.gives` said of each of these accounts."""
+        self._known: dict[str, Gives] = {}
         self._by_share: set[str] = set()
         """Over their own share: they give within their department."""
         self._by_quota: set[str] = set()
@@ -43,14 +48,17 @@ class Givers:
     def keep(self, project: str, chain: Chain) -> None:
         """Enter the project after a change of its accounts."""
         top = chain[-1]
-        members = self._members[top.key]
-        members[project] = chain
-        if len(chain) == 1 or self._tops.get(top.key) == top.gives():
-            self._keep(project, chain)
-            return
+        branch = self._members[top.key]
+        branch[project] = chain
+        moved = branch
+        if self._tops.get(top.key) == top.gives():
+            moved = {project: chain}
         self._tops[top.key] = top.gives()
-        for name, theirs in members.items():
-            self._keep(name, theirs)
+        for name, theirs in moved.items():
+            gives = (*theirs[0].gives(), *top.gives())
+            if self._known.get(name) != gives:
+                self._known[name] = gives
+                self._keep(name, gives, below=len(theirs) > 1)
 
     def among(self, projects: AbstractSet[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
@@ -69,10 +77,8 @@ class Givers:
         found.discard(own.name)
         return found
 
-    def _keep(self, project: str, chain: Chain) -> None:
-        share, quota = chain[0].gives()
-        top_share, top_quota = chain[-1].gives()
-        below = len(chain) > 1
+    def _keep(self, project: str, gives: Gives, *, below: bool) -> None:
+        share, quota, top_share, top_quota = gives
         for projects, belongs in (
             (self.over, share or quota),
             (self._by_share, share),
