@@ -74,6 +74,8 @@ class PlanState:
         """Whether all other jobs have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
+        self._rooms_of: dict[tuple[str, tuple[str, ...]], list[PoolRoom]] = {}
+        """By project and pools, the rooms that nothing but a bar closes to a job."""
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -87,16 +89,15 @@ class PlanState:
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """The rooms of the job's pools that exist, that its project may use, and that it is not
         barred from."""
-        return [
-            self.rooms[name]
-            for name in job.pools
-            if name in self.rooms
-            and self.accounts.open_to(job, name)
-            and not self.is_barred(job, name)
-        ]
-
-    def is_barred(self, job: Job, pool: str) -> bool:
-        return not self.asks_last and (job.name, pool) in self.barred
+        key = (job.project, job.pools)
+        rooms = self._rooms_of.get(key)
+        if rooms is None:
+            usable = (name for name in job.pools if self.accounts.open_to(job, name))
+            rooms = [self.rooms[name] for name in usable if name in self.rooms]
+            self._rooms_of[key] = rooms
+        if self.asks_last or not self.barred:
+            return rooms
+        return [room for room in rooms if (job.name, room.pool.name) not in self.barred]
 
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first

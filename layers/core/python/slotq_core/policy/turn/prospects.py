@@ -15,20 +15,23 @@ from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Chain
 
 
 def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
+    mine: Chain = ()
+    reclaims = False
     for room in rooms:
         if room.fits_soon(job, rules.entitled) or room.pool.consolidate:
             return True
         lowest = room.jobs.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
-        name = room.pool.name
-        if may_reclaim(job, state.accounts.of(job, name)) and state.accounts.givers(
-            job, name, room.jobs.may_give()
-        ):
+        chain = state.accounts.of(job, room.pool.name)
+        if chain is not mine:  # Most pools count in the same accounts.
+            mine, reclaims = chain, may_reclaim(job, chain)
+        if reclaims and state.accounts.givers(job, room.pool.name, room.jobs.may_give()):
             return True
     return False
 
