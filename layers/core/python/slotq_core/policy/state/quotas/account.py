@@ -57,18 +57,18 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Whether any resource is above the fair share, without `gone`."""
-        return (self.used - gone).exceeds(self.share, self.resources)
+        return (self.used - gone).exceeds(self.share, self.resources, NOTHING)
 
     def under_share(self) -> bool:
         """Whether any resource is below the fair share."""
-        return self.share.exceeds(self.used, self.resources)
+        return self.share.exceeds(self.used, self.resources, NOTHING)
 
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
         return any(self.used[name] >= self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return (self.used - gone).exceeds(self.quota, self.resources)
+        return (self.used - gone).exceeds(self.quota, self.resources, NOTHING)
 
     def gives(self) -> tuple[bool, bool]:
         """Whether the account is over its share, and whether it is over its quota.
@@ -137,7 +137,7 @@ class Account:
         """
         held = self.used - gone
         return (
-            held.exceeds(self.share, self.resources),
+            held.exceeds(self.share, self.resources, NOTHING),
             held.exceeds(self.quota, self.resources, demand),
             -self.owner.priority,
             held.largest_part(self.deserved, self.resources, demand),

@@ -13,7 +13,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.state.quotas.account import Account, Chain
 
-
 Gives = tuple[bool, bool, bool, bool]
 """Whether a project is over its share and over its quota, and whether the top of its chain is."""
 
@@ -65,7 +64,7 @@ class Givers:
         own, top = mine[0], mine[-1]
         branch = self._members[top.key].keys()
         beside = projects & branch
-        found = projects & self._outside_by_share
+        found = {*projects & self._outside_by_share}
         if top.in_quota(demand):
             found |= projects & self._outside_by_quota
         if is_full(top) and top.in_share(demand):
