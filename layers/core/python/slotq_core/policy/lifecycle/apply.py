@@ -56,15 +56,6 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools that the decision depends on: its commit is conditioned on their ledgers."""
     match decision:
-        case (
-            plan.EndBackoff()
-            | plan.GiveUp()
-            | plan.Demote()
-            | plan.LeaveOut()
-            | plan.RollBack()
-            | plan.TryLater()
-        ):
-            return ()
         case plan.Start(pool=pool):
             return (pool,)
         case plan.StartGang(starts=starts):
@@ -75,6 +66,7 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
         case plan.Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+    return ()
 
 
 def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:

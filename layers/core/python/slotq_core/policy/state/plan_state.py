@@ -7,6 +7,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from slotq_core.model.jobs import Claim, Job
@@ -55,7 +56,6 @@ class PlanState:
         self.lines = self._turn_takers(lines)
         """The lines whose jobs take turns; a gang that can start is a line with one
         representative."""
-        self._lines_of = _by_project(self.lines)
         self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for the job against those behind."""
@@ -98,6 +98,14 @@ class PlanState:
         if self.asks_last or not self.barred:
             return rooms
         return [room for room in rooms if (job.name, room.pool.name) not in self.barred]
+
+    @cached_property
+    def _lines_of(self) -> dict[str, list[WaitingLine]]:
+        """By project."""
+        found: dict[str, list[WaitingLine]] = {}
+        for line in self.lines:
+            found.setdefault(line.jobs[0].project, []).append(line)
+        return found
 
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
@@ -194,10 +202,3 @@ class PlanState:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
         return single + [WaitingLine([gang.lead]) for gang in ready]
-
-
-def _by_project(lines: Iterable[WaitingLine]) -> dict[str, list[WaitingLine]]:
-    found: dict[str, list[WaitingLine]] = {}
-    for line in lines:
-        found.setdefault(line.jobs[0].project, []).append(line)
-    return found
