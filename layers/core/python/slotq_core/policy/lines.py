@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -27,24 +26,6 @@ from slotq_core.policy.order import Rank, rank, rank_of
 TRIED_AT_ONCE = 100
 """How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
 time, takes the rest."""
-
-
-_looked_at = attrgetter(
-    "claim",
-    "workload",
-    "priority",
-    "project",
-    "group",
-    "demand",
-    "pools",
-    "parts",
-    "preemptible",
-    "submitter",
-    "priority_class",
-    "admitted_class",
-    "role",
-)
-"""All that `in_lines` compares: jobs that agree in it are of one line."""
 
 
 class Line(NamedTuple):
@@ -170,19 +151,15 @@ def in_lines(
 ) -> list[WaitingLine]:
     """Group jobs into lines, each in the policy's order. A claimant is a line of its own.
 
-    For speed, makes one `Line` for all jobs that agree in `_looked_at`. `behind`: as in a
-    `Snapshot`.
+    `behind`: as in a `Snapshot`.
     """
-    same: dict[object, list[Job]] = {}
-    for looked_at, in_a_row in groupby(waiting, key=_looked_at):
-        same.setdefault(looked_at, []).extend(in_a_row)
     lines: dict[Line, list[Job]] = {}
     alone = []
-    for alike in same.values():
-        if alike[0].claim is None:
-            lines.setdefault(Line.of(alike[0], by_user=by_user), []).extend(alike)
+    for job in waiting:
+        if job.claim is None:
+            lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
         else:
-            alone += [[job] for job in alike]
+            alone.append([job])
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
     unread = behind or {}
@@ -208,16 +185,6 @@ def first_read(
     if shares and group is not None and group.max_parallel is not None:
         return group.max_parallel
     return 1
-
-
-def asking_for_all(demand: Demand, pools: Iterable[Pool]) -> int:
-    """How many such demands it takes to ask for all that the pools have of each resource.
-
-    Where it is not known how many jobs wait in a line, so many stand for all of them: a project
-    asks for at most the total.
-    """
-    total = Demand.total(pool.offers for pool in pools)
-    return max((-(-total[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _times(demand: Demand, room: Demand) -> int:

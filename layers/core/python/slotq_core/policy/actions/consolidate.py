@@ -111,11 +111,11 @@ class Consolidation:
         for candidate in sorted(candidates, key=attrgetter("order")):
             moving = candidate.jobs[0]
             runs = moving.state is JobState.RUNNING and not same_user_and_rank(job, moving)
-            if (runs or room.was_given(moving)) and not candidate.gang:
+            if (runs or moving.name in room.jobs.placed) and not candidate.gang:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """Whether the other pool may take the moving job in, free room aside."""
-        if other.unavailable or other.drain or not other.may_evict_for(moving):
+        if other.unavailable or other.drain or other.rights.missing(moving):
             return False
         return self.state.limits.allow_move(moving, room.pool.name, other.pool.name)

@@ -64,7 +64,7 @@ class Question:
         kept = self._state.concurrency.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._state, self._rules, job, room)
-            shut = room.unavailable or not room.may_evict_for(job)
+            shut = room.unavailable or room.rights.missing(job)
             if served or kept or shut:  # The plan looks for no victims.
                 seen = replace(seen, spared=())
             if kept or (served and not (room in served and room.unavailable)):

@@ -103,7 +103,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     bound = _bound(job, room, accounts)
     if bound:
         return bound
-    if not room.may_evict_for(job) and not job.demand.within(room.free_now):
+    if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
     holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:

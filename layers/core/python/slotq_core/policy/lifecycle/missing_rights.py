@@ -81,8 +81,6 @@ def rests(missing: MissingRight, now: int) -> bool:
 class RightsThere:
     """The missing rights of one pool during one plan."""
 
-    __slots__ = ("_missing", "_now", "_tries")
-
     def __init__(self, pool: Pool, active: Iterable[Job], now: int) -> None:
         """`active`: the jobs that hold slots of the pool."""
         self._now = now

@@ -23,8 +23,6 @@ class Entitled(Protocol):
 class Claims:
     """The claimants of one pool without a turn so far, in the policy's order."""
 
-    __slots__ = ("_by_name", "_by_project", "_in_all", "_journal", "_pool")
-
     def __init__(self, pool: str, claimants: Iterable[Job], journal: Journal) -> None:
         self._pool, self._journal = pool, journal
         self._by_name = {job.name: job for job in claimants}

@@ -39,11 +39,8 @@ class Eligibility:
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
     def endangers_its_gang(self, job: Job, pool: str) -> bool:
-        """Whether the job would weaken the running gang that it joins.
-
-        With the job, the gang could be reclaimed, or evicted for jobs that could not evict it
-        before.
-        """
+        """Whether the running gang that the job joins could, with the job, be reclaimed, or be
+        evicted for jobs that could not evict it before."""
         gang = self._state.gangs.get(job.group)
         if gang is None or not gang.runs:
             return False

@@ -14,8 +14,6 @@ from typing import Any
 class Journal:
     """The changes of one plan, in order, each with what takes it back."""
 
-    __slots__ = ("_undo",)
-
     def __init__(self) -> None:
         self._undo: list[Any] = []
         """Functions and their arguments in turn. One list, because a plan records tens of thousands

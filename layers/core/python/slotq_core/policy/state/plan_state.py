@@ -54,11 +54,9 @@ class PlanState:
         self.limits = Limits(self.accounts, self.shares)
         self.yields = last_yields(snapshot.yields)
         self.lines = self._turn_takers(lines)
-        """The lines whose jobs take turns; a gang that can start is a line with one
-        representative."""
         self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}
-        """By job, the pool that holds slots for the job against those behind."""
+        """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
         """The jobs that lose in the present turn what this plan gave them."""
         self.evicted: list[Place] = []
@@ -66,16 +64,14 @@ class PlanState:
         self.surplus: set[str] = set()
         """Pools in which an eviction has freed more than its beneficiary needs."""
         self.barred: set[tuple[str, str]] = set()
-        """Jobs, each with a pool that the plan took back from it. There the job is asked last. A
-        rollback keeps the bars."""
+        """Jobs, each with a pool where it is asked last. A rollback keeps the bars."""
         self.undone = 0
-        """How many changes have been undone so that the plan begins anew."""
+        """How many changes were undone so that the plan begins anew."""
         self.asks_last = False
-        """Whether all other jobs have been asked, so that bars no longer count."""
+        """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
         self._rooms_of: dict[tuple[str, tuple[str, ...]], list[PoolRoom]] = {}
-        """By project and pools, the rooms that nothing but a bar closes to a job."""
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -87,8 +83,7 @@ class PlanState:
                 self.journal.set(self, name, [])
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        """The rooms of the job's pools that exist, that its project may use, and that it is not
-        barred from."""
+        """The existing rooms that the job's project may use and that no bar closes to the job."""
         key = (job.project, job.pools)
         rooms = self._rooms_of.get(key)
         if rooms is None:
@@ -117,7 +112,7 @@ class PlanState:
                     yield job
 
     def take_its_claim(self, job: Job) -> None:
-        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
+        """Free what the job's claim keeps, for the job's own turn."""
         if job.claim:
             if job.claim.pool in self.rooms:
                 self.rooms[job.claim.pool].take_claim(job)
@@ -141,10 +136,8 @@ class PlanState:
         self._take(job, room, promised=promised)
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
-        """Evict these jobs, each in its pool. Return those that really run.
-
-        A job that only got its slots in this plan loses its start instead.
-        """
+        """Evict these jobs, each in its pool. Return those that really run: a job that got its
+        slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
 
     def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
@@ -181,10 +174,7 @@ class PlanState:
         return False
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
-        """Count the job's slots in quotas and limits.
-
-        Concurrency limits have counted a job with a claim from the start.
-        """
+        """Count the job's slots in quotas and limits. Concurrency limits count claims already."""
         if job.claim and job.claim.pool != room.pool.name:
             self.drop_claim(job)
         self.accounts.take(job, room.pool.name, promised=promised)
@@ -195,6 +185,8 @@ class PlanState:
         return job.name in self.held_in or job.name in self.decided.decisions
 
     def _turn_takers(self, lines: Iterable[WaitingLine]) -> list[WaitingLine]:
+        """The lines whose jobs take turns. A gang that can start is a line with one
+        representative."""
         single = []
         for line in lines:
             gang = self.gangs.get(line.jobs[0].group)

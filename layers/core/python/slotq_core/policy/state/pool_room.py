@@ -43,27 +43,6 @@ class Drain:
 class PoolRoom:
     """One pool during one plan. Amounts exclude what earlier jobs have been given."""
 
-    __slots__ = (
-        "_journal",
-        "_running",
-        "awaiting",
-        "both",
-        "claims",
-        "coming",
-        "drain",
-        "free",
-        "free_now",
-        "holder",
-        "jobs",
-        "pool",
-        "probe",
-        "probed_until",
-        "rests",
-        "rights",
-        "size",
-        "timed",
-    )
-
     def __init__(
         self,
         pool: Pool,
@@ -149,14 +128,6 @@ class PoolRoom:
     def unavailable(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
-    def may_evict_for(self, job: Job) -> bool:
-        """Whether the job has the rights to start here. Without them nothing is evicted for it."""
-        return self.rights.missing(job) is None
-
-    def was_given(self, job: Job) -> bool:
-        """Whether this plan gave the job its slots here."""
-        return job.name in self.jobs.placed
-
     def give(self, job: Job) -> None:
         """Give the job its slots, which later jobs then lack."""
         self._change(free=NOTHING - job.demand)
@@ -194,7 +165,7 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
-        given = self.was_given(victim)
+        given = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
         if given:
             self._change(free=victim.demand)

@@ -12,7 +12,6 @@ from itertools import product
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import Taken, deserved_of
-from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.groups.gangs import Gang
@@ -252,21 +251,14 @@ class GangTurn:
         if self._hold(job, rooms, owed=True):
             return True
         within = self._within(job, self._steps.with_rights(job, rooms))
-        found = self._reclaim_along(job, within)
-        if found:
-            pool = found.room.pool.name
-            self._taken += [(job, pool, victim) for victim in found.victims]
-        return self._steps.evict(job, found)
-
-    def _reclaim_along(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
-        """What the member may reclaim, without the candidates to spare. The gate counts the members
-        still to come."""
         before = self._state.journal.checkpoint()
         for other, pool in self._to_come.values():
             self._state.accounts.take(other, pool)
-        found = self._rules.reclaims.find(job, rooms, self._spare)
+        found = self._rules.reclaims.find(job, within, self._spare)
         self._state.journal.rollback(before)
-        return found
+        if found:
+            self._taken += [(job, found.room.pool.name, victim) for victim in found.victims]
+        return self._steps.evict(job, found)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms, owed=True) or self._steps.preempt(job, rooms)

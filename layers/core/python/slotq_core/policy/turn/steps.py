@@ -129,7 +129,7 @@ class Steps:
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """The rooms where the job has the rights to start. Only there does it evict others."""
-        return [room for room in rooms if room.may_evict_for(job)]
+        return [room for room in rooms if not room.rights.missing(job)]
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """Bring `wake_at` forward to the next time that may change the job's situation."""
@@ -143,7 +143,7 @@ class Steps:
         """Carry out the moves. Return the running jobs, each with its claim in the destination."""
         moved = []
         for job, room in found.to:
-            if found.room.was_given(job):
+            if job.name in found.room.jobs.placed:
                 self.state.evict([(job, found.room.pool.name)])
                 continue
             counted = (job.admitted_class or job.priority_class) if job.auto else ""
