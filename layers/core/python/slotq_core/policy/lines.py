@@ -29,11 +29,8 @@ time, takes the rest."""
 
 
 class Line(NamedTuple):
-    """What the jobs of a line have in common.
-
-    The priority is part of it, so the first job of a line has also waited longest, as
-    `reserve_after` needs. A tuple, because a plan makes and compares many lines.
-    """
+    """What the jobs of a line have in common. The priority is part of it, so the first job has also
+    waited longest, as `reserve_after` needs."""
 
     workload: Workload
     priority: int
@@ -121,10 +118,8 @@ def short_role(arn: str) -> str:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim.
-
-    The last two never interrupt a user's job for another job of the same user and rank.
-    """
+    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim. The
+    last two never interrupt a user's job for one of the same user and rank."""
     apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
     return apart or bool(snapshot.users) or len(snapshot.projects) > 1
 
@@ -149,10 +144,8 @@ class WaitingLine:
 def in_lines(
     waiting: Iterable[Job], behind: Mapping[str, int] | None = None, *, by_user: bool = False
 ) -> list[WaitingLine]:
-    """Group jobs into lines, each in the policy's order. A claimant is a line of its own.
-
-    `behind`: as in a `Snapshot`.
-    """
+    """Group jobs into lines, each in the policy's order. A claimant is a line of its own. `behind`:
+    as in a `Snapshot`."""
     lines: dict[Line, list[Job]] = {}
     alone = []
     for job in waiting:
@@ -170,12 +163,9 @@ def in_lines(
 def first_read(
     line: Line, pools: Iterable[Pool], groups: Mapping[str, Group], *, shares: bool = False
 ) -> int | None:
-    """How many jobs of a line a plan needs to begin; None: all of them.
-
-    One job is enough for most lines. A gang needs all its members. A job over several pools is
-    planned as a gang, so its line is read as far as empty pools could hold it. With `shares`, the
-    first members of a sweep say how much its project asks for.
-    """
+    """How many jobs of a line a plan needs to begin: one for most lines; all (None) of a gang; of a
+    job over several pools as many as empty pools could hold. With `shares`, the first members of a
+    sweep say how much its project asks for."""
     group = groups.get(line.group)
     if group is not None and group.max_parallel is None:
         return None

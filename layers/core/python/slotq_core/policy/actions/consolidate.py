@@ -2,12 +2,9 @@
 
 "Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
 them at once." `Pool.consolidate` allows this for the jobs that run in the pool. A job that moves is
-evicted and at once gets a claim in the destination pool. Each round of moves lets one more job
-start, so jobs cannot move in circles.
-
-Jobs of any project and rank may move. A move costs a job its unsaved work, never its entry time.
-Gangs stay, and so do starting jobs. A job that got its slots in this very plan may change pools
-without an eviction.
+evicted and at once gets a claim in the destination pool. Each round lets one more job start, so
+jobs cannot move in circles. Jobs of any project and rank move; gangs and starting jobs stay. A job
+that got its slots in this plan changes pools without an eviction.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """The search for moves: the state of the plan and the entitlements."""
+    """The search for moves."""
 
     state: PlanState
     entitled: Entitled
@@ -75,10 +72,8 @@ class Consolidation:
         return Eviction(room=room, victims=chosen), target
 
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Candidate]:
-        """Candidates that fit into another pool together with all candidates before them.
-
-        Fills `target`: the destination pool by job name.
-        """
+        """Candidates that fit into another pool together with all candidates before them. Fills
+        `target`: the destination pool by job name."""
         here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
@@ -98,11 +93,8 @@ class Consolidation:
                     break
 
     def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
-        """Candidates of all projects without the gangs, in eviction order.
-
-        Each either runs or got its slots in this plan. No running job moves for a job of the same
-        user and rank.
-        """
+        """Candidates of all projects, in eviction order, that run or got their slots in this plan.
+        No running job moves for a job of the same user and rank."""
         candidates = [
             candidate
             for project in room.jobs.may_give()

@@ -36,7 +36,7 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """The search for victims of lower rank: the state of the plan and the entitlements."""
+    """The search for victims of lower rank."""
 
     state: PlanState
     entitled: Entitled
@@ -83,10 +83,8 @@ class Preemption:
         )
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
-        """Candidates of lower rank, in eviction order.
-
-        Other pools count only if a limit of the project or its department keeps the job back.
-        """
+        """Candidates of lower rank, in eviction order. Other pools count only if a limit of the
+        project or its department keeps the job back."""
         rooms = [room]
         if self.state.limits.over(job, room.pool.name):
             rooms += self.state.limits.sharing(room, self.state.rooms.values())

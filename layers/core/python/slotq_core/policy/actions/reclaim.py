@@ -33,7 +33,7 @@ from slotq_core.policy.state.quotas.account import NOTHING, Chain
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reclaims:
-    """The search for victims of other projects: the state of the plan and the entitlements."""
+    """The search for victims of other projects."""
 
     state: PlanState
     entitled: Entitled
@@ -41,10 +41,8 @@ class Reclaims:
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], spare: AbstractSet[str] = frozenset()
     ) -> Eviction | None:
-        """The least harmful reclaim that lets the job start in one of these rooms, or None.
-
-        `spare`: names of candidates that must not be stopped.
-        """
+        """The least harmful reclaim that lets the job start in one of these rooms, or None. It
+        stops none of the candidates named in `spare`."""
         searches = [_InPool(job, room, self, set(spare)) for room in rooms]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
@@ -74,10 +72,8 @@ class _InPool:
         """The accounts of the projects that hold more than they deserve here."""
 
     def victims(self) -> tuple[Candidate, ...] | None:
-        """Victims, one at a time, from the most over-served project first.
-
-        None if the gate closes before the victims free enough.
-        """
+        """Victims, one at a time, from the most over-served project first; None if the gate closes
+        before they free enough."""
         if not may_reclaim(self.job, self._mine):
             return None
         givers = sorted(self._accounts.givers(self.job, self._name, self.room.jobs.may_give()))
@@ -105,17 +101,12 @@ class _InPool:
         return [each for each in candidates if not any(map(self._is_never_interrupted, each.jobs))]
 
     def _is_never_interrupted(self, other: Job) -> bool:
-        """Whether the other job has an attempt and the same user and rank.
-
-        A start decided in this plan has no attempt yet and may be taken back.
-        """
+        """Whether the other job runs and has the same user and rank."""
         return other.attempt is not None and same_user_and_rank(self.job, other)
 
     def _safe_once_started(self) -> set[str]:
-        """Names of candidates that are none once this plan is carried out.
-
-        A `min_runtime` then protects them, or they hold a job of the same user and rank.
-        """
+        """Names of candidates that are none once this plan is carried out: a `min_runtime` then
+        protects them, or they hold a job of the same user and rank."""
         candidates = (
             candidate for project in self._givers for candidate in self._candidates(project)
         )
@@ -141,10 +132,8 @@ class _InPool:
         return self._taking(victims).keeps_within_share()
 
     def better(self, victims: tuple[Candidate, ...], base: Rank) -> tuple[Candidate, ...]:
-        """Replace victims by less harmful ones of the same project.
-
-        The replacements hold no more than the victims they replace and pass the gate in order.
-        """
+        """Replace victims by less harmful ones of the same project that hold no more and pass the
+        gate in order."""
         for giver in sorted({victim.project for victim in victims}):
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
@@ -166,11 +155,8 @@ class _InPool:
         return found
 
     def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
-        """A victim whose project would take the slots back at once, or None.
-
-        This needs a reclaimer above its own quota, and waiting jobs of the victim's project that
-        are within quota without the victims.
-        """
+        """A victim whose project would take the slots back at once, or None: the reclaimer is above
+        its own quota, and waiting jobs of that project are within theirs without the victims."""
         if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
             return None
         left = self.room.left(self.job, self._entitled) + self._freed(victims) - self.job.demand
@@ -184,12 +170,9 @@ class _InPool:
         return None
 
     def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
-        """Whether the job would have to reclaim slots to start.
-
-        That holds if it does not fit into `left` in this pool. It also holds if it does not fit in
-        another pool of the same quota where the reclaimer's project has candidates that this plan
-        leaves unprotected.
-        """
+        """Whether the job would have to reclaim slots to start: it does not fit into `left` here,
+        or not into another pool of the same quota where the reclaimer's project has candidates that
+        this plan leaves unprotected."""
         for room in self._state.rooms_of(job):
             if room is self.room:
                 if not job.demand.within(left):

@@ -6,14 +6,10 @@ jobs of that rank, as having entered just after that moment; among them the entr
 three users take turns. A job that would lose its work (no checkpoint) does not yield to a slice.
 Jobs that name no user share one user for slices."
 
-Among several candidates, a job of the user who holds most yields first, then the one that has run
-longest, then the order of any eviction decides.
-
-A user who has just yielded leaves the running jobs one more slice. Otherwise, of two jobs whose
-slices end together, the one that yields would get the other's slots at once.
-
-A user counts as holding more only by slots past their slice. Otherwise an older job of that user
-would at once have to yield for a slot just gained.
+A job of the user who holds most yields first, then the one that has run longest. A user who has
+just yielded leaves the running jobs one more slice: of two jobs whose slices end together, the one
+that yields would else get the other's slots at once. A user counts as holding more only by slots
+past their slice: an older job would else yield for a slot just gained.
 """
 
 from __future__ import annotations
@@ -35,10 +31,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeSlices:
-    """The search for jobs that yield: the state of the plan and the entitlements.
-
-    A gang neither yields nor takes a turn: its slots come and go together.
-    """
+    """The search for jobs that yield. A gang neither yields nor takes a turn."""
 
     state: PlanState
     entitled: Entitled
@@ -48,9 +41,8 @@ class TimeSlices:
     ) -> Eviction | None:
         """The least harmful set of jobs that yield so that this one can start, or None.
 
-        `drains`: by pool, the job ahead of this one that the pool drains for. There only jobs of
-        that job's own project, rank and user yield, and they must free the whole demand: the free
-        slots belong to the drain.
+        `drains`: by pool, the job ahead that the pool drains for. Only jobs of that job's project,
+        rank and user yield there, and they free the whole demand: the rest belongs to the drain.
         """
         found = [
             self._in_pool(job, room, drains.get(room.pool.name))

@@ -1,7 +1,7 @@
 """The outlook of one waiting job, made when someone asks for it.
 
-A plan makes the outlook at the turn of the job, or of a job of the same line ahead of it: the
-working state then shows what the jobs ahead leave. The outlook decides nothing.
+Made at the turn of the job, or of a job of its line ahead of it: the state then shows what the
+jobs ahead leave. It decides nothing.
 """
 
 from __future__ import annotations
@@ -72,10 +72,8 @@ class Question:
             self._seen[room.pool.name] = seen
 
     def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """Rooms where free slots and those coming free are enough: the job waits only for them.
-
-        The pool of the job's claim comes before all others, even if unavailable.
-        """
+        """Rooms where free and coming slots are enough: the job waits only for them. The pool of
+        the job's claim comes before all others, even if unavailable."""
         entitled, eligible = self._rules.entitled, self._rules.eligible
         soon = [room for room in rooms if room.fits_soon(job, entitled)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
@@ -227,10 +225,7 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
 def _in_its_project(
     job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
-    """The cause within one project, with the end of a slice (ms).
-
-    Preemption needs a lower rank; a time slice needs an equal rank and another user.
-    """
+    """The cause within one project, with the end of a slice (ms)."""
     if rank(other) < rank(job):
         return _no_help(missing), None
     if other.name in yielding:

@@ -30,10 +30,8 @@ def _numbers(job: Job, room: PoolRoom) -> dict[str, Any]:
 
 
 def coming(job: Job, room: PoolRoom) -> Reason:
-    """The reason of a job that waits for slots coming free, or for the pool of its claim.
-
-    Call this before the room sets the slots aside for the job.
-    """
+    """The reason of a job that waits for slots coming free, or for the pool of its claim. Made
+    before the room sets the slots aside for the job."""
     if room.unavailable:
         return _unwell(job, room)
     if room.rights.keeps_out(job):
@@ -90,11 +88,8 @@ def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
 
 
 def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules) -> Reason:
-    """The reason that keeps the job out of the pool where the fewest slots are missing.
-
-    Unavailable pools, and those where a missing right keeps the job out, count only if there are
-    no others.
-    """
+    """The reason that keeps the job out of the pool where the fewest slots are missing. Pools that
+    are unavailable, or lack a right, count only if there are no others."""
     accounts = state.accounts
     well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
     if not well:
@@ -119,10 +114,8 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
 
 
 def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
-    """The reason if too little is free and nothing may be evicted for the job.
-
-    `held`: what lower ranks of the job's project hold in the room.
-    """
+    """The reason if too little is free and nothing may be evicted for the job. `held`: what lower
+    ranks of its project hold in the room."""
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
         over = beyond(chain[0], job, chain[0].share)
@@ -163,10 +156,8 @@ def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
 
 
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
-    """The user, project or department limit that keeps the job back, or None.
-
-    For a job that cannot be evicted, the quota on such use counts too.
-    """
+    """The user, project or department limit, or the quota of work that cannot be evicted, that
+    keeps the job back, or None."""
     if accounts.users.admits_in(job, room.pool.name) is None:
         return _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
@@ -257,10 +248,8 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
-    """When (ms) the first protection ends of a job that may then be evicted or moved for this one.
-
-    None if there is none.
-    """
+    """When (ms) the first protection ends of a job that may then be evicted or moved for this one;
+    None if there is none."""
     for until, other in room.jobs.protections:
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):

@@ -97,18 +97,15 @@ def started(job: Job, pool: Pool, now: int) -> Job:
 
 
 def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
-    """The victim with the durable intent to stop it. It holds its slots until it has ended.
-
-    `by`: the beneficiary, or the victim's own gang after a rollback.
-    """
+    """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
+    the beneficiary, or the victim's own gang after a rollback."""
     order = StopOrder(cause=cause, by=by, at=now)
     stopping = _stopping(victim, order, stopped_for(order))
     return replace(stopping, evictions=victim.evictions + 1)
 
 
 def requeued(job: Job, by: str, now: int) -> Job:
-    """The job after its user gives up the attempt. Like an evicted job, it keeps its entry time and
-    checkpoints."""
+    """The job after its user gives up the attempt: it keeps its entry time and checkpoints."""
     return evicted(job, by, now, cause=StopCause.REQUEUED)
 
 

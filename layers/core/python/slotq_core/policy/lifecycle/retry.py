@@ -62,10 +62,8 @@ class Ended:
 
 
 def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
-    """Settle a job whose live attempt ended at `at` (ms). The queue learned of it at `now` (ms).
-
-    Cuts `message` to `LONGEST_MESSAGE` characters.
-    """
+    """Settle a job whose live attempt ended at `at` (ms), as the queue learned at `now` (ms). Cuts
+    `message` to `LONGEST_MESSAGE` characters."""
     assert job.attempt is not None
     message = _head(message)
     outcome = _outcome(ending, job.attempt)
@@ -95,10 +93,8 @@ def stopped_for(stop: StopOrder) -> str:
 
 
 def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
-    """Starting jobs that SageMaker keeps Pending, each with the time (ms) to give the start up.
-
-    "Beyond the pool's `pending_timeout` it is stopped and goes on to its next pool."
-    """
+    """Starting jobs that SageMaker keeps Pending, each with the time (ms) to give the start up:
+    "beyond the pool's `pending_timeout` it is stopped and goes on to its next pool"."""
     timeouts = {pool.name: pool.pending_timeout for pool in snapshot.pools if pool.pending_timeout}
     for job in snapshot.active if timeouts else ():
         attempt = job.attempt
@@ -125,10 +121,8 @@ def _head(message: str) -> str:
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
-    """The outcome of an attempt. A completed attempt stays completed, even if it was stopping.
-
-    Otherwise a stop order decides, for a script may end in any way once it is told to stop.
-    """
+    """The outcome of an attempt: completed, even if it was stopping; else what a stop order says,
+    for a script may end in any way once it is told to stop."""
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:

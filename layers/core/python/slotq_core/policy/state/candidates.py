@@ -45,7 +45,7 @@ class Candidate:
     gang: bool
     places: tuple[Place, ...]
     rank: Rank
-    """The lowest rank among the members. A gang's entry time is the last among them."""
+    """The lowest among the members; `entry_time` is the last."""
     entry_time: int
     unsaved: int
     """Work that stopping the candidate may cost (ms): of a gang, the worst member's."""
@@ -88,8 +88,7 @@ class Candidate:
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:
-    """A single job as a candidate. Quicker than `candidate_of`, and most candidates are single
-    jobs."""
+    """A single job as a candidate; quicker than `candidate_of`."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
@@ -137,10 +136,8 @@ def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
 
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
-    """Whether a `min_runtime` protects a job that holds slots, and until when (ms).
-
-    The time is None if the job has not begun to run, or if no `min_runtime` applies.
-    """
+    """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
+    has not begun to run, or no `min_runtime` applies."""
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None

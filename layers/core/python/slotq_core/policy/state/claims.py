@@ -48,7 +48,7 @@ class Claims:
         self._journal.record(self._forget)
 
     def remove(self, job: Job) -> bool:
-        """Remove the job. Return whether the job was a claimant."""
+        """Remove the job. Return whether it was a claimant."""
         if job.name not in self._by_name:
             return False
         self._forget()
@@ -70,11 +70,8 @@ class Claims:
         return self._in_all
 
     def owed_to_others(self, job: Job, entitled: Entitled) -> Demand:
-        """The total owed to other claimants, less the claims that the job may take over.
-
-        Only projects in which the job may evict anybody are examined, because a pool may be full of
-        claims.
-        """
+        """The total owed to other claimants, less the claims that the job may take over. A pool may
+        be full of claims: only projects in which the job may evict are examined."""
         owed = self.owed()
         if job.name in self._by_name:
             owed = owed - _owed(self._by_name[job.name])

@@ -25,8 +25,7 @@ class Decided:
         self.unexplained: dict[str, Job] = {}
         """Blocked jobs whose reason is made from the state at the end of the plan."""
         self.dropped: dict[str, DropClaim] = {}
-        """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
-        decisions rest on these claims."""
+        """Abandoned claims, by job. If there are any, the plan decides nothing else."""
         self.yielded: set[tuple[str, Rank]] = set()
         """Users and ranks at which a job has yielded its slots in this plan."""
         self.wake_at: int | None = None

@@ -1,7 +1,6 @@
-"""The undo log of a plan. Whoever tries something takes a checkpoint, and rolls back if it fails.
+"""The undo log of a plan: all parts of its state record each change with its inverse.
 
-All parts of the plan's state record each change here with its inverse. So one rollback takes the
-whole state back, and a checkpoint costs nothing.
+Whoever tries something takes a checkpoint, which costs nothing, and rolls back if it fails.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ class Journal:
 
     def __init__(self) -> None:
         self._undo: list[Any] = []
-        """Functions and their arguments in turn. One list, because a plan records tens of thousands
-        of changes, and Python's garbage collector looks at every tuple."""
+        """Functions and their arguments in turn. A tuple for each pair would give the garbage
+        collector twice as much to look at."""
 
     def checkpoint(self) -> int:
         """The present state, for `rollback`: the number of changes so far."""

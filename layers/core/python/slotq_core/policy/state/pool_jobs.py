@@ -26,10 +26,7 @@ _order = attrgetter("order")
 
 
 class PoolJobs:
-    """The jobs of one pool by project, as an eviction looks them up.
-
-    A gang is one candidate in all its pools: `RunningJobs` offers it here and withdraws it.
-    """
+    """The jobs of one pool by project. `RunningJobs` offers and withdraws gangs as candidates."""
 
     def __init__(self, pool: Pool, now: int, regroup: Callable[[], None]) -> None:
         """`regroup`: brings the candidates that are gangs up to date."""
@@ -38,10 +35,7 @@ class PoolJobs:
         self._candidates: dict[str, list[Candidate]] = {}
         """By project, in the order of eviction, without those of `_unsorted`."""
         self._unsorted: dict[str, list[Job]] = {}
-        """By project, the single jobs that may be stopped but have not been asked for.
-
-        They become candidates when first needed, and most never are.
-        """
+        """By project, the single jobs that become candidates when first asked for."""
         self._lowest: dict[str, Rank] = {}
         """By project, the lowest rank in `_unsorted`, once needed."""
         self._alone: dict[str, Candidate] = {}
@@ -51,10 +45,9 @@ class PoolJobs:
         self._projects: set[str] = set()
         """The projects with candidates."""
         self.protections: list[Protection] = []
-        """The jobs inside a `min_runtime`, the first to end first. A gang is protected as long as
-        any of its jobs is."""
+        """The first to end first. A gang is protected as long as any of its jobs is."""
         self.placed: dict[str, Job] = {}
-        """The jobs that this plan gave slots here. Taking these slots back evicts nobody."""
+        """The jobs that this plan gave slots here."""
         self.safe: dict[str, Job] = {}
         """Those of `placed` that a `min_runtime` will protect once the plan is carried out."""
 
@@ -92,7 +85,7 @@ class PoolJobs:
         return min(ranks)
 
     def may_give(self) -> AbstractSet[str]:
-        """The projects that have candidates here."""
+        """The projects with candidates here."""
         self._regroup()
         return self._projects
 
@@ -144,10 +137,8 @@ class PoolJobs:
             self._projects.remove(candidate.project)
 
     def _is_kept_safe(self, job: Job) -> bool:
-        """Whether the job starts in its destination pool under a `min_runtime`.
-
-        Nobody may take the room before the start, so nobody may take it at that moment.
-        """
+        """Whether the job starts in its destination pool under a `min_runtime`: nobody may take the
+        room before the start, so nobody may take it at that moment."""
         return job.claim is not None and job.claim.moved and job.name in self.safe
 
     def _lowest_unsorted(self, project: str) -> Rank:

@@ -58,10 +58,7 @@ class Rights:
         self._by_value = names_by_value(self.classes)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
         self.numbers_are_classes = bool(configured)
-        """Whether a bare number takes the name of the class of that value.
-
-        Where no classes are configured, a number stays a number and never demotes.
-        """
+        """Whether a bare number takes the name of the class of that value."""
 
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
@@ -152,10 +149,8 @@ class UserBooks(Rights):
         return None if total is None else max(0, total - self.held(user, class_name, pool))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
-        """The class that admits the job in the pool; None: no class does.
-
-        "AUTO takes, at each pass, the highest class in which the user has room." (DESIGN 5.3)
-        """
+        """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
+        highest class in which the user has room." (DESIGN 5.3)"""
         choices = self._choices_in(job, pool)
         if not self.limited(job.submitter, pool):
             return next(iter(choices))
@@ -173,10 +168,8 @@ class UserBooks(Rights):
         )
 
     def common_class(self, parts: Sequence[Job]) -> str:
-        """The highest class with room for each of these AUTO jobs in its first pool.
-
-        Jobs are checked one at a time. If no class has room, the highest class.
-        """
+        """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
+        there is none, the highest class."""
         choices = list(self.choices(parts[0]))
         with_room = (
             class_name
@@ -190,10 +183,8 @@ class UserBooks(Rights):
         return next(with_room, choices[0])
 
     def over(self, job: Job, pool: str) -> Demand:
-        """The slots that others of the same limit would have to give for the job to fit.
-
-        Nobody gives for an AUTO job: it is below every class.
-        """
+        """The slots that others of the same limit would have to give for the job to fit. Nobody
+        gives for an AUTO job: it is below every class."""
         if job.auto or not self.limited(job.submitter, pool):
             return Demand()
         return Demand(slots=self._over(job, self.class_of(job), pool))

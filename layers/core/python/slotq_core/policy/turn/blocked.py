@@ -59,10 +59,8 @@ def why_it_waits(steps: Steps, job: Job) -> Reason:
 
 
 def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
-    """Explain why the gang waits, and let a pool drain for each member that is due. Return False.
-
-    No pool drains for a gang that its pools and limits could never hold.
-    """
+    """Explain why the gang waits, and let a pool drain for each member that is due, unless its pools
+    and limits could never hold the gang. Return False."""
     state, whole = steps.state, gang.lead
     if whole.claim:
         for job in gang.standing:
@@ -97,11 +95,9 @@ def explain_incomplete_gangs(state: PlanState) -> None:
 def _drain(
     steps: Steps, job: Job, rooms: Iterable[PoolRoom], whole: Job | None = None
 ) -> PoolRoom | None:
-    """The pool that drains for the job from now on, or None.
-
-    "A job kept back by a quota or limit, or whose demand alone exceeds its project's fair share,
-    drains nothing." `whole`: the job with the demand of its gang.
-    """
+    """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
+    or whose demand alone exceeds its project's fair share, drains nothing." `whole`: the job with
+    the demand of its gang."""
     state, entry = steps.state, entered(job, steps.state.yields)
     may_drain = [
         room
@@ -147,8 +143,7 @@ def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
 
 
 def _counts_attempts(state: PlanState, job: Job) -> bool:
-    """Whether a blocked turn is a failed attempt. A member that would join its running gang fails
-    none."""
+    """Whether a blocked turn is a failed attempt, unless the job would join its running gang."""
     settings, gang = state.snapshot.scheduler, state.gangs.get(job.group)
     counted = settings is not None and settings.max_schedule_count is not None
     return counted and not (gang and gang.runs)

@@ -16,8 +16,7 @@ from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
 
 def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
-    """The decisions and reasons. Where claims are given up, the plan decides that alone: its other
-    decisions rest on them."""
+    """The decisions and reasons. Where claims are given up, the plan decides that alone."""
     state = steps.state
     if state.decided.dropped:
         return Plan(decisions=tuple(state.decided.dropped.values()), wake_at=state.now)
@@ -31,11 +30,8 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
 
 
 class Reasons(Mapping[str, Reason]):
-    """The reason of each job examined and left waiting, by job name.
-
-    Where the state at the end of the plan decides a reason, it is made when first read: a pass
-    reads none, and thousands of jobs may wait.
-    """
+    """The reason of each job examined and left waiting, by job name. Where the end of the plan
+    decides a reason, it is made when first read: a pass reads none, and thousands may wait."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, decided = steps, steps.state.decided
@@ -60,11 +56,8 @@ class Reasons(Mapping[str, Reason]):
 
 
 def _failed_alike(state: PlanState, head: Head, tried: TryLater) -> Iterator[TryLater]:
-    """Failed attempts of the jobs behind a blocked job in its line: they are blocked alike.
-
-    The next plan, at the same time, takes those behind the last. A gang is left out: its attempt
-    covers all its members.
-    """
+    """Failed attempts of the jobs behind a blocked job in its line: they are blocked alike. The
+    next plan, at the same time, takes those behind the last."""
     assert state.snapshot.scheduler is not None
     for job in head.line.jobs[head.at + 1 : head.at + 1 + TRIED_AT_ONCE]:
         yield failed_attempt([job], state.snapshot.scheduler, tried.why, state.now)

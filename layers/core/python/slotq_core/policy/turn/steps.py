@@ -1,7 +1,4 @@
-"""The steps of a turn, least disruptive first: each finds a proposal and has the state apply it.
-
-cycle.py has the order of the steps. The module of each action has the rules for its victims.
-"""
+"""The steps of a turn, in the order of cycle.py: each finds a proposal and has the state apply it."""
 
 from __future__ import annotations
 
@@ -47,10 +44,8 @@ class Steps:
         """Hold coming slots for the job: first in the pool of its claim, then in `within`, in
         order.
 
-        A claim stands while its pool is unavailable for a time. The job does not wait in that pool
-        if others have used up a limit or quota since, or if a missing right keeps the job out.
-
-        `owed`: the job will get a claim to the slots that it waits for.
+        A claim stands while its pool is unavailable for a time, unless others have used up a limit
+        or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.
         """
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
         stands = self.state.limits.may_come_true
@@ -67,10 +62,8 @@ class Steps:
     def go_where_it_moves(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
-        """Start the job only in its destination pool, or hold coming slots there.
-
-        In its old pool it would take the room that another job gained by the move.
-        """
+        """Start the job, or hold coming slots, only in its destination pool: in its old pool it
+        would take the room that another job gained by the move."""
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
         return self.start(job, there) or self.wait_for_coming(job, rooms, ())
 

@@ -1,8 +1,7 @@
 """Whose turn it is: the first job of the most deprived project in the most deprived department.
 
-`Account.deprivation` (state/quotas/account.py) is the measure. Each admission changes who is
-deprived, so projects are ranked anew after each decision. The order within a project stands. Only
-keys that a decision may have changed are computed again. The cost of a turn therefore grows with
+`Account.deprivation` (state/quotas/account.py) is the measure. Projects are ranked anew after each
+decision; only keys that it may have changed are computed again. So the cost of a turn grows with
 the logarithm of the number of waiting jobs, never with the number of projects.
 """
 
@@ -42,10 +41,7 @@ _place = attrgetter("place")
 
 class Ranking:
     """The names in order of their keys, while keys change: the smallest key first, then the name.
-
-    A heap keeps outdated entries of a name beside the current one. `first` discards them at the
-    top.
-    """
+    The heap keeps outdated entries; `first` discards them at the top."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Key, str]] = []
@@ -147,18 +143,15 @@ class TurnOrder:
         self._state.journal.record(BlockedHeads.remove, self.blocked, head)
 
     def go_on(self, head: Head) -> Generator[Need, Found, None]:
-        """Bring forward the next job of a line whose job was served. Asks for more of the line
-        where it runs dry."""
+        """Bring forward the next job of a line whose job was served."""
         yield from self.know(head.line, head.at + 1)
         if head.at + 1 < len(head.line.jobs):
             job = head.line.jobs[head.at + 1]
             self._put(Head(position(job, self._state.yields), job, head.line, head.at + 1))
 
     def know(self, line: WaitingLine, index: int) -> Generator[Need, Found, None]:
-        """Learn the jobs of the line up to this index, as far as there are any.
-
-        Asks for as many as are known already, so that a line is read in few steps.
-        """
+        """Learn the jobs of the line up to this index, as far as there are any. Asks for as many as
+        are known already, so that a line is read in few steps."""
         while index >= len(line.jobs) and line.behind:
             last = line.jobs[-1]
             found = yield Need(after=last, count=max(len(line.jobs), index + 1 - len(line.jobs)))

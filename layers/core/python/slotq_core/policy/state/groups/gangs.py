@@ -25,7 +25,7 @@ from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGan
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """A group and its members that have not ended. What is derived from them is kept."""
+    """A group and its members that have not ended."""
 
     group: Group
     waiting: tuple[Job, ...]
@@ -48,10 +48,8 @@ class Gang:
 
     @property
     def broken(self) -> bool:
-        """Whether the gang can never be whole again.
-
-        Too few members are left, or a mandatory member has ended without completing.
-        """
+        """Whether the gang can never be whole again: too few members are left, or a mandatory one
+        has ended without completing."""
         left = [name for name in self.group.members if name not in self.group.ended]
         return len(left) < self.needed or not self.mandatory <= set(left)
 
@@ -76,17 +74,12 @@ class Gang:
 
     @property
     def ready(self) -> bool:
-        """Whether the waiting members are enough to start.
-
-        While some members are stopping, the others wait for them.
-        """
+        """Whether the waiting members are enough to start. They wait while others are stopping."""
         return not self.active and self.enough(job.name for job in self.waiting)
 
     def allowed_pools(self) -> list[frozenset[str]]:
-        """The sets of pools to try in order.
-
-        A gang that needs one pool tries each alone, first those with most claims of its members.
-        """
+        """The sets of pools to try in order. A gang that needs one pool tries each alone, first
+        those with most claims of its members."""
         pools = self.lead.pools
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
@@ -117,11 +110,8 @@ class Gang:
         )
 
     def orders(self) -> list[Sequence[Job]]:
-        """The orders of service to try.
-
-        If not all members are needed, the second order serves smaller members first: a large one
-        may take the room of several.
-        """
+        """The orders of service to try. If not all members are needed, the second order serves
+        smaller ones first: a large one may take the room of several."""
         standing = self.standing
         if len(standing) <= self.needed:
             return [standing]
@@ -179,10 +169,8 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
 
 
 def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
-    """The group with members that their users cancelled counted as ended from that moment.
-
-    They have not stopped yet, but the other members need not stop for them.
-    """
+    """The group with cancelled members counted as ended though they have not stopped yet: the other
+    members need not stop for them."""
     cancelled = {
         job.name: JobState.CANCELLED
         for job in active
@@ -204,11 +192,8 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:
 
 
 def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
-    """The running members to roll back: all of a gang that could be whole but is not.
-
-    A start has failed, or a needed member was cancelled. What is left of a broken gang runs to its
-    end.
-    """
+    """The running members of a gang that could be whole but is not: a start has failed, or a needed
+    member was cancelled. What is left of a broken gang runs to its end."""
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
     if gang.broken:
         return ()

@@ -24,11 +24,8 @@ Planner = Callable[[Snapshot, int, Job | None], Planning]
 
 
 def in_parts(planner: Planner) -> Planner:
-    """Extend a planner that knows only gangs, so that jobs may have parts.
-
-    A plan reads lines of such jobs as far as empty pools could hold them (`lines.first_read`), so
-    it asks for no more of them.
-    """
+    """Extend a planner that knows only gangs, so that jobs may have parts. It asks for no more of
+    their lines: a plan begins with all that empty pools could hold (`lines.first_read`)."""
 
     def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)

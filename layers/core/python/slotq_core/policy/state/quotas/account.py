@@ -37,7 +37,7 @@ class Account:
     deserved: Demand = NOTHING
     """The base of the dominant share: the larger of quota and fair share, up to the limit."""
     used: Demand = NOTHING
-    """What counts as held for fairness: without stopping jobs, with claims."""
+    """Held for fairness: without stopping jobs, with claims."""
     fixed: Demand = NOTHING
     """The part of `used` that cannot be evicted."""
     promised: Demand = NOTHING
@@ -71,11 +71,8 @@ class Account:
         return (self.used - gone).exceeds(self.quota, self.resources, NOTHING)
 
     def gives(self) -> tuple[bool, bool]:
-        """Whether the account is over its share, and whether it is over its quota.
-
-        Others may reclaim from it then. What is only promised does not count. Cached until an
-        amount changes.
-        """
+        """Whether the account is over its share, and over its quota: others may then reclaim from
+        it. What is only promised does not count. Cached until an amount changes."""
         if self.known_gives is None:
             self.known_gives = self.over_share(self.promised), self.over_quota(self.promised)
         return self.known_gives
@@ -99,11 +96,8 @@ class Account:
         return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
 
     def beyond_share(self, demand: Demand, before: Demand | None = None) -> Demand:
-        """The excess over the fair share with the demand, by resource.
-
-        Where more than the share was held before, the excess counts from there. `before`: what was
-        held; default: `used`.
-        """
+        """The excess over the fair share with the demand, by resource. Where more was held `before`
+        (default: `used`), the excess counts from there."""
         held = self.used if before is None else before
         most = {name: max(self.share[name], held[name]) for name in self.resources}
         return Demand({n: max(0, self.used[n] + demand[n] - most[n]) for n in self.resources})
@@ -116,8 +110,7 @@ class Account:
         return known
 
     def giving(self) -> Deprivation:
-        """`deprivation` for a reclaim, which ignores promised slots; cached until an amount
-        changes."""
+        """`deprivation` without promised slots; cached until an amount changes."""
         if self.known_giving is None:
             self.known_giving = self.deprivation(gone=self.promised)
         return self.known_giving
@@ -128,13 +121,9 @@ class Account:
         self.known_giving = self.known_gives = None
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
-        """The sort key for service order among projects or departments: smaller is more deprived.
-
-        "Not over its fair share; within quota after this job; project priority; lower dominant
-        share with this job counted; older; name."
-
-        `gone`: what to leave out of `used`.
-        """
+        """The sort key of projects and departments: smaller is more deprived. "Not over its fair
+        share; within quota after this job; project priority; lower dominant share with this job
+        counted; older; name." `gone`: what to leave out of `used`."""
         held = self.used - gone
         return (
             held.exceeds(self.share, self.resources, NOTHING),

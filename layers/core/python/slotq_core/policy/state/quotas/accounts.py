@@ -56,11 +56,10 @@ class Accounts:
         self._elsewhere = self._books.get(EVERYWHERE, {})
         """The accounts that count a pool which is gone by now."""
         self._claimants: dict[str, dict[str, Job]] = {}
-        """By project and name: claimants without a turn so far, whose claims may be taken over."""
+        """By project and name: those without a turn so far, whose claims may be taken over."""
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
-        """Projects that have come above their share or quota, each with the scope; without a
-        project, its department has. Blocked jobs of others may then reclaim from it."""
+        """Projects (empty: a department) that have come above share or quota, with the scope."""
         self._givers: dict[str, Givers] = defaultdict(Givers)
         """By scope."""
         self._under: dict[str, set[str]] = defaultdict(set)
@@ -76,17 +75,12 @@ class Accounts:
         return self._of_pool.get(pool, self._elsewhere).get(name, ())
 
     def open_to(self, job: Job, pool: str) -> bool:
-        """Whether the job's project may use the pool.
-
-        A pool with `open: false` admits only projects with a quota there.
-        """
+        """Whether the job's project may use the pool: if not `open`, only with a quota there."""
         return (job.project, pool) not in self._shut
 
     def take(self, job: Job, pool: str, *, promised: bool = False) -> None:
-        """Count the job's demand in the pool, held or claimed.
-
-        `promised`: the job only waits for coming slots there, and nothing was evicted for it.
-        """
+        """Count the job's demand in the pool, held or claimed. `promised`: the job only waits for
+        coming slots, and nothing was evicted for it."""
         self.users.take(job, pool)
         self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
@@ -101,11 +95,8 @@ class Accounts:
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
-        """The only projects from which a job with the accounts `mine` may reclaim.
-
-        These are the projects over their quota or share. With full fairness in the job's
-        department, in-quota work may be taken too, so these are all projects.
-        """
+        """The only projects from which a job with the accounts `mine` may ever reclaim: those over
+        their quota or share; with full fairness, all."""
         return self._projects.keys() if is_full(mine[-1]) else self._givers[self._scope[pool]].over
 
     def givers(self, job: Job, pool: str, among: AbstractSet[str]) -> set[str]:
@@ -115,10 +106,7 @@ class Accounts:
         return self._givers[self._scope[pool]].among(among, mine, job.demand)
 
     def moved(self) -> dict[str, str]:
-        """By project, the last account key of each project whose accounts have moved.
-
-        Reading clears the list.
-        """
+        """By project whose accounts have moved, the last account's key. Reading clears the list."""
         moved, self._moved = self._moved, {}
         return moved
 
@@ -156,10 +144,7 @@ class Accounts:
         self.take(job, job.claim.pool)
 
     def _stop(self, job: Job, pool: str) -> None:
-        """Count the stopping job in the limits until it has ended.
-
-        An account that also counts the job's claim counts it once.
-        """
+        """Count the stopping job in the limits until it has ended; where its claim counts, once."""
         owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
         for account in self.of(job, pool):
             if id(account) not in owed:

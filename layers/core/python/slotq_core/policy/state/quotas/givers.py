@@ -1,7 +1,6 @@
 """The projects that hold more than they deserve in one scope, by who may reclaim from them.
 
-Most reclaims fail for want of a giver, and every turn asks for them. So the sets are kept, and an
-account that moves changes only what it is part of.
+Every turn asks for them, so the sets are kept, and an account that moves changes only its own.
 """
 
 from __future__ import annotations

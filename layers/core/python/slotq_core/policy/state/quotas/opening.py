@@ -20,11 +20,7 @@ def opened(
     snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
 ) -> dict[str, Chain]:
     """By project, the accounts in one scope, with their fair shares and nothing held yet.
-
-    "Departments divide first; projects divide their department's part."
-
-    `asked`: by project and scope, what is held and waited for.
-    """
+    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`."""
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
@@ -86,11 +82,10 @@ def asked_in(
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
-    """By project and scope, what the project holds and waits for.
+    """By project and scope, what the project holds and waits for. A waiting job counts in the scope
+    of each pool that it accepts and may use, unless its sweep keeps it back.
 
-    A waiting job counts in the scope of each pool that it accepts and may use, unless its sweep
-    keeps it back. `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may
-    not use.
+    `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.
     """
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand, int]]:
@@ -133,10 +128,7 @@ def _wish(account: Account) -> Demand:
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
-    """The smaller of two demands, by resource.
-
-    A project asks for at most the total. So the head of a long line asks for as much as all of it.
-    """
+    """The smaller of two demands, by resource."""
     return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 
