@@ -98,11 +98,11 @@ class _InPool:
             candidates = [each for each in candidates if each.name not in self._spare]
         if not self.job.submitter:
             return candidates
-        return [each for each in candidates if not any(map(self._is_never_interrupted, each.jobs))]
-
-    def _is_never_interrupted(self, other: Job) -> bool:
-        """Whether the other job runs and has the same user and rank."""
-        return other.attempt is not None and same_user_and_rank(self.job, other)
+        return [
+            each
+            for each in candidates
+            if not any(same_user_and_rank(self.job, job) and job.attempt for job in each.jobs)
+        ]
 
     def _safe_once_started(self) -> set[str]:
         """Names of candidates that are none once this plan is carried out: a `min_runtime` then
@@ -120,16 +120,13 @@ class _InPool:
         shortfalls = self._shortfalls(self._missing)
         while (taken := self._take(self._candidates, self._givers, shortfalls.met_by)) is not None:
             victims = spared(taken, shortfalls)
-            if not self._stays_within_share(victims):
+            if not self._taking(victims).keeps_within_share():
                 return None
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
             self._spare.add(deserved.name)
         return None
-
-    def _stays_within_share(self, victims: Sequence[Candidate]) -> bool:
-        return self._taking(victims).keeps_within_share()
 
     def better(self, victims: tuple[Candidate, ...], base: Rank) -> tuple[Candidate, ...]:
         """Replace victims by less harmful ones of the same project that hold no more and pass the

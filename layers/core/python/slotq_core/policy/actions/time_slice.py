@@ -74,7 +74,7 @@ class TimeSlices:
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
             protection = protected.get(other.name, end)
-            if _vies(other, job) and held[other.submitter] > mine and end and protection:
+            if _alike(other, job) and held[other.submitter] > mine and end and protection:
                 yield other, max(end, protection)
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
@@ -82,7 +82,10 @@ class TimeSlices:
         if self.state.accounts.users.admits_in(job, name) is None:
             return None
         options = [
-            each for each in self._over(job, room) if drains is None or _is_like(drains, each)
+            each
+            for each in self._over(job, room)
+            if drains is None
+            or (_alike(each.jobs[0], drains) and each.jobs[0].submitter == drains.submitter)
         ]
         if not options:
             return None
@@ -143,7 +146,7 @@ class TimeSlices:
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
-        return able and _vies(other, job)
+        return able and _alike(other, job) and other.submitter != job.submitter
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
@@ -176,17 +179,9 @@ def _key(each: Yielded) -> tuple[str, str, int]:
     return (each.user, each.workload, each.priority)
 
 
-def _is_like(drains: Job, candidate: Candidate) -> bool:
-    """Whether the candidate has the project, rank and user of `drains`, so never yields to it."""
-    other = candidate.jobs[0]
-    alike = other.project == drains.project and rank(other) == rank(drains)
-    return alike and other.submitter == drains.submitter
-
-
-def _vies(other: Job, job: Job) -> bool:
-    """Whether the two jobs take turns: same project and rank, different users."""
-    alike = other.project == job.project and rank(other) == rank(job)
-    return alike and other.submitter != job.submitter
+def _alike(other: Job, job: Job) -> bool:
+    """Whether the two jobs may take turns if their users differ: same project and rank."""
+    return other.project == job.project and rank(other) == rank(job)
 
 
 def _order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:

@@ -59,8 +59,8 @@ def why_it_waits(steps: Steps, job: Job) -> Reason:
 
 
 def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
-    """Explain why the gang waits, and let a pool drain for each member that is due, unless its pools
-    and limits could never hold the gang. Return False."""
+    """Explain why the gang waits, and let a pool drain for each member that is due, unless its
+    pools and limits could never hold the gang. Return False."""
     state, whole = steps.state, gang.lead
     if whole.claim:
         for job in gang.standing:

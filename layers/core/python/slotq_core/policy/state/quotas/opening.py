@@ -24,7 +24,19 @@ def opened(
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
-    account = _Maker(snapshot, scope)
+    owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
+    quotas = (each.quota or {} for each in owners)
+    named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
+    resources = tuple(sorted(named)) or ("slots",)
+
+    def account(owner: Project | Department, age: int, quota: Demand) -> Account:
+        limit = dict(owner.limit.get(scope, {}))
+        if not owner.over_quota:
+            limit |= {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
+        return Account(
+            name=owner.name, age=age, owner=owner, resources=resources, quota=quota, limit=limit
+        )
+
     members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
     tops: list[Account] = []
     for age, project in enumerate(snapshot.projects):
@@ -46,34 +58,6 @@ def opened(
     for name, above in departments.items():
         chains |= {each.name: (each, above) for each in members[name]}
     return chains
-
-
-class _Maker:
-    """Makes the accounts of one scope."""
-
-    def __init__(self, snapshot: Snapshot, scope: str) -> None:
-        self._scope = scope
-        self._resources = _shared_resources((*snapshot.projects, *snapshot.departments))
-
-    def __call__(self, owner: Project | Department, age: int, quota: Demand) -> Account:
-        limit = dict(owner.limit.get(self._scope, {}))
-        if not owner.over_quota:
-            for name in self._resources:
-                limit[name] = min(quota[name], limit.get(name, quota[name]))
-        return Account(
-            name=owner.name,
-            age=age,
-            owner=owner,
-            resources=self._resources,
-            quota=quota,
-            limit=limit,
-        )
-
-
-def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
-    """The resources named in any quota; slots if there are none."""
-    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
-    return tuple(sorted(named)) or ("slots",)
 
 
 def asked_in(
