@@ -28,11 +28,8 @@ LONGEST_BACKOFF = 600_000
 """The longest back-off (ms)."""
 
 LONGEST_MESSAGE = 1024
-"""Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason.
-
-An error answer may have thousands. Its reason comes first, and every copy of a job holds the
-message.
-"""
+"""Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason. The
+reason comes first, and every copy of a job holds the message."""
 
 _CUT = " …"
 

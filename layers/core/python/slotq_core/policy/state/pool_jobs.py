@@ -36,12 +36,8 @@ class PoolJobs:
         """By project, in the order of eviction, without those of `_unsorted`."""
         self._unsorted: dict[str, list[Job]] = {}
         """By project, the single jobs that become candidates when first asked for."""
-        self._lowest: dict[str, Rank] = {}
-        """By project, the lowest rank in `_unsorted`, once needed."""
         self._alone: dict[str, Candidate] = {}
         """The candidates that are single jobs, by job name."""
-        self._held_below: dict[tuple[Rank, str], Demand] = {}
-        """Computed for reasons, until a job comes or goes."""
         self._projects: set[str] = set()
         """The projects with candidates."""
         self.protections: list[Protection] = []
@@ -62,11 +58,7 @@ class PoolJobs:
 
     def held_below(self, than: Rank, project: str) -> Demand:
         """What the project's jobs of a lower rank hold here, evictable or not."""
-        key = (than, project)
-        if key not in self._held_below:
-            below = (job.demand for job in self.running(project) if rank(job) < than)
-            self._held_below[key] = Demand.total(below)
-        return self._held_below[key]
+        return Demand.total(job.demand for job in self.running(project) if rank(job) < than)
 
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
@@ -76,13 +68,8 @@ class PoolJobs:
 
     def lowest(self, project: str) -> Rank | None:
         """The lowest rank of the project's candidates here; None if there are none."""
-        self._regroup()
-        if project not in self._projects:
-            return None
-        ranks = [each.rank for each in self._candidates.get(project, ())[:1]]
-        if project in self._unsorted:
-            ranks.append(self._lowest_unsorted(project))
-        return min(ranks)
+        candidates = self.candidates(project)
+        return candidates[0].rank if candidates else None
 
     def may_give(self) -> AbstractSet[str]:
         """The projects with candidates here."""
@@ -110,13 +97,11 @@ class PoolJobs:
         if in_gang or not job.evictable or self._is_kept_safe(job):
             return
         self._unsorted.setdefault(job.project, []).append(job)
-        self._lowest.pop(job.project, None)
         self._projects.add(job.project)
 
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
         self._sort(job.project)
-        self._held_below.clear()
         del self._running[job.project][job.name]
         self.placed.pop(job.name, None)
         self.safe.pop(job.name, None)
@@ -141,15 +126,9 @@ class PoolJobs:
         room before the start, so nobody may take it at that moment."""
         return job.claim is not None and job.claim.moved and job.name in self.safe
 
-    def _lowest_unsorted(self, project: str) -> Rank:
-        if project not in self._lowest:
-            self._lowest[project] = min(rank(job) for job in self._unsorted[project])
-        return self._lowest[project]
-
     def _sort(self, project: str) -> None:
         """Turn the remaining single jobs of the project into candidates."""
         if jobs := self._unsorted.pop(project, None):
-            self._lowest.pop(project, None)
             singles = (self._single(job) for job in jobs)
             together = [*self._candidates.get(project, ()), *singles]
             self._candidates[project] = sorted(together, key=_order)
@@ -159,5 +138,4 @@ class PoolJobs:
         return self._alone[job.name]
 
     def _hold(self, job: Job) -> None:
-        self._held_below.clear()
         self._running.setdefault(job.project, {})[job.name] = job

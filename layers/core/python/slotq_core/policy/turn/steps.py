@@ -1,4 +1,4 @@
-"""The steps of a turn, as cycle.py orders them: each finds a proposal and has the state apply it."""
+"""The steps of a turn, as cycle.py orders them. Each finds a proposal and has it applied."""
 
 from __future__ import annotations
 

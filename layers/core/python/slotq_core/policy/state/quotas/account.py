@@ -59,10 +59,6 @@ class Account:
         """Whether any resource is above the fair share, without `gone`."""
         return (self.used - gone).exceeds(self.share, self.resources, NOTHING)
 
-    def under_share(self) -> bool:
-        """Whether any resource is below the fair share."""
-        return self.share.exceeds(self.used, self.resources, NOTHING)
-
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
         return any(self.used[name] >= self.share[name] for name in self.resources)

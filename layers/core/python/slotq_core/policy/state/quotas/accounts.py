@@ -184,8 +184,9 @@ class Accounts:
         self._keep(project, scope, chain)
 
     def _keep(self, project: str, scope: str, chain: Chain) -> None:
-        under = self._under[scope]
-        (under.add if chain[0].under_share() else under.discard)(project)
+        own, under = chain[0], self._under[scope]
+        is_under = own.share.exceeds(own.used, own.resources, NOTHING)
+        (under.add if is_under else under.discard)(project)
         self._givers[scope].keep(project, chain)
 
     def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
