@@ -28,11 +28,11 @@ def test_demands_are_added_and_subtracted(found: Demand, expected: Demand):
 
 
 def test_totals_are_made_for_each_key():
-    amounts = [("a", Demand(slots=1)), ("b", Demand(gpus=1)), ("a", Demand(slots=2))]
+    amounts = [("a", Demand(slots=1), 1), ("b", Demand(gpus=1), 1), ("a", Demand(slots=1), 2)]
     assert Demand.totals(amounts) == {"a": Demand(slots=3), "b": Demand(gpus=1)}
 
 
 def test_summing_leaves_the_demands_unchanged():
     one = Demand(slots=1)
-    Demand.totals([("a", one), ("a", one)])
+    Demand.totals([("a", one, 1), ("a", one, 1)])
     assert one == Demand(slots=1)

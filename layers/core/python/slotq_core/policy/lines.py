@@ -68,11 +68,6 @@ class Line(NamedTuple):
         return rank_of(self.workload, self.priority)
 
     @property
-    def of_a_user(self) -> bool:
-        """Whether the line tells users apart."""
-        return bool(self.user or self.limited_as)
-
-    @property
     def key(self) -> str:
         """The line as a string for the store; `parse` reads it back."""
         parts = [
@@ -85,7 +80,7 @@ class Line(NamedTuple):
             [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
-        if self.of_a_user or self.role:
+        if self.user or self.limited_as or self.role:
             parts += [self.user, self.limited_as]
         if self.role:
             parts.append(self.role)

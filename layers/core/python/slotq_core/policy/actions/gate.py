@@ -89,7 +89,8 @@ class Taking:
 
         `back`: the part of the gone amount that counts as still held.
         """
-        mine, other = _siblings(self.mine, theirs)
+        part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
+        mine, other = self.mine[part], theirs[part]
         above, above_quota = self._over(other, back)
         if not above and not (above_quota and mine.in_quota(self.job.demand)):
             return False
@@ -114,8 +115,3 @@ class Taking:
     def _gone(self, account: Account) -> Demand:
         """What the account can no longer give: victims taken so far and slots only promised."""
         return self.gone.get(account.key, NOTHING) + account.promised
-
-
-def _siblings(mine: Chain, theirs: Chain) -> tuple[Account, Account]:
-    """The accounts where the branches part: projects of one department, else the chains' tops."""
-    return (mine[0], theirs[0]) if mine[-1] is theirs[-1] else (mine[-1], theirs[-1])

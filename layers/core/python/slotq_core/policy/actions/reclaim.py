@@ -134,7 +134,9 @@ class _InPool:
         for giver in sorted({victim.project for victim in victims}):
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
-            shortfalls = self._shortfalls(_rest(self._missing, self._freed(others)))
+            freed = self._freed(others)
+            rest = {name: max(0, most - freed[name]) for name, most in self._missing.items()}
+            shortfalls = self._shortfalls(Demand(rest))
             found = better(mine, self._candidates(giver), shortfalls, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
@@ -234,8 +236,3 @@ class _InPool:
 
     def _counted(self, victims: Iterable[Candidate]) -> Demand:
         return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
-
-
-def _rest(missing: Demand, given: Demand) -> Demand:
-    """What is still missing after `given`, at least 0 of each resource."""
-    return Demand({name: max(0, amount - given[name]) for name, amount in missing.items()})

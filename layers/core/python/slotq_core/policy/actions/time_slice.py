@@ -55,10 +55,6 @@ class TimeSlices:
         """Times (ms) at which a slice or `min_runtime` in these rooms ends in the job's favour."""
         return (end for room in rooms for _, end in self._ends(job, room))
 
-    def first_end(self, job: Job, room: PoolRoom) -> int | None:
-        """When (ms) the first of the jobs that will yield to this one may yield; None: never."""
-        return min(self.yielding(job, room).values(), default=None)
-
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
         ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))

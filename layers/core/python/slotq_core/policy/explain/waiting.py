@@ -107,7 +107,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     enough = job.demand.within(room.left(job, rules.entitled) + held)
     if held and enough and state.shares.beyond(job, room.pool.name).within(held):
         return reasons.LowerRankedProtected(**_numbers(job, room), until=protection_ends(job, room))
-    until = rules.slices.first_end(job, room)
+    until = min(rules.slices.yielding(job, room).values(), default=None)
     if until is not None:
         return reasons.TurnComes(**_numbers(job, room), until=until)
     return _full(job, room, accounts, held)

@@ -117,7 +117,8 @@ class UserBooks(Rights):
     def take(self, job: Job, pool: str) -> None:
         """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.submitter, pool):
-            key = (job.submitter, self.class_taken(job, pool), pool)
+            counted = self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
+            key = (job.submitter, counted, pool)
             self._enter((job.name, pool), (key, job.demand.slots))
             self._journal.record(self._remove, (job.name, pool))
 
@@ -198,10 +199,6 @@ class UserBooks(Rights):
     def _over(self, job: Job, class_name: str, pool: str) -> int:
         total = self.total(job.submitter, class_name, pool) or 0
         return max(0, self._held[job.submitter, class_name, pool] + job.demand.slots - total)
-
-    def class_taken(self, job: Job, pool: str) -> str:
-        """The class that counts the job when it takes slots in the pool."""
-        return self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
 
     def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
         """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""

@@ -46,7 +46,8 @@ class Accounts:
             (project.name, pool.name)
             for pool in snapshot.pools
             for project in snapshot.projects
-            if not (pool.open or _has_quota(project, pool.name if by_pool else EVERYWHERE))
+            if not pool.open
+            and not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
@@ -225,7 +226,3 @@ class Accounts:
                 if not evictable:
                     account.fixed += amount
             self._note(project, scope)
-
-
-def _has_quota(project: Project, scope: str) -> bool:
-    return any(project.quota.get(scope, NOTHING).values())

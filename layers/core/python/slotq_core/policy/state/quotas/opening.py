@@ -112,7 +112,7 @@ def _wish(account: Account) -> Demand:
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
-    """The smaller of two demands, by resource."""
+    """By resource."""
     return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 
