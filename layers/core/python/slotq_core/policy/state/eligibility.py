@@ -34,7 +34,7 @@ class Eligibility:
         A limit binds every job; a quota binds a job that cannot be evicted.
         """
         name, limits = room.pool.name, self._state.limits
-        if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
+        if job.group and (self.endangers_its_gang(job, name) or self._goes_with_its_gang(job)):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
@@ -63,15 +62,17 @@ class PoolJobs:
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
         self._regroup()
+        if project not in self._projects:
+            return ()
         self._sort(project)
-        return self._candidates.get(project, ())
+        return self._candidates[project]
 
     def lowest(self, project: str) -> Rank | None:
         """The lowest rank of the project's candidates here; None if there are none."""
         candidates = self.candidates(project)
         return candidates[0].rank if candidates else None
 
-    def may_give(self) -> AbstractSet[str]:
+    def may_give(self) -> set[str]:
         """The projects with candidates here."""
         self._regroup()
         return self._projects

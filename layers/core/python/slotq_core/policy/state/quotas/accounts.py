@@ -100,7 +100,7 @@ class Accounts:
         their quota or share; with full fairness, all."""
         return self._projects.keys() if is_full(mine[-1]) else self._givers[self._scope[pool]].over
 
-    def givers(self, job: Job, pool: str, among: AbstractSet[str]) -> set[str]:
+    def givers(self, job: Job, pool: str, among: set[str]) -> set[str]:
         """Those of these projects from which the job may reclaim in the pool, before any
         eviction."""
         mine = self.of(job, pool)

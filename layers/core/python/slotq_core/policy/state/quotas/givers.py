@@ -6,7 +6,6 @@ Every turn asks for them, so the sets are kept, and an account that moves change
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Fairness
@@ -27,7 +26,7 @@ class Givers:
     def __init__(self) -> None:
         self.over: set[str] = set()
         """The projects over their own share or quota."""
-        self._members: dict[str, dict[str, Chain]] = defaultdict(dict)
+        self._members: dict[str, set[str]] = defaultdict(set)
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
         """What `Account.gives` said of each of these accounts."""
@@ -47,23 +46,19 @@ class Givers:
         """Enter the project after a change of its accounts."""
         top = chain[-1]
         branch = self._members[top.key]
-        branch[project] = chain
-        moved = branch
-        if self._tops.get(top.key) == top.gives():
-            moved = {project: chain}
-        self._tops[top.key] = top.gives()
-        for name, theirs in moved.items():
-            gives = (*theirs[0].gives(), *top.gives())
-            if self._known.get(name) != gives:
-                self._known[name] = gives
-                self._keep(name, gives, below=len(theirs) > 1)
+        branch.add(project)
+        self._keep(project, (*chain[0].gives(), *top.gives()), below=len(chain) > 1)
+        if self._tops.get(top.key) != top.gives():
+            self._tops[top.key] = top.gives()
+            for name in branch:
+                self._keep(name, (*self._known[name][:2], *top.gives()), below=len(chain) > 1)
 
-    def among(self, projects: AbstractSet[str], mine: Chain, demand: Demand) -> set[str]:
+    def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
         own, top = mine[0], mine[-1]
-        branch = self._members[top.key].keys()
+        branch = self._members[top.key]
         beside = projects & branch
-        found = {*projects & self._outside_by_share}
+        found = projects & self._outside_by_share
         if top.in_quota(demand):
             found |= projects & self._outside_by_quota
         if is_full(top) and top.in_share(demand):
@@ -76,7 +71,9 @@ class Givers:
         return found
 
     def _keep(self, project: str, gives: Gives, *, below: bool) -> None:
-        share, quota, top_share, top_quota = gives
+        if self._known.get(project) == gives:
+            return
+        self._known[project] = share, quota, top_share, top_quota = gives
         for projects, belongs in (
             (self.over, share or quota),
             (self._by_share, share),

@@ -33,7 +33,7 @@ class Limits:
         """What others must give to the limits of the job's project and department."""
         over = NOTHING
         for account in self._accounts.of(job, pool):
-            if account.over_limit(job.demand):
+            if account.limit and account.over_limit(job.demand):
                 more = account.over_limit(job.demand, self._owed_below(job, pool))
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
