@@ -50,6 +50,8 @@ class Consolidation:
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
         """The least harmful moves that let the job start in one of these rooms, or None."""
         found = [each for room in rooms if room.pool.consolidate and (each := self._of(job, room))]
+        if not found:
+            return None
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
         best = least_harm((eviction for eviction, _ in found), min(ranks, default=(0, 0)))
         for eviction, target in found:

@@ -44,11 +44,7 @@ class TimeSlices:
         `drains`: by pool, the job ahead that the pool drains for. Only jobs of that job's project,
         rank and user yield there, and they free the whole demand: the rest belongs to the drain.
         """
-        found = [
-            self._in_pool(job, room, drains.get(room.pool.name))
-            for room in rooms
-            if room.pool.time_slice is not None
-        ]
+        found = [self._in_pool(job, room, drains.get(room.pool.name)) for room in rooms]
         return least_harm(found, rank(job))
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:

@@ -57,7 +57,7 @@ class Decided:
 
     def moves_its_place(self, job: Job) -> bool:
         """Whether a yield in this plan moves the place of the job's user at that rank."""
-        return (job.submitter, rank(job)) in self.yielded
+        return bool(self.yielded) and (job.submitter, rank(job)) in self.yielded
 
     def drop(self, waiting: Job) -> None:
         """Give up the claim of a waiting job."""

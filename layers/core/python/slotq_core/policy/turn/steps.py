@@ -91,7 +91,8 @@ class Steps:
     def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Take the slots of a job whose time slice is over."""
         allow, waiting = self.state.limits.quotas_allow, self.state.waiting
-        well = [room for room in self.with_rights(job, rooms) if not room.unavailable]
+        sliced = [room for room in rooms if room.pool.time_slice is not None]
+        well = [room for room in self.with_rights(job, sliced) if not room.unavailable]
         rooms = [room for room in well if allow(job, room.pool.name)]
         drains = {
             room.pool.name: waiting[room.drain.job]
