@@ -59,14 +59,16 @@ class Givers:
         branch = self._members[top.key]
         beside = projects & branch
         found = projects & self._outside_by_share
-        if top.in_quota(demand):
-            found |= projects & self._outside_by_quota
+        by_quota = projects & self._outside_by_quota
+        if by_quota and top.in_quota(demand):
+            found |= by_quota
         if is_full(top) and top.in_share(demand):
             found |= projects & self._in_full
         found -= beside
         found |= beside & self._by_share
-        if own.in_quota(demand):
-            found |= beside & self._by_quota
+        by_quota = beside & self._by_quota
+        if by_quota and own.in_quota(demand):
+            found |= by_quota
         found.discard(own.name)
         return found
 
