@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="about two minutes")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
     parser.add_argument(
-        "--seconds", type=int, default=1_150, help="begin nothing after so long; exit 2 if any left"
+        "--seconds", type=int, default=3_000, help="begin nothing after so long; exit 2 if any left"
     )
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8))
     parser.add_argument("--replay", help="one run again, as a violation names it")

@@ -47,6 +47,11 @@ class Snapshot:
     behind: Mapping[str, int] = field(default_factory=dict)
     """How many jobs wait in a line behind those in `waiting`, by name of the last of these. Of a
     line without an entry, `waiting` has all jobs."""
+    unread: frozenset[str] = frozenset()
+    """Names in `waiting` that are no jobs. Each stands for the first job of a line that has not
+    been read: its place is a lower bound, and the rest is what the jobs of the line share, without
+    the role (`Line.stand_in`). The plan asks for the line's jobs before it does anything for them.
+    Its `wake_at` may miss the moment when a pool drains for them."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""
     projects: tuple[Project, ...] = ()

@@ -45,6 +45,7 @@ from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
 from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import TurnOrder
+from slotq_core.policy.turn.unread import is_to_be_read
 
 
 def plan(
@@ -80,7 +81,12 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         if head is None or state.decided.moves_its_place(head.job):
             break
         question.look(head.job)
+        before = state.journal.checkpoint()
         served = _visit(steps, head.job)
+        if is_to_be_read(state, question, head.job, served=served):
+            state.journal.rollback(before)
+            yield from turns.read(head)
+            continue
         if begins_anew(state):
             continue
         if served:

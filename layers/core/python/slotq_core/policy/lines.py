@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -18,10 +19,11 @@ from typing import NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, Workload
+from slotq_core.model.jobs import Job, JobState, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.order import Rank, rank, rank_of
+from slotq_core.model.users import AUTO, AUTO_VALUE
+from slotq_core.policy.order import BELOW_ALL, Rank, rank, rank_of
 
 TRIED_AT_ONCE = 100
 """How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
@@ -105,6 +107,30 @@ class Line(NamedTuple):
             role=role,
         )
 
+    def stand_in(self, number: int, *, entry_time: int, name: str = "") -> Job:
+        """What a plan knows of a line that has not been read (`Snapshot.unread`).
+
+        `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
+        stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
+        """
+        auto = self.priority == BELOW_ALL
+        return Job(
+            name=f"{name}#{number}",
+            state=JobState.PENDING,
+            priority=AUTO_VALUE if auto else self.priority,
+            priority_class=AUTO if auto else self.limited_as,
+            auto=auto,
+            entry_time=entry_time,
+            demand=self.demand,
+            pools=self.pools,
+            parts=self.parts,
+            preemptible=self.preemptible,
+            workload=self.workload,
+            project=self.project,
+            group=self.group,
+            submitter=self.user,
+        )
+
 
 @lru_cache(maxsize=1024)
 def short_role(arn: str) -> str:
@@ -128,7 +154,8 @@ class WaitingLine:
     """One line as far as a plan knows it."""
 
     jobs: list[Job]
-    """The jobs read so far, in the policy's order; never empty."""
+    """The jobs read so far, in the policy's order, or one stand-in (`Snapshot.unread`). Empty only
+    if the line of a stand-in turns out to have no jobs."""
     behind: int = 0
     """How many more wait behind these."""
 
@@ -137,22 +164,25 @@ class WaitingLine:
 
 
 def in_lines(
-    waiting: Iterable[Job], behind: Mapping[str, int] | None = None, *, by_user: bool = False
+    waiting: Sequence[Job],
+    behind: Mapping[str, int] | None = None,
+    *,
+    by_user: bool = False,
+    unread: AbstractSet[str] = frozenset(),
 ) -> list[WaitingLine]:
-    """Group jobs into lines, each in the policy's order. A claimant is a line of its own. `behind`:
-    as in a `Snapshot`."""
+    """Group jobs into lines, each in the policy's order. A claimant and a stand-in are each a line
+    of their own. `behind` and `unread`: as in a `Snapshot`."""
     lines: dict[Line, list[Job]] = {}
     alone = []
     for job in waiting:
-        if job.claim is None:
+        if job.claim is None and job.name not in unread:
             lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
         else:
             alone.append([job])
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
-    unread = behind or {}
-    read = (WaitingLine(jobs, unread.get(jobs[-1].name, 0)) for jobs in lines.values())
-    return [*read, *map(WaitingLine, alone)]
+    known = behind or {}
+    return [WaitingLine(jobs, known.get(jobs[-1].name, 0)) for jobs in (*lines.values(), *alone)]
 
 
 def first_read(

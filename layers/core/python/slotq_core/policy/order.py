@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.users import AUTO, Yielded
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import from_iso, iso
 
 _TOP = 1_000_000
 """The highest priority; its digits in an order key are all zeros."""
 
-_BELOW_ALL = -_TOP - 1
+BELOW_ALL = -_TOP - 1
 """The priority of a waiting AUTO job."""
 
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
@@ -33,7 +33,7 @@ NO_YIELDS: Yields = {}
 
 def rank(job: Job) -> Rank:
     """The rank of a job. Within a project only a strictly higher rank preempts a lower one."""
-    priority = _BELOW_ALL if job.priority_class == AUTO else job.priority
+    priority = BELOW_ALL if job.priority_class == AUTO else job.priority
     return (_WORKLOADS[job.workload], priority)
 
 
@@ -73,3 +73,9 @@ def order_key(job: Job) -> str:
     """`position` as a string, for the store's sort key, without yields: they move a whole line."""
     workload, priority = rank(job)
     return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"
+
+
+def place_in(key: str) -> tuple[int, str]:
+    """The entry time (ms) and the name in an order key. Raises ValueError."""
+    _, entered_at, name = key.split("#", 2)
+    return from_iso(entered_at), name

@@ -48,6 +48,11 @@ class Question:
             if not (job.claim or job.parts or job.group in state.gangs):
                 self._line = Line.of(job, by_user=self._by_user)
 
+    def concerns(self, job: Job) -> bool:
+        """Whether the job that someone asks about may be of this job's line. Roles do not count."""
+        line = self._line and self._line._replace(role="", user="", limited_as="")
+        return line == Line.of(job)._replace(role="")
+
     def look(self, job: Job) -> None:
         """Record the outlook at the turn of this job, or of its gang."""
         if not self._names:

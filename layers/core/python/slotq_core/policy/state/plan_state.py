@@ -43,7 +43,12 @@ class PlanState:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.snapshot, self.now = snapshot, now
         self.journal = journal = Journal()
-        lines = in_lines(snapshot.waiting, snapshot.behind, by_user=by_user(snapshot))
+        lines = in_lines(
+            snapshot.waiting,
+            snapshot.behind,
+            by_user=by_user(snapshot),
+            unread=snapshot.unread,
+        )
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
@@ -99,14 +104,15 @@ class PlanState:
         """By project."""
         found: dict[str, list[WaitingLine]] = {}
         for line in self.lines:
-            found.setdefault(line.jobs[0].project, []).append(line)
+            if line.jobs:
+                found.setdefault(line.jobs[0].project, []).append(line)
         return found
 
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
         of each line stands for the line."""
         for line in self._lines_of.get(project, ()):
-            if line.jobs[0].claim is None:
+            if line.jobs and line.jobs[0].claim is None:
                 job = next((job for job in line.jobs if not self._is_served(job)), None)
                 if job and not self.concurrency.keeps_back(job):
                     yield job

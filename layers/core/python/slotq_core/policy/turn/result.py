@@ -35,10 +35,11 @@ class Reasons(Mapping[str, Reason]):
 
     def __init__(self, steps: Steps) -> None:
         self._steps, decided = steps, steps.state.decided
-        self._later = decided.unexplained
+        unread = steps.state.snapshot.unread
+        self._later = {n: job for n, job in decided.unexplained.items() if n not in unread}
         self._made = {
             name: decided.reasons.get(name)
-            for name in (*decided.unexplained, *decided.reasons)
+            for name in (*self._later, *decided.reasons)
             if not isinstance(decided.decisions.get(name), Start)
         }
 

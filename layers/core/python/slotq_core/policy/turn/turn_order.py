@@ -149,6 +149,16 @@ class TurnOrder:
             job = head.line.jobs[head.at + 1]
             self._put(Head(position(job, self._state.yields), job, head.line, head.at + 1))
 
+    def read(self, head: Head) -> Generator[Need, Found, None]:
+        """Bring forward the first job of a line, of which only a stand-in was known."""
+        line = head.line
+        if line.jobs and line.jobs[0] is head.job:
+            found = yield Need(after=head.job, count=1)
+            self._state.waiting |= {job.name: job for job in found.jobs}
+            line.jobs, line.behind = [*found.jobs], found.behind if found.jobs else 0
+        if line.jobs:
+            self._put(Head(position(line.jobs[0], self._state.yields), line.jobs[0], line, 0))
+
     def know(self, line: WaitingLine, index: int) -> Generator[Need, Found, None]:
         """Learn the jobs of the line up to this index, as far as there are any. Asks for as many as
         are known already, so that a line is read in few steps."""
