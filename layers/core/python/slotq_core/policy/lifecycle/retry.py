@@ -125,15 +125,7 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if attempt.stop is not None:
         evicted = attempt.stop.cause in _EVICTIONS
         return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
-    return {
-        Ending.STOPPED: AttemptOutcome.STOPPED,
-        Ending.FAILED: AttemptOutcome.FAILED,
-        Ending.REJECTED: AttemptOutcome.FAILED,
-        Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
-        Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
-        Ending.FAULT: AttemptOutcome.FAULT,
-        Ending.NO_RIGHTS: AttemptOutcome.NO_RIGHTS,
-    }[ending]
+    return AttemptOutcome.FAILED if ending is Ending.REJECTED else AttemptOutcome(ending.value)
 
 
 def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message: str) -> Job:
@@ -143,16 +135,12 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
-        case AttemptOutcome.FAULT:
-            faults = job.faults + 1
-            back = {"not_before": now + backoff(faults), "faults": faults}
-            return move(job, JobState.BACKOFF, at=now, message=message, **back)
-        case AttemptOutcome.NO_RIGHTS:
-            # One step longer than the back-off of the right: another job tries first, and may not
-            # need the right that this job was refused.
-            faults = job.faults + 1
-            back = {"not_before": now + backoff(faults + 1), "faults": faults}
-            cause = outcome.value
+        case AttemptOutcome.FAULT | AttemptOutcome.NO_RIGHTS:
+            # After a missing right one step longer than the back-off of the right: another job
+            # tries first, and may not need the right that this job was refused.
+            lacks = outcome is AttemptOutcome.NO_RIGHTS
+            faults, cause = job.faults + 1, outcome.value if lacks else ""
+            back = {"not_before": now + backoff(faults + lacks), "faults": faults}
             return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
         case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
             return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)

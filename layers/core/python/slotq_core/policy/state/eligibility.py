@@ -61,10 +61,9 @@ class Eligibility:
 
     def _goes_with_its_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
-        gang = self._state.gangs.get(job.group)
-        if gang is None or not gang.runs:
-            return False
-        evictions = (
-            each for each in self._state.decided.decisions.values() if isinstance(each, Evict)
+        return job.group in self._state.gangs and any(
+            victim.group == job.group
+            for each in self._state.decided.decisions.values()
+            if isinstance(each, Evict)
+            for victim in each.victims
         )
-        return any(victim.group == job.group for each in evictions for victim in each.victims)

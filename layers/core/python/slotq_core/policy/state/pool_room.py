@@ -73,7 +73,9 @@ class PoolRoom:
         self.drain: Drain | None = None
         self.rests = backs_off(pool, now)
         """Whether the pool backs off after a capacity error: no start here, and no eviction."""
-        self.probe, self.probed_until = _probing(pool, active, now)
+        prober = probe(pool, active, now)
+        self.probe = prober.name if prober else ""
+        self.probed_until = probes_until(prober) if prober else None
         """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
         delays = (pool.reserve_after, pool.time_slice)
@@ -166,11 +168,6 @@ class PoolRoom:
 
     def _restore(self, free: Demand, coming: Demand, both: Demand) -> None:
         self.free, self.coming, self.both = free, coming, both
-
-
-def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
-    job = probe(pool, active, now)
-    return (job.name, probes_until(job)) if job else ("", None)
 
 
 def rooms_of(
