@@ -15,13 +15,7 @@ from operator import attrgetter
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.actions.victims import (
-    Eviction,
-    Shortfall,
-    Shortfalls,
-    least_harm,
-    one_by_one,
-)
+from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
@@ -53,13 +47,11 @@ class Consolidation:
         if not found:
             return None
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
-        best = least_harm((eviction for eviction, _ in found), min(ranks, default=(0, 0)))
-        for eviction, target in found:
-            if eviction is best:
-                moving = [victim.jobs[0] for victim in eviction.victims]
-                to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
-                return Moves(room=eviction.room, to=to)
-        return None
+        base = min(ranks, default=(0, 0))
+        eviction, target = min(found, key=lambda each: each[0].harm(base))
+        moving = [victim.jobs[0] for victim in eviction.victims]
+        to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
+        return Moves(room=eviction.room, to=to)
 
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name

@@ -33,9 +33,6 @@ class Claims:
     def __bool__(self) -> bool:
         return bool(self._by_name)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 
