@@ -14,7 +14,9 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec, PoolSpec, ProjectSpec
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import Fairness
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.gate import Taking
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.plan import Evict, Plan, Start
@@ -157,6 +159,45 @@ def _check_the_gate(books: Accounts, decision: Evict) -> None:
             assert theirs.over_share() or (in_quota and theirs.over_quota())
         books.evict(victim, victim.attempt.pool)
     books.take(job, pool)
+
+
+@given(worlds(), st.sampled_from(Fairness))
+def test_the_kept_givers_are_those_that_the_gate_lets_give(
+    scenario: Scenario, fairness: Fairness
+) -> None:
+    """Narrow = naive, after each decision and after its rollback."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        departments = tuple(replace(each, fairness=fairness) for each in snapshot.departments)
+        world = replace(snapshot, departments=departments)
+        journal = Journal()
+        books = Accounts(world, in_lines(world.waiting), journal)
+        _check_the_givers(books, world)
+        for decision in planned.decisions:
+            if isinstance(decision, Evict):
+                for victim in decision.victims:
+                    books.evict(victim, victim.attempt.pool)
+                books.take(decision.beneficiary, decision.claim.pool)
+            elif isinstance(decision, Start):
+                books.take(decision.job, decision.pool)
+            _check_the_givers(books, world)
+        journal.rollback(0)
+        _check_the_givers(books, world)
+
+    simulate(scenario, watch)
+
+
+def _check_the_givers(books: Accounts, snapshot: Snapshot) -> None:
+    names = {project.name for project in snapshot.projects}
+    for job in snapshot.waiting:
+        for pool in job.pools:
+            taking = Taking(job, books.of(job, pool))
+            naive = {
+                name
+                for name in names - {job.project}
+                if taking.is_fair(books.of_project(name, pool))
+            }
+            assert books.givers(job, pool, names) == naive
 
 
 @given(worlds())

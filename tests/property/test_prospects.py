@@ -25,8 +25,8 @@ from tests.property.worlds import NOW, snapshots
 
 def without_the_bound(snapshot: Snapshot, now: int) -> Plan:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cycle, gang_turn):
-            patch.setattr(module, "has_prospects", lambda *_: True)
+        patch.setattr(cycle, "has_prospects", lambda *_: True)
+        patch.setattr(gang_turn, "gang_has_prospects", lambda *_: True)
         return plan(snapshot, now)
 
 

@@ -38,7 +38,7 @@ from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.blocked import blocked, explain_incomplete_gangs, is_kept_back
-from slotq_core.policy.turn.gang_turn import GangTurn
+from slotq_core.policy.turn.gang_turn import take_turn
 from slotq_core.policy.turn.net import asked_last, begins_anew
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
@@ -106,7 +106,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     if is_kept_back(steps, job):
         return False
     if gang and not gang.runs:
-        return GangTurn(steps, gang).take_turn()
+        return take_turn(steps, gang)
     rooms = state.rooms_of(job)
     state.take_its_claim(job)
     if not has_prospects(job, rooms, state, steps.rules):

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -39,30 +38,9 @@ TRIED_AT_ONCE = 100
 time, takes the rest."""
 
 
-_looked_at = attrgetter(
-    "claim",
-    "workload",
-    "priority",
-    "project",
-    "group",
-    "demand",
-    "pools",
-    "parts",
-    "preemptible",
-    "submitter",
-    "priority_class",
-    "admitted_class",
-    "role",
-)
-"""All that `in_lines` compares: jobs that agree in it are of one line."""
-
-
 class Line(NamedTuple):
-    """What the jobs of a line have in common.
-
-    The priority is part of it, so the first job of a line has also waited longest, as
-    `reserve_after` needs. A tuple, because a plan makes and compares many lines.
-    """
+    """What the jobs of a line have in common. The priority is part of it, so the first job has also
+    waited longest, as `reserve_after` needs."""
 
     workload: Workload
     priority: int
@@ -100,11 +78,6 @@ class Line(NamedTuple):
         return rank_of(self.workload, self.priority)
 
     @property
-    def of_a_user(self) -> bool:
-        """Whether the line tells users apart."""
-        return bool(self.user or self.limited_as)
-
-    @property
     def key(self) -> str:
         """The line as a string for the store; `parse` reads it back."""
         parts = [
@@ -118,7 +91,7 @@ class Line(NamedTuple):
             [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
-        if self.of_a_user or self.role:
+        if self.user or self.limited_as or self.role:
             parts += [self.user, self.limited_as]
         if self.role:
             parts.append(self.role)
@@ -179,10 +152,8 @@ def short_role(arn: str) -> str:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim.
-
-    The last two never interrupt a user's job for another job of the same user and rank.
-    """
+    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim. The
+    last two never interrupt a user's job for one of the same user and rank."""
     apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
     return apart or bool(snapshot.users) or len(snapshot.projects) > 1
 
@@ -213,22 +184,14 @@ def in_lines(
     unread: AbstractSet[str] = frozenset(),
 ) -> list[WaitingLine]:
     """Group jobs into lines, each in the policy's order. A claimant and a stand-in are each a line
-    of their own.
-
-    For speed, makes one `Line` for all jobs that agree in `_looked_at`. `behind` and `unread`: as
-    in a `Snapshot`.
-    """
-    alone = [[job] for job in waiting if job.name in unread] if unread else []
-    read = [job for job in waiting if job.name not in unread] if unread else waiting
-    same: dict[object, list[Job]] = {}
-    for looked_at, in_a_row in groupby(read, key=_looked_at):
-        same.setdefault(looked_at, []).extend(in_a_row)
+    of their own. `behind` and `unread`: as in a `Snapshot`."""
     lines: dict[Line, list[Job]] = {}
-    for alike in same.values():
-        if alike[0].claim is None:
-            lines.setdefault(Line.of(alike[0], by_user=by_user), []).extend(alike)
+    alone = []
+    for job in waiting:
+        if job.claim is None and job.name not in unread:
+            lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
         else:
-            alone += [[job] for job in alike]
+            alone.append([job])
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
     known = behind or {}
@@ -238,12 +201,9 @@ def in_lines(
 def first_read(
     line: Line, pools: Iterable[Pool], groups: Mapping[str, Group], *, shares: bool = False
 ) -> int | None:
-    """How many jobs of a line a plan needs to begin; None: all of them.
-
-    One job is enough for most lines. A gang needs all its members. A job over several pools is
-    planned as a gang, so its line is read as far as empty pools could hold it. With `shares`, the
-    first members of a sweep say how much its project asks for.
-    """
+    """How many jobs of a line a plan needs to begin: one for most lines; all (None) of a gang; of a
+    job over several pools as many as empty pools could hold. With `shares`, the first members of a
+    sweep say how much its project asks for."""
     group = groups.get(line.group)
     if group is not None and group.max_parallel is None:
         return None
@@ -253,16 +213,6 @@ def first_read(
     if shares and group is not None and group.max_parallel is not None:
         return group.max_parallel
     return 1
-
-
-def asking_for_all(demand: Demand, pools: Iterable[Pool]) -> int:
-    """How many such demands it takes to ask for all that the pools have of each resource.
-
-    Where it is not known how many jobs wait in a line, so many stand for all of them: a project
-    asks for at most the total.
-    """
-    total = Demand.total(pool.offers for pool in pools)
-    return max((-(-total[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _times(demand: Demand, room: Demand) -> int:

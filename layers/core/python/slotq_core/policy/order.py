@@ -38,10 +38,8 @@ def rank(job: Job) -> Rank:
 
 
 def same_user_and_rank(job: Job, other: Job) -> bool:
-    """Whether the jobs have the same user and rank; false for a job that names no user.
-
-    "Never interrupt a user's running job for another job of the same user and rank."
-    """
+    """Whether the jobs have the same user and rank; false for a job that names no user. "Never
+    interrupt a user's running job for another job of the same user and rank."""
     return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
 
 
@@ -54,11 +52,8 @@ def last_yields(yields: Iterable[Yielded]) -> Yields:
 
 
 def entered(job: Job, yields: Yields) -> int:
-    """When (ms) the job counts as having entered.
-
-    "The user whose job yielded counts, for all that user's waiting jobs of that rank, as having
-    entered just after that moment."
-    """
+    """When (ms) the job counts as having entered: "the user whose job yielded counts, for all that
+    user's waiting jobs of that rank, as having entered just after that moment"."""
     if not yields:
         return job.entry_time
     return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
@@ -75,10 +70,7 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
 
 
 def order_key(job: Job) -> str:
-    """`position` as a string, for the store's sort key: it sorts a line in the policy's order.
-
-    A yield to a time slice is left out, because it moves a line as a whole.
-    """
+    """`position` as a string, for the store's sort key, without yields: they move a whole line."""
     return first_key(rank(job), job.entry_time) + job.name
 
 

@@ -76,11 +76,8 @@ class LeaveOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropClaim:
-    """Take the job's claim away. Its plan decides nothing else.
-
-    Either the claim can no longer be met (the pool shrank, or an entitled job took the slots over),
-    or the job goes on in another pool.
-    """
+    """Take the job's claim away: it can no longer be met (the pool shrank, or an entitled job took
+    the slots over), or the job goes on in another pool. Its plan decides nothing else."""
 
     job: Job
 

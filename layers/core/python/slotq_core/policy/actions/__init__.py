@@ -2,6 +2,7 @@
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool
+gate           who may reclaim from whom
 reclaim        take slots back from projects above their share
 preempt        evict a lower rank of the same project
 time_slice     take turns between users of one rank

@@ -2,12 +2,9 @@
 
 "Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
 them at once." `Pool.consolidate` allows this for the jobs that run in the pool. A job that moves is
-evicted and at once gets a claim in the destination pool. Each round of moves lets one more job
-start, so jobs cannot move in circles.
-
-Jobs of any project and rank may move. A move costs a job its unsaved work, never its entry time.
-Gangs stay, and so do starting jobs. A job that got its slots in this very plan may change pools
-without an eviction.
+evicted and at once gets a claim in the destination pool. Each round lets one more job start, so
+jobs cannot move in circles. Jobs of any project and rank move; gangs and starting jobs stay. A job
+that got its slots in this plan changes pools without an eviction.
 """
 
 from __future__ import annotations
@@ -18,13 +15,7 @@ from operator import attrgetter
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.actions.victims import (
-    Eviction,
-    Shortfall,
-    Shortfalls,
-    least_harm,
-    one_by_one,
-)
+from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
@@ -45,7 +36,7 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """The search for moves: the state of the plan and the entitlements."""
+    """The search for moves."""
 
     state: PlanState
     entitled: Entitled
@@ -53,14 +44,14 @@ class Consolidation:
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
         """The least harmful moves that let the job start in one of these rooms, or None."""
         found = [each for room in rooms if room.pool.consolidate and (each := self._of(job, room))]
+        if not found:
+            return None
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
-        best = least_harm((eviction for eviction, _ in found), min(ranks, default=(0, 0)))
-        for eviction, target in found:
-            if eviction is best:
-                moving = [victim.jobs[0] for victim in eviction.victims]
-                to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
-                return Moves(room=eviction.room, to=to)
-        return None
+        base = min(ranks, default=(0, 0))
+        eviction, target = min(found, key=lambda each: each[0].harm(base))
+        moving = [victim.jobs[0] for victim in eviction.victims]
+        to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
+        return Moves(room=eviction.room, to=to)
 
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
@@ -75,10 +66,8 @@ class Consolidation:
         return Eviction(room=room, victims=chosen), target
 
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Candidate]:
-        """Candidates that fit into another pool together with all candidates before them.
-
-        Fills `target`: the destination pool by job name.
-        """
+        """Candidates that fit into another pool together with all candidates before them. Fills
+        `target`: the destination pool by job name."""
         here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
@@ -98,11 +87,8 @@ class Consolidation:
                     break
 
     def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
-        """Candidates of all projects without the gangs, in eviction order.
-
-        Each either runs or got its slots in this plan. No running job moves for a job of the same
-        user and rank.
-        """
+        """Candidates of all projects, in eviction order, that run or got their slots in this plan.
+        No running job moves for a job of the same user and rank."""
         candidates = [
             candidate
             for project in room.jobs.may_give()
@@ -111,11 +97,11 @@ class Consolidation:
         for candidate in sorted(candidates, key=attrgetter("order")):
             moving = candidate.jobs[0]
             runs = moving.state is JobState.RUNNING and not same_user_and_rank(job, moving)
-            if (runs or room.was_given(moving)) and not candidate.gang:
+            if (runs or moving.name in room.jobs.placed) and not candidate.gang:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """Whether the other pool may take the moving job in, free room aside."""
-        if other.unavailable or other.drain or not other.may_evict_for(moving):
+        if other.unavailable or other.drain or other.rights.missing(moving):
             return False
         return self.state.limits.allow_move(moving, room.pool.name, other.pool.name)

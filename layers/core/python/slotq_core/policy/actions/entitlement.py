@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from slotq_core.model.jobs import Job
+from slotq_core.policy.actions.gate import may_reclaim, may_take
 from slotq_core.policy.actions.preempt import outranks
-from slotq_core.policy.actions.reclaim import may_reclaim, may_take
 from slotq_core.policy.state.plan_state import PlanState
 
 
@@ -24,15 +24,10 @@ class Entitlement:
         if not holder.evictable or holder.claim is None:
             return False
         pool = holder.claim.pool
-        if holder.project == job.project:
-            return outranks(job, holder) and not self._grows_beyond_share(job, holder, pool)
         mine, theirs = self._accounts.of(job, pool), self._accounts.of(holder, pool)
-        return may_take(job, mine, holder, theirs)
-
-    def _grows_beyond_share(self, job: Job, holder: Job, pool: str) -> bool:
-        """Whether replacing the claimant by the job leaves an excess over the project's share."""
-        beyond = self._shares.beyond(job, pool)
-        return not beyond.within(holder.demand)
+        if holder.project != job.project:
+            return may_take(job, mine, holder, theirs)
+        return outranks(job, holder) and self._shares.beyond(job, pool).within(holder.demand)
 
     def projects(self, job: Job, pool: str) -> AbstractSet[str]:
         """The only projects in which the job may evict in that pool: often just its own."""

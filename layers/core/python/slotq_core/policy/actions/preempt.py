@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import (
@@ -35,13 +36,15 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """The search for victims of lower rank: the state of the plan and the entitlements."""
+    """The search for victims of lower rank."""
 
     state: PlanState
     entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms, or None."""
+        if not any(_may_gain(job, room) for room in rooms):
+            return None
         options = [(room, self._candidates(job, room)) for room in rooms]
         base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
         found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
@@ -80,15 +83,20 @@ class Preemption:
         )
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
-        """Candidates of lower rank, in eviction order.
-
-        Other pools count only if a limit of the project or its department keeps the job back.
-        """
+        """Candidates of lower rank, in eviction order. Other pools count only if a limit of the
+        project or its department keeps the job back."""
         rooms = [room]
         if self.state.limits.over(job, room.pool.name):
             rooms += self.state.limits.sharing(room, self.state.rooms.values())
         found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
+
+
+def _may_gain(job: Job, room: PoolRoom) -> bool:
+    """A quick bound: whether the job fits if every lower rank of its project left the room."""
+    name = room.pool.name
+    lower = Demand.total(candidate.frees(name) for candidate in _outranked(job, room))
+    return job.demand.within(room.both + lower)
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:

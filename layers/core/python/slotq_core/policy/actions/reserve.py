@@ -20,13 +20,9 @@ def due_at(entry: int, room: PoolRoom) -> int | None:
     return None if room.pool.reserve_after is None else entry + room.pool.reserve_after
 
 
-def pool_to_drain(
-    job: Job, entry: int, rooms: Iterable[PoolRoom], entitled: Entitled, now: int
-) -> PoolRoom | None:
-    """The pool that drains for the job from now on, or None.
+def pool_to_drain(job: Job, rooms: Iterable[PoolRoom], entitled: Entitled) -> PoolRoom | None:
+    """The one of these pools that drains for the job from now on; None if there are none.
 
-    The job's own order of pools decides between equals. `entry`: when (ms) the job counts as
-    having entered.
+    The job's own order of pools decides between equals.
     """
-    due = [room for room in rooms if (at := due_at(entry, room)) is not None and at <= now]
-    return min(due, key=lambda room: sum(room.missing(job, entitled).values()), default=None)
+    return min(rooms, key=lambda room: sum(room.missing(job, entitled).values()), default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotq_core.policy.actions.consolidate import Consolidation
 from slotq_core.policy.actions.entitlement import Entitlement
 from slotq_core.policy.actions.preempt import Preemption
-from slotq_core.policy.actions.reclaim import Books, Givers
+from slotq_core.policy.actions.reclaim import Reclaims
 from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.state.eligibility import Eligibility
 from slotq_core.policy.state.plan_state import PlanState
@@ -19,5 +19,5 @@ class Rules:
         self.entitled = Entitlement(state)
         self.slices = TimeSlices(state=state, entitled=self.entitled)
         self.preemption = Preemption(state=state, entitled=self.entitled)
-        self.books = Books(state=state, entitled=self.entitled, givers=Givers(state))
+        self.reclaims = Reclaims(state=state, entitled=self.entitled)
         self.consolidation = Consolidation(state=state, entitled=self.entitled)

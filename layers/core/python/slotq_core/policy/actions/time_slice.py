@@ -6,14 +6,10 @@ jobs of that rank, as having entered just after that moment; among them the entr
 three users take turns. A job that would lose its work (no checkpoint) does not yield to a slice.
 Jobs that name no user share one user for slices."
 
-Among several candidates, a job of the user who holds most yields first, then the one that has run
-longest, then the order of any eviction decides.
-
-A user who has just yielded leaves the running jobs one more slice. Otherwise, of two jobs whose
-slices end together, the one that yields would get the other's slots at once.
-
-A user counts as holding more only by slots past their slice. Otherwise an older job of that user
-would at once have to yield for a slot just gained.
+A job of the user who holds most yields first, then the one that has run longest. A user who has
+just yielded leaves the running jobs one more slice: of two jobs whose slices end together, the one
+that yields would else get the other's slots at once. A user counts as holding more only by slots
+past their slice: an older job would else yield for a slot just gained.
 """
 
 from __future__ import annotations
@@ -35,10 +31,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeSlices:
-    """The search for jobs that yield: the state of the plan and the entitlements.
-
-    A gang neither yields nor takes a turn: its slots come and go together.
-    """
+    """The search for jobs that yield. A gang neither yields nor takes a turn."""
 
     state: PlanState
     entitled: Entitled
@@ -48,24 +41,15 @@ class TimeSlices:
     ) -> Eviction | None:
         """The least harmful set of jobs that yield so that this one can start, or None.
 
-        `drains`: by pool, the job ahead of this one that the pool drains for. There only jobs of
-        that job's own project, rank and user yield, and they must free the whole demand: the free
-        slots belong to the drain.
+        `drains`: by pool, the job ahead that the pool drains for. Only jobs of that job's project,
+        rank and user yield there, and they free the whole demand: the rest belongs to the drain.
         """
-        found = [
-            self._in_pool(job, room, drains.get(room.pool.name))
-            for room in rooms
-            if room.pool.time_slice is not None
-        ]
+        found = [self._in_pool(job, room, drains.get(room.pool.name)) for room in rooms]
         return least_harm(found, rank(job))
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
         """Times (ms) at which a slice or `min_runtime` in these rooms ends in the job's favour."""
         return (end for room in rooms for _, end in self._ends(job, room))
-
-    def first_end(self, job: Job, room: PoolRoom) -> int | None:
-        """When (ms) the first of the jobs that will yield to this one may yield; None: never."""
-        return min(self.yielding(job, room).values(), default=None)
 
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
@@ -82,7 +66,7 @@ class TimeSlices:
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
             protection = protected.get(other.name, end)
-            if _vies(other, job) and held[other.submitter] > mine and end and protection:
+            if _alike(other, job) and held[other.submitter] > mine and end and protection:
                 yield other, max(end, protection)
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
@@ -90,7 +74,10 @@ class TimeSlices:
         if self.state.accounts.users.admits_in(job, name) is None:
             return None
         options = [
-            each for each in self._over(job, room) if drains is None or _is_like(drains, each)
+            each
+            for each in self._over(job, room)
+            if drains is None
+            or (_alike(each.jobs[0], drains) and each.jobs[0].submitter == drains.submitter)
         ]
         if not options:
             return None
@@ -151,7 +138,7 @@ class TimeSlices:
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
-        return able and _vies(other, job)
+        return able and _alike(other, job) and other.submitter != job.submitter
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
@@ -184,17 +171,9 @@ def _key(each: Yielded) -> tuple[str, str, int]:
     return (each.user, each.workload, each.priority)
 
 
-def _is_like(drains: Job, candidate: Candidate) -> bool:
-    """Whether the candidate has the project, rank and user of `drains`, so never yields to it."""
-    other = candidate.jobs[0]
-    alike = other.project == drains.project and rank(other) == rank(drains)
-    return alike and other.submitter == drains.submitter
-
-
-def _vies(other: Job, job: Job) -> bool:
-    """Whether the two jobs take turns: same project and rank, different users."""
-    alike = other.project == job.project and rank(other) == rank(job)
-    return alike and other.submitter != job.submitter
+def _alike(other: Job, job: Job) -> bool:
+    """Whether the two jobs may take turns if their users differ: same project and rank."""
+    return other.project == job.project and rank(other) == rank(job)
 
 
 def _order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:

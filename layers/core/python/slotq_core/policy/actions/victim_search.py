@@ -31,8 +31,8 @@ def better(
 ) -> tuple[Candidate, ...]:
     """The least harmful set of candidates that meets the shortfalls: `chosen`, or a better one.
 
-    `candidates`: in eviction order; of equally harmful sets, the one without the latest candidate
-    wins. `base`: only victims above this rank count as "of a higher rank".
+    `candidates`: in eviction order. Of equally harmful sets, the one without the latest wins.
+    `base`: as in `Eviction.harm`.
     """
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
@@ -55,8 +55,8 @@ def better(
 class _Harm:
     """Harm as one number; sums compare as `Eviction.harm` of the sets does.
 
-    The highest bits hold the number of victims of the highest rank, then of each lower rank above
-    `base`, then the slot-time lost; the lowest bits hold the number of victims.
+    From the highest bits: the number of victims of each rank above `base`, the highest rank first;
+    the slot-time lost; the number of victims.
     """
 
     def __init__(self, candidates: Sequence[Candidate], base: Rank) -> None:
@@ -72,11 +72,8 @@ class _Harm:
 
 @dataclass(kw_only=True, slots=True)
 class _Search:
-    """The sets examined so far.
-
-    A number stands for a set: the harm, with the members in the lowest bits. So no two sets are
-    equal, and the order of the candidates decides between equally harmful ones.
-    """
+    """The sets examined so far. A number stands for a set: the harm, with the members in the
+    lowest bits. So the order of the candidates decides between equally harmful sets."""
 
     goal: Amounts
     best: int

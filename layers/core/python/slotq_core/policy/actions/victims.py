@@ -21,17 +21,14 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Eviction:
-    """Victims in one pool whose slots, with those free and coming free, are enough."""
+    """Victims whose slots, with those free and coming free, are enough."""
 
     room: PoolRoom
     victims: tuple[Candidate, ...]
 
     def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
-        """The sort key of harm: "fewer of a higher rank, then less slot-time lost, then fewer
-        victims". Smaller is better.
-
-        `base`: only victims above this rank count as "of a higher rank".
-        """
+        """The sort key of harm: "fewer of a higher rank (above `base`), then less slot-time lost,
+        then fewer victims". Smaller is better."""
         ranks = (victim.rank for victim in self.victims for _ in victim.places)
         return (
             tuple(sorted((rank for rank in ranks if rank > base), reverse=True)),
@@ -78,10 +75,8 @@ class Shortfalls:
 def one_by_one(
     candidates: Iterable[Candidate], shortfalls: Shortfalls
 ) -> tuple[Candidate, ...] | None:
-    """The first candidates that meet the shortfalls, without those not needed in the end.
-
-    None if all candidates together are not enough.
-    """
+    """The first candidates that meet the shortfalls, without those not needed in the end; None if
+    all together are not enough."""
     chosen: list[tuple[Candidate, Amounts]] = []
     missing = shortfalls.amounts
     for victim in candidates:

@@ -1,7 +1,7 @@
 """The outlook of one waiting job, made when someone asks for it.
 
-A plan makes the outlook at the turn of the job, or of a job of the same line ahead of it: the
-working state then shows what the jobs ahead leave. The outlook decides nothing.
+Made at the turn of the job, or of a job of its line ahead of it: the state then shows what the
+jobs ahead leave. It decides nothing.
 """
 
 from __future__ import annotations
@@ -10,33 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.outlook import (
-    NAMED,
-    Drains,
-    GangStays,
-    HeldAhead,
-    InMinRuntime,
-    KeptForAMove,
-    KnownTime,
-    NeverEvicted,
-    NoLowerRank,
-    OfTheSameUser,
-    Outlook,
-    Owed,
-    OwnShareUsed,
-    Reservation,
-    Room,
-    SliceNotOver,
-    Spared,
-    StartUnanswered,
-    StopsAlready,
-    WithinShare,
-    WouldNotHelp,
-)
+from slotq_core.model.outlook import Outlook, Spared
 from slotq_core.model.reasons import SlotsComing
-from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
+from slotq_core.policy.actions.gate import Taking, may_reclaim, may_take
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
@@ -90,7 +69,7 @@ class Question:
         kept = self._state.concurrency.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._state, self._rules, job, room)
-            shut = room.unavailable or not room.may_evict_for(job)
+            shut = room.unavailable or room.rights.missing(job)
             if served or kept or shut:  # The plan looks for no victims.
                 seen = replace(seen, spared=())
             if kept or (served and not (room in served and room.unavailable)):
@@ -98,10 +77,8 @@ class Question:
             self._seen[room.pool.name] = seen
 
     def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """Rooms where free slots and those coming free are enough: the job waits only for them.
-
-        The pool of the job's claim comes before all others, even if unavailable.
-        """
+        """Rooms where free and coming slots are enough: the job waits only for them. The pool of
+        the job's claim comes before all others, even if unavailable."""
         entitled, eligible = self._rules.entitled, self._rules.eligible
         soon = [room for room in rooms if room.fits_soon(job, entitled)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
@@ -142,13 +119,15 @@ def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outloo
         rooms=(_room(job, room, missing),),
         spared=tuple(_spared(state, rules, job, room, missing)),
         reserved=tuple(_reserved(state, job, room)),
-        times=tuple(KnownTime(at=at, cause=cause, pool=room.pool.name) for cause, at in times),
+        times=tuple(
+            outlook.KnownTime(at=at, cause=cause, pool=room.pool.name) for cause, at in times
+        ),
     )
 
 
-def _room(job: Job, room: PoolRoom, missing: Demand) -> Room:
+def _room(job: Job, room: PoolRoom, missing: Demand) -> outlook.Room:
     resource = explain.short(job, room.free_now)
-    return Room(
+    return outlook.Room(
         pool=room.pool.name,
         needed=job.demand[resource],
         free=max(0, room.free_now[resource]),
@@ -158,23 +137,23 @@ def _room(job: Job, room: PoolRoom, missing: Demand) -> Room:
     )
 
 
-def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[Reservation]:
+def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Reservation]:
     """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
     others = (each for each in room.claims.values() if each.name != job.name)
     for other in (*mine, *room.awaiting, *others):
         claim = other.claim if other.claim and other.claim.pool == name else None
-        kind: type[Reservation] = HeldAhead
+        kind: type[outlook.Reservation] = outlook.HeldAhead
         if claim:
-            kind = KeptForAMove if claim.moved else Owed
+            kind = outlook.KeptForAMove if claim.moved else outlook.Owed
         yield _kept(kind, other, name)
     drains = state.waiting.get(room.drain.job) if room.drain else None
     if drains is not None:
-        yield _kept(Drains, drains, name)
+        yield _kept(outlook.Drains, drains, name)
 
 
-def _kept(kind: type[Reservation], holder: Job, pool: str) -> Reservation:
+def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:
     return kind(
         pool=pool,
         job=whole_name(holder.name),
@@ -200,10 +179,10 @@ def _spared(
 def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
     kind, numbers = cause
     names = sorted({whole_name(job.name) for job in jobs})
-    timed = {"until": until} if kind in {InMinRuntime, SliceNotOver} else {}
+    timed = {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
     return kind(
         pool=pool,
-        jobs=tuple(names[:NAMED]),
+        jobs=tuple(names[: outlook.NAMED]),
         count=len(names),
         slots=sum(job.demand.slots for job in jobs),
         **dict(numbers),
@@ -218,7 +197,7 @@ def _causes(
     for other in state.snapshot.active:
         here = other.attempt is not None and other.attempt.pool == room.pool.name
         if here and other.state is JobState.STOPPING:
-            yield other, (StopsAlready, ()), None
+            yield other, (outlook.StopsAlready, ()), None
     protected = {other.name: until for until, other in room.jobs.protections}
     stoppable = {
         each.name
@@ -230,7 +209,7 @@ def _causes(
     for other in room.jobs.everyone():
         cause = _of_itself(other, protected)
         if cause is None and other.group in state.gangs and other.name not in stoppable:
-            cause = GangStays, (("group", other.group),)
+            cause = outlook.GangStays, (("group", other.group),)
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
@@ -242,45 +221,42 @@ def _causes(
 def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
     """Why the other job may not be stopped for any job at all; None: it may."""
     if not other.evictable:
-        return NeverEvicted, ()
+        return outlook.NeverEvicted, ()
     if not is_settled(other):
-        return StartUnanswered, ()
-    return (InMinRuntime, ()) if other.name in protected else None
+        return outlook.StartUnanswered, ()
+    return (outlook.InMinRuntime, ()) if other.name in protected else None
 
 
 def _in_its_project(
     job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
-    """The cause within one project, with the end of a slice (ms).
-
-    Preemption needs a lower rank; a time slice needs an equal rank and another user.
-    """
+    """The cause within one project, with the end of a slice (ms)."""
     if rank(other) < rank(job):
         return _no_help(missing), None
     if other.name in yielding:
-        return (SliceNotOver, ()), yielding[other.name]
-    return (NoLowerRank, ()), None
+        return (outlook.SliceNotOver, ()), yielding[other.name]
+    return (outlook.NoLowerRank, ()), None
 
 
 def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing: Demand) -> Cause:
-    """The cause across projects: what the gate of a reclaim says (reclaim.py)."""
+    """The cause across projects: what the gate of a reclaim says (gate.py)."""
     mine = state.accounts.of(job, room.pool.name)
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
-        return NoLowerRank, ()
+        return outlook.NoLowerRank, ()
     if same_user_and_rank(job, other):
-        return OfTheSameUser, ()
+        return outlook.OfTheSameUser, ()
     if not may_reclaim(job, mine):
         over = explain.beyond(mine[0], job, mine[0].share)
-        return OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
+        return outlook.OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
     if may_take(job, mine, other, theirs):
         return _no_help(missing)
-    if is_fair(job, mine, theirs):  # The department would come beyond its share.
+    if Taking(job, mine).is_fair(theirs):  # The department would come beyond its share.
         over = explain.beyond(mine[-1], job, mine[-1].share)
-        return OwnShareUsed, _numbers(mine[-1].name, mine[-1].used, mine[-1].share, over)
+        return outlook.OwnShareUsed, _numbers(mine[-1].name, mine[-1].used, mine[-1].share, over)
     over = theirs[0].resources[0]
     numbers = _numbers(theirs[0].name, theirs[0].used, theirs[0].share, over)
-    return WithinShare, (*numbers, ("quota", theirs[0].quota[over]))
+    return outlook.WithinShare, (*numbers, ("quota", theirs[0].quota[over]))
 
 
 def _numbers(
@@ -295,4 +271,4 @@ def _numbers(
 
 
 def _no_help(missing: Demand) -> Cause:
-    return WouldNotHelp, (("missing", missing.slots),)
+    return outlook.WouldNotHelp, (("missing", missing.slots),)

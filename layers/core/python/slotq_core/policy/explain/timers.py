@@ -25,10 +25,8 @@ def first_timer(snapshot: Snapshot) -> int | None:
 def known_times(
     job: Job, entry: int, room: PoolRoom, slices: TimeSlices
 ) -> Iterator[tuple[TimeCause, int | None]]:
-    """Times (ms) that matter to a job that waits for the pool; None: never.
-
-    Past times are included. `entry`: when (ms) the job counts as having entered.
-    """
+    """Times (ms), also past ones, that matter to a job that waits for the pool; None: never.
+    `entry`: when (ms) the job counts as having entered."""
     health = room.pool.health
     yield TimeCause.RESERVE_AFTER, due_at(entry, room)
     yield TimeCause.POOL_BACKOFF, health.not_before

@@ -4,35 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from slotq_core.model import reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
-from slotq_core.model.reasons import (
-    ClassNotAllowed,
-    EndangersItsGang,
-    GangBlocked,
-    GangIncomplete,
-    HeldForOthers,
-    LimitReached,
-    LowerRankedProtected,
-    NoFreeSlots,
-    PoolBacksOff,
-    PoolClosed,
-    PoolIsProbed,
-    PoolNotOpen,
-    PoolsTooSmall,
-    QuotaExceeded,
-    Reason,
-    Reserved,
-    RightsMissing,
-    ShareUsed,
-    SlotsComing,
-    TurnComes,
-    UserLimitReached,
-)
+from slotq_core.model.reasons import Reason
+from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.preempt import outranks
-from slotq_core.policy.actions.reclaim import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
@@ -43,16 +23,20 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.user_limits import UserBooks
 
 
-def coming(job: Job, room: PoolRoom) -> Reason:
-    """The reason of a job that waits for slots coming free, or for the pool of its claim.
+def _numbers(job: Job, room: PoolRoom) -> dict[str, Any]:
+    """The pool, the slots that the job needs, and those that were free when the plan began."""
+    free = max(0, room.free_now.slots)
+    return {"pool": room.pool.name, "needed": job.demand.slots, "free": free}
 
-    Call this before the room sets the slots aside for the job.
-    """
+
+def coming(job: Job, room: PoolRoom) -> Reason:
+    """The reason of a job that waits for slots coming free, or for the pool of its claim. Made
+    before the room sets the slots aside for the job."""
     if room.unavailable:
         return _unwell(job, room)
     if room.rights.keeps_out(job):
         return _lacking(job, room)
-    return SlotsComing(
+    return reasons.SlotsComing(
         pool=room.pool.name,
         needed=job.demand.slots,
         free=max(0, room.free.slots),
@@ -61,7 +45,7 @@ def coming(job: Job, room: PoolRoom) -> Reason:
 
 
 def reserved(job: Job, room: PoolRoom) -> Reason:
-    return Reserved(pool=room.pool.name, needed=job.demand.slots, free=max(0, room.free_now.slots))
+    return reasons.Reserved(**_numbers(job, room))
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
@@ -69,29 +53,24 @@ def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason
     every = list(rooms)
     shut = [name for name in job.pools if not accounts.open_to(job, name)]
     if shut and not every:
-        return PoolNotOpen(pool=shut[0], project=job.project)
+        return reasons.PoolNotOpen(pool=shut[0], project=job.project)
     drained = [room for room in every if room.pool.state is PoolState.DRAINED]
     if drained:
         return _unwell(job, drained[0])
     resource = next((short(job, room.size) for room in every), "slots")
     largest = max((room.size[resource] for room in every), default=0)
-    return PoolsTooSmall(needed=job.demand[resource], largest=largest, resource=resource)
+    return reasons.PoolsTooSmall(needed=job.demand[resource], largest=largest, resource=resource)
 
 
 def taken_back(job: Job, room: PoolRoom) -> Reason:
     """The reason of a job whose slots go to another job that may reclaim them."""
-    return HeldForOthers(
-        pool=room.pool.name,
-        needed=job.demand.slots,
-        free=max(0, room.free_now.slots),
-        holder="a project that deserves it",
-    )
+    return reasons.HeldForOthers(**_numbers(job, room), holder="a project that deserves it")
 
 
 def incomplete(gang: Gang) -> Reason:
     """The reason of a gang with too few waiting members."""
     here = {job.name for job in gang.waiting}
-    return GangIncomplete(
+    return reasons.GangIncomplete(
         group=gang.group.name,
         needed=gang.needed,
         waiting=len(here),
@@ -100,29 +79,17 @@ def incomplete(gang: Gang) -> Reason:
 
 
 def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
-    return GangBlocked(
-        group=gang.group.name,
-        needed=gang.needed,
-        drains=drain.pool.name if drain else "",
-    )
+    drains = drain.pool.name if drain else ""
+    return reasons.GangBlocked(group=gang.group.name, needed=gang.needed, drains=drains)
 
 
 def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
-    return EndangersItsGang(
-        group=job.group,
-        pool=room.pool.name,
-        needed=job.demand.slots,
-        free=max(0, room.free_now.slots),
-        counts_as=counts_as,
-    )
+    return reasons.EndangersItsGang(**_numbers(job, room), group=job.group, counts_as=counts_as)
 
 
 def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules) -> Reason:
-    """The reason that keeps the job out of the pool where the fewest slots are missing.
-
-    Unavailable pools, and those where a missing right keeps the job out, count only if there are
-    no others.
-    """
+    """The reason that keeps the job out of the pool where the fewest slots are missing. Pools that
+    are unavailable, or lack a right, count only if there are no others."""
     accounts = state.accounts
     well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
     if not well:
@@ -131,36 +98,28 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     bound = _bound(job, room, accounts)
     if bound:
         return bound
-    if not room.may_evict_for(job) and not job.demand.within(room.free_now):
+    if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
-    free = max(0, room.free_now.slots)
     holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return _held(job, room, holder, state)
     held = room.jobs.held_below(rank(job), job.project)
     enough = job.demand.within(room.left(job, rules.entitled) + held)
     if held and enough and state.shares.beyond(job, room.pool.name).within(held):
-        return LowerRankedProtected(
-            pool=room.pool.name,
-            needed=job.demand.slots,
-            free=free,
-            until=protection_ends(job, room),
-        )
-    until = rules.slices.first_end(job, room)
+        return reasons.LowerRankedProtected(**_numbers(job, room), until=protection_ends(job, room))
+    until = min(rules.slices.yielding(job, room).values(), default=None)
     if until is not None:
-        return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
+        return reasons.TurnComes(**_numbers(job, room), until=until)
     return _full(job, room, accounts, held)
 
 
 def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
-    """The reason if too little is free and nothing may be evicted for the job.
-
-    `held`: what lower ranks of the job's project hold in the room.
-    """
+    """The reason if too little is free and nothing may be evicted for the job. `held`: what lower
+    ranks of its project hold in the room."""
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
         over = beyond(chain[0], job, chain[0].share)
-        return ShareUsed(
+        return reasons.ShareUsed(
             pool=room.pool.name,
             needed=job.demand[over],
             project=chain[0].name,
@@ -170,7 +129,7 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
             resource=over,
         )
     missing = short(job, room.free_now)
-    return NoFreeSlots(
+    return reasons.NoFreeSlots(
         pool=room.pool.name,
         needed=job.demand[missing],
         free=max(0, room.free_now[missing]),
@@ -182,8 +141,7 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
 
 def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
     """The reason if slots are held for another job; with project figures across projects."""
-    free = max(0, room.free_now.slots)
-    held = HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
+    held = reasons.HeldForOthers(**_numbers(job, room), holder=holder)
     chain = state.accounts.of(job, room.pool.name)
     owner = state.waiting[holder].project if holder in state.waiting else job.project
     if not chain or owner == job.project:
@@ -198,10 +156,8 @@ def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
 
 
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
-    """The user, project or department limit that keeps the job back, or None.
-
-    For a job that cannot be evicted, the quota on such use counts too.
-    """
+    """The user, project or department limit, or the quota of work that cannot be evicted, that
+    keeps the job back, or None."""
     if accounts.users.admits_in(job, room.pool.name) is None:
         return _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
@@ -210,7 +166,7 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
         if not job.evictable and not account.fixed_in_quota(job.demand):
             held = account.fixed + job.demand
             over = next(name for name in account.resources if held[name] > account.quota[name])
-            return QuotaExceeded(
+            return reasons.QuotaExceeded(
                 owner=account.name,
                 needed=job.demand[over],
                 used=account.fixed[over],
@@ -227,9 +183,9 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     left = {name: total - users.held(user, name, pool) for name, total in totals.items() if total}
     if not left:
         asked = job.priority_class or next(iter(totals))
-        return ClassNotAllowed(pool=pool, user=user, priority_class=asked)
+        return reasons.ClassNotAllowed(pool=pool, user=user, priority_class=asked)
     name = max(left, key=lambda each: left[each])
-    return UserLimitReached(
+    return reasons.UserLimitReached(
         pool=pool,
         needed=job.demand.slots,
         user=user,
@@ -246,7 +202,7 @@ def _limit(job: Job, account: Account) -> Reason:
         for name, most in account.limit.items()
         if name in job.demand and held[name] + job.demand[name] > most
     )
-    return LimitReached(
+    return reasons.LimitReached(
         owner=account.name,
         needed=job.demand[over],
         used=held[over],
@@ -269,17 +225,19 @@ def beyond(account: Account, job: Job, bound: Demand) -> str:
 
 def _unwell(job: Job, room: PoolRoom) -> Reason:
     if room.pool.state is not PoolState.ACTIVE:
-        return PoolClosed(pool=room.pool.name, state=room.pool.state)
+        return reasons.PoolClosed(pool=room.pool.name, state=room.pool.state)
     health = room.pool.health
     if room.rests:
-        return PoolBacksOff(pool=room.pool.name, until=health.not_before or 0, cause=health.message)
-    return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
+        return reasons.PoolBacksOff(
+            pool=room.pool.name, until=health.not_before or 0, cause=health.message
+        )
+    return reasons.PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
 def _lacking(job: Job, room: PoolRoom) -> Reason:
     missing = room.rights.missing(job)
     assert missing is not None
-    return RightsMissing(
+    return reasons.RightsMissing(
         pool=room.pool.name,
         role=missing.role,
         action=missing.action,
@@ -290,10 +248,8 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
-    """When (ms) the first protection ends of a job that may then be evicted or moved for this one.
-
-    None if there is none.
-    """
+    """When (ms) the first protection ends of a job that may then be evicted or moved for this one;
+    None if there is none."""
     for until, other in room.jobs.protections:
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):

@@ -11,22 +11,10 @@ from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import Pool
+from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
-from slotq_core.policy.plan import (
-    Decision,
-    Demote,
-    DropClaim,
-    EndBackoff,
-    Evict,
-    GiveUp,
-    LeaveOut,
-    Move,
-    RollBack,
-    Start,
-    StartGang,
-    TryLater,
-)
+from slotq_core.policy.plan import Decision
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -36,28 +24,28 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
     """The jobs that a decision at `now` (ms) changes; an eviction's beneficiary comes first."""
     changed: Iterable[Step]
     match decision:
-        case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
+        case plan.EndBackoff(job=job) | plan.GiveUp(job=job) | plan.LeaveOut(job=job):
             changed = [(job, _ALONE[type(decision)](job, now))]
-        case Demote(job=job, after=after):
+        case plan.Demote(job=job, after=after):
             changed = [(job, after)]
-        case TryLater(changed=changed):
+        case plan.TryLater(changed=changed):
             pass
-        case RollBack(group=group, jobs=jobs):
+        case plan.RollBack(group=group, jobs=jobs):
             changed = [(job, evicted(job, group, now)) for job in jobs]
-        case Start(job=job):
+        case plan.Start(job=job):
             changed = [_start(decision, pools, now)]
-        case StartGang(starts=starts):
+        case plan.StartGang(starts=starts):
             changed = [_start(each, pools, now) for each in starts]
-        case DropClaim(job=job):
+        case plan.DropClaim(job=job):
             changed = [(job, replace(job, claim=None))]
-        case Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
+        case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [
                 (each, replace(each, claim=owed_claim))
                 for each, owed_claim in ((job, claim), *along)
             ]
             gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
             changed = [*owed, *gone]
-        case Move(beneficiary=job, moved=going, claim=claim):
+        case plan.Move(beneficiary=job, moved=going, claim=claim):
             changed = [(job, replace(job, claim=claim))]
             changed += [
                 (each, moved(each, owed_claim, job.name, now)) for each, owed_claim in going
@@ -68,21 +56,20 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools that the decision depends on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
-            return ()
-        case Start(pool=pool):
+        case plan.Start(pool=pool):
             return (pool,)
-        case StartGang(starts=starts):
+        case plan.StartGang(starts=starts):
             return tuple(dict.fromkeys(each.pool for each in starts))
-        case DropClaim(job=job):
+        case plan.DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
-        case Move(moved=going, claim=claim):
+        case plan.Move(moved=going, claim=claim):
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
-        case Evict(claim=claim, along=along):
+        case plan.Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+    return ()
 
 
-def _start(start: Start, pools: Mapping[str, Pool], now: int) -> Step:
+def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
     return start.job, started(start.classed or start.job, pools[start.pool], now)
 
 
@@ -110,18 +97,15 @@ def started(job: Job, pool: Pool, now: int) -> Job:
 
 
 def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
-    """The victim with the durable intent to stop it. It holds its slots until it has ended.
-
-    `by`: the beneficiary, or the victim's own gang after a rollback.
-    """
+    """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
+    the beneficiary, or the victim's own gang after a rollback."""
     order = StopOrder(cause=cause, by=by, at=now)
     stopping = _stopping(victim, order, stopped_for(order))
     return replace(stopping, evictions=victim.evictions + 1)
 
 
 def requeued(job: Job, by: str, now: int) -> Job:
-    """The job after its user gives up the attempt. Like an evicted job, it keeps its entry time and
-    checkpoints."""
+    """The job after its user gives up the attempt: it keeps its entry time and checkpoints."""
     return evicted(job, by, now, cause=StopCause.REQUEUED)
 
 
@@ -162,8 +146,8 @@ def _stopping(job: Job, order: StopOrder, message: str) -> Job:
 
 
 _ALONE: Mapping[type, Callable[[Job, int], Job]] = {
-    EndBackoff: end_backoff,
-    GiveUp: given_up,
-    LeaveOut: left_out,
+    plan.EndBackoff: end_backoff,
+    plan.GiveUp: given_up,
+    plan.LeaveOut: left_out,
 }
 """The effects of decisions that need only the job and the time."""

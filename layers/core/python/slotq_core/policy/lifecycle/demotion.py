@@ -48,10 +48,8 @@ def admitted_in(job: Job, current: PriorityClass, classes: Mapping[str, Priority
 
 
 def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
-    """The job after a change of class, demoted by all its running time so far.
-
-    Running time in other classes counts too, so no change of class wins time back.
-    """
+    """The job after a change of class, demoted by all its running time so far, also that in other
+    classes: no change of class wins time back."""
     job = replace(job, ran_before_class=0)
     while _has_had_its_time(job, classes):
         job = demoted(job, classes)

@@ -38,10 +38,8 @@ LACKS = "a right is missing"
 def after_refusal(
     health: PoolHealth, *, role: str, action: str, message: str, now: int
 ) -> PoolHealth:
-    """The health of the pool after a start was refused for a missing right, at `now` (ms).
-
-    `role`: the role whose jobs need the right, or `EVERYBODY`.
-    """
+    """The health of the pool after a start was refused for a missing right, at `now` (ms). `role`:
+    the role whose jobs need the right, or `EVERYBODY`."""
     known = next((each for each in health.missing_rights if each.role == role), None)
     refusals = known.refusals + 1 if known else 1
     missing = MissingRight(
@@ -59,10 +57,8 @@ def after_refusal(
 
 
 def after_acceptance(health: PoolHealth, role: str) -> PoolHealth:
-    """The health of the pool after SageMaker has accepted a start under the role.
-
-    Neither `EVERYBODY` nor the role lacks a right any more.
-    """
+    """The health of the pool after SageMaker has accepted a start under the role: neither it nor
+    `EVERYBODY` lacks a right any more."""
     left = tuple(each for each in health.missing_rights if each.role not in {EVERYBODY, role})
     return replace(health, missing_rights=left)
 
@@ -80,8 +76,6 @@ def rests(missing: MissingRight, now: int) -> bool:
 
 class RightsThere:
     """The missing rights of one pool during one plan."""
-
-    __slots__ = ("_missing", "_now", "_tries")
 
     def __init__(self, pool: Pool, active: Iterable[Job], now: int) -> None:
         """`active`: the jobs that hold slots of the pool."""

@@ -27,10 +27,8 @@ Without a `pending_timeout` the start may stay Pending for ever; then another jo
 def after_capacity_error(
     pool: Pool, *, now: int, message: str, limit: int | None = None
 ) -> PoolHealth:
-    """The health of the pool after a capacity error at `now` (ms).
-
-    `limit`: the account's service limit in instances, if SageMaker named it.
-    """
+    """The health of the pool after a capacity error at `now` (ms). `limit`: the account's service
+    limit in instances, if SageMaker named it."""
     errors = pool.health.errors + 1
     health = replace(pool.health, errors=errors, not_before=now + backoff(errors), message=message)
     if limit is not None and limit < pool.capacity.slots:
@@ -39,10 +37,8 @@ def after_capacity_error(
 
 
 def after_a_start(health: PoolHealth) -> PoolHealth:
-    """The health of the pool after a training job got its instances: no errors, no back-off.
-
-    A learned limit and missing rights stay.
-    """
+    """The health of the pool after a training job got its instances: no errors, no back-off. A
+    learned limit and missing rights stay."""
     if not health.errors:
         return health
     rights = health.missing_rights
@@ -52,19 +48,14 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
 
 
 def backs_off(pool: Pool, now: int) -> bool:
-    """Whether the pool backs off: nothing starts there.
-
-    An end more than `FAR_OFF` ahead does not count.
-    """
+    """Whether nothing starts in the pool. An end more than `FAR_OFF` ahead does not count."""
     until = pool.health.not_before
     return until is not None and now < until <= now + FAR_OFF
 
 
 def probe(pool: Pool, active: Iterable[Job], now: int) -> Job | None:
-    """The job that probes a pool with capacity errors, or None.
-
-    Nothing else starts there until the job has its instances or ends, at most for `PROBE_FOR`.
-    """
+    """The job that probes a pool with capacity errors, or None. Nothing else starts there until it
+    has its instances or ends, at most for `PROBE_FOR`."""
     if not pool.health.errors:
         return None
     probes = (job for job in active if job.state is JobState.STARTING and now < probes_until(job))

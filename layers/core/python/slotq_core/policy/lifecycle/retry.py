@@ -28,11 +28,8 @@ LONGEST_BACKOFF = 600_000
 """The longest back-off (ms)."""
 
 LONGEST_MESSAGE = 1024
-"""Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason.
-
-An error answer may have thousands. Its reason comes first, and every copy of a job holds the
-message.
-"""
+"""Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason. The
+reason comes first, and every copy of a job holds the message."""
 
 _CUT = " …"
 
@@ -64,10 +61,8 @@ class Ended:
 
 
 def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
-    """Settle a job whose live attempt ended at `at` (ms). The queue learned of it at `now` (ms).
-
-    Cuts `message` to `LONGEST_MESSAGE` characters.
-    """
+    """Settle a job whose live attempt ended at `at` (ms), as the queue learned at `now` (ms). Cuts
+    `message` to `LONGEST_MESSAGE` characters."""
     assert job.attempt is not None
     message = _head(message)
     outcome = _outcome(ending, job.attempt)
@@ -97,10 +92,8 @@ def stopped_for(stop: StopOrder) -> str:
 
 
 def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
-    """Starting jobs that SageMaker keeps Pending, each with the time (ms) to give the start up.
-
-    "Beyond the pool's `pending_timeout` it is stopped and goes on to its next pool."
-    """
+    """Starting jobs that SageMaker keeps Pending, each with the time (ms) to give the start up:
+    "beyond the pool's `pending_timeout` it is stopped and goes on to its next pool"."""
     timeouts = {pool.name: pool.pending_timeout for pool in snapshot.pools if pool.pending_timeout}
     for job in snapshot.active if timeouts else ():
         attempt = job.attempt
@@ -127,25 +120,16 @@ def _head(message: str) -> str:
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
-    """The outcome of an attempt. A completed attempt stays completed, even if it was stopping.
-
-    Otherwise a stop order decides, for a script may end in any way once it is told to stop.
-    """
+    """The outcome of an attempt: completed, even if it was stopping; else what a stop order says,
+    for a script may end in any way once it is told to stop."""
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
         evicted = attempt.stop.cause in _EVICTIONS
         return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
-    return {
-        Ending.STOPPED: AttemptOutcome.STOPPED,
-        Ending.FAILED: AttemptOutcome.FAILED,
-        Ending.REJECTED: AttemptOutcome.FAILED,
-        Ending.NAME_TAKEN: AttemptOutcome.FAILED,
-        Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
-        Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
-        Ending.FAULT: AttemptOutcome.FAULT,
-        Ending.NO_RIGHTS: AttemptOutcome.NO_RIGHTS,
-    }[ending]
+    if ending in {Ending.REJECTED, Ending.NAME_TAKEN}:
+        return AttemptOutcome.FAILED
+    return AttemptOutcome(ending.value)
 
 
 def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message: str) -> Job:
@@ -155,16 +139,12 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
-        case AttemptOutcome.FAULT:
-            faults = job.faults + 1
-            back = {"not_before": now + backoff(faults), "faults": faults}
-            return move(job, JobState.BACKOFF, at=now, message=message, **back)
-        case AttemptOutcome.NO_RIGHTS:
-            # One step longer than the back-off of the right: another job tries first, and may not
-            # need the right that this job was refused.
-            faults = job.faults + 1
-            back = {"not_before": now + backoff(faults + 1), "faults": faults}
-            cause = outcome.value
+        case AttemptOutcome.FAULT | AttemptOutcome.NO_RIGHTS:
+            # After a missing right one step longer than the back-off of the right: another job
+            # tries first, and may not need the right that this job was refused.
+            lacks = outcome is AttemptOutcome.NO_RIGHTS
+            faults, cause = job.faults + 1, outcome.value if lacks else ""
+            back = {"not_before": now + backoff(faults + lacks), "faults": faults}
             return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
         case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
             return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)

@@ -11,6 +11,7 @@ free, a claim, or a pool that drains for it. The attempt fails when the job is b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
@@ -44,30 +45,15 @@ def failed_attempt(
     """Record a failed attempt of one job, or of a gang's members: "a group counts as one"."""
     assert settings.max_schedule_count is not None, "attempts are not counted"
     attempts = 1 + max(job.schedule_attempts for job in jobs)
-    after = _given_up if attempts >= settings.max_schedule_count else _backing_off
     said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
-    changed = tuple((job, after(job, settings, attempts, said, now)) for job in jobs)
-    return TryLater(changed=changed, why=why)
-
-
-def _given_up(job: Job, _settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
-    return move(
-        job,
-        JobState.FAILED,
-        at=now,
-        cause=CANNOT_SCHEDULE,
-        message=f"given up after {said}",
-        schedule_attempts=attempts,
-    )
-
-
-def _backing_off(job: Job, settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
-    return move(
-        job,
-        JobState.BACKOFF,
-        at=now,
-        cause=NOT_SCHEDULED,
-        message=said,
-        not_before=now + interval(settings, attempts),
-        schedule_attempts=attempts,
+    changes: dict[str, Any] = {"cause": NOT_SCHEDULED, "message": said}
+    state = JobState.BACKOFF
+    if attempts >= settings.max_schedule_count:
+        state = JobState.FAILED
+        changes = {"cause": CANNOT_SCHEDULE, "message": f"given up after {said}"}
+    else:
+        changes["not_before"] = now + interval(settings, attempts)
+    changes["schedule_attempts"] = attempts
+    return TryLater(
+        changed=tuple((job, move(job, state, at=now, **changes)) for job in jobs), why=why
     )

@@ -3,8 +3,7 @@
 "*Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
 first; the queue calls StopTrainingJob when the script has released or the grace is over."
 
-Only evicted and yielding jobs get a grace. A cancel is not delayed, and a job that does not run yet
-has nothing to save. A job over several pools gets the longest grace of these pools.
+Only evicted and yielding jobs that run get a grace; over several pools, the longest of theirs.
 """
 
 from __future__ import annotations

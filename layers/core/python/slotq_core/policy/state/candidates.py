@@ -9,7 +9,7 @@ create call SageMaker has not answered is never evicted either: a stop could ove
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -45,7 +45,7 @@ class Candidate:
     gang: bool
     places: tuple[Place, ...]
     rank: Rank
-    """The lowest rank among the members. A gang's entry time is the last among them."""
+    """The lowest among the members; `entry_time` is the last."""
     entry_time: int
     unsaved: int
     """Work that stopping the candidate may cost (ms): of a gang, the worst member's."""
@@ -53,6 +53,10 @@ class Candidate:
     """Work that stopping may cost, summed over all jobs (ms times slots)."""
     slots: int
     """Slots in all pools."""
+    order: Order = field(init=False)
+    """The sort key of candidates, the first victim first: "lowest rank, then least time since the
+    last reported checkpoint (else since the attempt's start), then larger, then later entry, then
+    later name". The last job's name breaks ties between a gang and a job of one name."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -68,28 +72,23 @@ class Candidate:
 
     def frees(self, pool: str) -> Demand:
         """What stopping the candidate frees in the pool."""
-        return self.frees_in(frozenset({pool}))
-
-    def frees_in(self, pools: frozenset[str]) -> Demand:
-        """What stopping the candidate frees in all these pools together."""
-        held = [job.demand for job, pool in self.places if pool in pools]
-        return held[0] if len(held) == 1 else sum(held, Demand())
+        held = [job.demand for job, where in self.places if where == pool]
+        return held[0] if len(held) == 1 else Demand.total(held)
 
     @property
-    def order(self) -> Order:
-        """The sort key of candidates, the first victim first.
+    def holds(self) -> Demand:
+        """What the candidate holds in all pools."""
+        held = [job.demand for job, _ in self.places]
+        return held[0] if len(held) == 1 else Demand.total(held)
 
-        The order is "lowest rank, then least time since the last reported checkpoint (else since
-        the attempt's start), then larger, then later entry, then later name". The last job's name
-        breaks ties between a gang and a job of one name.
-        """
+    def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        return (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
+        order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
+        object.__setattr__(self, "order", order)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:
-    """A single job as a candidate. Quicker than `candidate_of`, and most candidates are single
-    jobs."""
+    """A single job as a candidate; quicker than `candidate_of`."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
@@ -137,10 +136,8 @@ def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
 
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
-    """Whether a `min_runtime` protects a job that holds slots, and until when (ms).
-
-    The time is None if the job has not begun to run, or if no `min_runtime` applies.
-    """
+    """Whether a `min_runtime` protects a job that holds slots, and until when (ms); None if the job
+    has not begun to run, or no `min_runtime` applies."""
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None

@@ -23,8 +23,6 @@ class Entitled(Protocol):
 class Claims:
     """The claimants of one pool without a turn so far, in the policy's order."""
 
-    __slots__ = ("_by_name", "_by_project", "_in_all", "_journal", "_pool")
-
     def __init__(self, pool: str, claimants: Iterable[Job], journal: Journal) -> None:
         self._pool, self._journal = pool, journal
         self._by_name = {job.name: job for job in claimants}
@@ -34,9 +32,6 @@ class Claims:
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -50,7 +45,7 @@ class Claims:
         self._journal.record(self._forget)
 
     def remove(self, job: Job) -> bool:
-        """Remove the job. Return whether the job was a claimant."""
+        """Remove the job. Return whether it was a claimant."""
         if job.name not in self._by_name:
             return False
         self._forget()
@@ -72,11 +67,8 @@ class Claims:
         return self._in_all
 
     def owed_to_others(self, job: Job, entitled: Entitled) -> Demand:
-        """The total owed to other claimants, less the claims that the job may take over.
-
-        Only projects in which the job may evict anybody are examined, because a pool may be full of
-        claims.
-        """
+        """The total owed to other claimants, less the claims that the job may take over. A pool may
+        be full of claims: only projects in which the job may evict are examined."""
         owed = self.owed()
         if job.name in self._by_name:
             owed = owed - _owed(self._by_name[job.name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import delitem
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
@@ -17,13 +18,14 @@ class Decided:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.decisions: dict[str, Decision] = {}
-        """By the name of the job that each concerns, in the order in which they were taken."""
+        """By the name of the job that each concerns."""
+        self._taken_at: dict[str, int] = {}
+        """The checkpoint at which each decision was taken."""
         self.reasons: dict[str, Reason] = {}
         self.unexplained: dict[str, Job] = {}
-        """Blocked jobs whose reason is made at the end of the plan, once for each."""
+        """Blocked jobs whose reason is made from the state at the end of the plan."""
         self.dropped: dict[str, DropClaim] = {}
-        """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
-        decisions rest on these claims."""
+        """Abandoned claims, by job. If there are any, the plan decides nothing else."""
         self.yielded: set[tuple[str, Rank]] = set()
         """Users and ranks at which a job has yielded its slots in this plan."""
         self.wake_at: int | None = None
@@ -31,11 +33,23 @@ class Decided:
     def decide(self, name: str, decision: Decision) -> None:
         """Take a decision about a job, in place of an earlier one."""
         self.undecide(name)
-        self._journal.put(self.decisions, name, decision)
+        at = self._journal.checkpoint()
+        self._journal.record(delitem, self.decisions, name)
+        self.decisions[name], self._taken_at[name] = decision, at
 
     def undecide(self, name: str) -> None:
-        if name in self.decisions:
-            self._journal.drop(self.decisions, name)
+        decision = self.decisions.pop(name, None)
+        if decision is not None:
+            self._journal.record(self._take_again, name, decision, self._taken_at[name])
+
+    def _take_again(self, name: str, decision: Decision, at: int) -> None:
+        self.decisions[name], self._taken_at[name] = decision, at
+
+    def in_order(self) -> list[Decision]:
+        """The decisions in the order in which they were taken."""
+        return [
+            self.decisions[name] for name in sorted(self.decisions, key=self._taken_at.__getitem__)
+        ]
 
     def has_yielded(self, victims: Iterable[Job]) -> None:
         for victim in victims:
@@ -43,7 +57,7 @@ class Decided:
 
     def moves_its_place(self, job: Job) -> bool:
         """Whether a yield in this plan moves the place of the job's user at that rank."""
-        return (job.submitter, rank(job)) in self.yielded
+        return bool(self.yielded) and (job.submitter, rank(job)) in self.yielded
 
     def drop(self, waiting: Job) -> None:
         """Give up the claim of a waiting job."""

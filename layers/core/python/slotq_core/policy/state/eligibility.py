@@ -34,16 +34,13 @@ class Eligibility:
         A limit binds every job; a quota binds a job that cannot be evicted.
         """
         name, limits = room.pool.name, self._state.limits
-        if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
+        if job.group and (self.endangers_its_gang(job, name) or self._goes_with_its_gang(job)):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
     def endangers_its_gang(self, job: Job, pool: str) -> bool:
-        """Whether the job would weaken the running gang that it joins.
-
-        With the job, the gang could be reclaimed, or evicted for jobs that could not evict it
-        before.
-        """
+        """Whether the running gang that the job joins could, with the job, be reclaimed, or be
+        evicted for jobs that could not evict it before."""
         gang = self._state.gangs.get(job.group)
         if gang is None or not gang.runs:
             return False
@@ -64,10 +61,9 @@ class Eligibility:
 
     def _goes_with_its_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
-        gang = self._state.gangs.get(job.group)
-        if gang is None or not gang.runs:
-            return False
-        evictions = (
-            each for each in self._state.decided.decisions.values() if isinstance(each, Evict)
+        return job.group in self._state.gangs and any(
+            victim.group == job.group
+            for each in self._state.decided.decisions.values()
+            if isinstance(each, Evict)
+            for victim in each.victims
         )
-        return any(victim.group == job.group for each in evictions for victim in each.victims)

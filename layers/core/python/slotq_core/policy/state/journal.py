@@ -1,36 +1,37 @@
-"""The undo log of a plan. Whoever tries something takes a checkpoint, and rolls back if it fails.
+"""The undo log of a plan: all parts of its state record each change with its inverse.
 
-All parts of the plan's state record each change here with its inverse. So one rollback takes the
-whole state back, and a checkpoint costs nothing.
+Whoever tries something takes a checkpoint, which costs nothing, and rolls back if it fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from operator import delitem, setitem
 from typing import Any
 
 
 class Journal:
     """The changes of one plan, in order, each with what takes it back."""
 
-    __slots__ = ("_undo",)
-
     def __init__(self) -> None:
-        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._undo: list[Any] = []
+        """Functions and their arguments in turn. A tuple for each pair would give the garbage
+        collector twice as much to look at."""
 
     def checkpoint(self) -> int:
-        """The present state, for `rollback`."""
-        return len(self._undo)
+        """The present state, for `rollback`: the number of changes so far."""
+        return len(self._undo) // 2
 
     def rollback(self, checkpoint: int) -> None:
         """Take back every change since the checkpoint, the latest first."""
-        while len(self._undo) > checkpoint:
-            undo, arguments = self._undo.pop()
+        undone = self._undo
+        while len(undone) > 2 * checkpoint:
+            arguments, undo = undone.pop(), undone.pop()
             undo(*arguments)
 
     def record(self, undo: Callable[..., object], *arguments: Any) -> None:
         """Record a change that `undo(*arguments)` takes back."""
-        self._undo.append((undo, arguments))
+        self._undo += (undo, arguments)
 
     def set(self, owner: object, attribute: str, value: object) -> None:
         self.record(setattr, owner, attribute, getattr(owner, attribute))
@@ -38,14 +39,14 @@ class Journal:
 
     def put(self, mapping: MutableMapping[Any, Any], key: object, value: object) -> None:
         if key in mapping:
-            self.record(mapping.__setitem__, key, mapping[key])
+            self.record(setitem, mapping, key, mapping[key])
         else:
-            self.record(mapping.__delitem__, key)
+            self.record(delitem, mapping, key)
         mapping[key] = value
 
     def remove(self, mapping: MutableMapping[Any, Any], key: object) -> None:
         """Remove the key, where the order of the mapping does not matter."""
-        self.record(mapping.__setitem__, key, mapping.pop(key))
+        self.record(setitem, mapping, key, mapping.pop(key))
 
     def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
         """Remove the key. A rollback restores its place in the order, too."""

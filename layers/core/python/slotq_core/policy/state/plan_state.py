@@ -7,6 +7,7 @@ the state share one journal, so whatever a turn tries can be rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from slotq_core.model.jobs import Claim, Job
@@ -58,12 +59,9 @@ class PlanState:
         self.limits = Limits(self.accounts, self.shares)
         self.yields = last_yields(snapshot.yields)
         self.lines = self._turn_takers(lines)
-        """The lines whose jobs take turns; a gang that can start is a line with one
-        representative."""
-        self._lines_of = _by_project(self.lines)
         self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}
-        """By job, the pool that holds slots for the job against those behind."""
+        """By job, the pool that holds slots for it."""
         self.lost: list[Loss] = []
         """The jobs that lose in the present turn what this plan gave them."""
         self.evicted: list[Place] = []
@@ -71,14 +69,14 @@ class PlanState:
         self.surplus: set[str] = set()
         """Pools in which an eviction has freed more than its beneficiary needs."""
         self.barred: set[tuple[str, str]] = set()
-        """Jobs, each with a pool that the plan took back from it. There the job is asked last. A
-        rollback keeps the bars."""
+        """Jobs, each with a pool where it is asked last. A rollback keeps the bars."""
         self.undone = 0
-        """How many changes have been undone so that the plan begins anew."""
+        """How many changes were undone so that the plan begins anew."""
         self.asks_last = False
-        """Whether all other jobs have been asked, so that bars no longer count."""
+        """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
+        self._rooms_of: dict[tuple[str, tuple[str, ...]], list[PoolRoom]] = {}
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -90,18 +88,25 @@ class PlanState:
                 self.journal.set(self, name, [])
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        """The rooms of the job's pools that exist, that its project may use, and that it is not
-        barred from."""
-        return [
-            self.rooms[name]
-            for name in job.pools
-            if name in self.rooms
-            and self.accounts.open_to(job, name)
-            and not self.is_barred(job, name)
-        ]
+        """The existing rooms that the job's project may use and that no bar closes to the job."""
+        key = (job.project, job.pools)
+        rooms = self._rooms_of.get(key)
+        if rooms is None:
+            usable = (name for name in job.pools if self.accounts.open_to(job, name))
+            rooms = [self.rooms[name] for name in usable if name in self.rooms]
+            self._rooms_of[key] = rooms
+        if self.asks_last or not self.barred:
+            return rooms
+        return [room for room in rooms if (job.name, room.pool.name) not in self.barred]
 
-    def is_barred(self, job: Job, pool: str) -> bool:
-        return not self.asks_last and (job.name, pool) in self.barred
+    @cached_property
+    def _lines_of(self) -> dict[str, list[WaitingLine]]:
+        """By project."""
+        found: dict[str, list[WaitingLine]] = {}
+        for line in self.lines:
+            if line.jobs:
+                found.setdefault(line.jobs[0].project, []).append(line)
+        return found
 
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
@@ -113,7 +118,7 @@ class PlanState:
                     yield job
 
     def take_its_claim(self, job: Job) -> None:
-        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
+        """Free what the job's claim keeps, for the job's own turn."""
         if job.claim:
             if job.claim.pool in self.rooms:
                 self.rooms[job.claim.pool].take_claim(job)
@@ -137,10 +142,8 @@ class PlanState:
         self._take(job, room, promised=promised)
 
     def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
-        """Evict these jobs, each in its pool. Return those that really run.
-
-        A job that only got its slots in this plan loses its start instead.
-        """
+        """Evict these jobs, each in its pool. Return those that really run: a job that got its
+        slots in this plan loses its start instead."""
         return tuple(job for job, pool in places if self._evict(job, pool))
 
     def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
@@ -177,10 +180,7 @@ class PlanState:
         return False
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
-        """Count the job's slots in quotas and limits.
-
-        Concurrency limits have counted a job with a claim from the start.
-        """
+        """Count the job's slots in quotas and limits. Concurrency limits count claims already."""
         if job.claim and job.claim.pool != room.pool.name:
             self.drop_claim(job)
         self.accounts.take(job, room.pool.name, promised=promised)
@@ -191,17 +191,12 @@ class PlanState:
         return job.name in self.held_in or job.name in self.decided.decisions
 
     def _turn_takers(self, lines: Iterable[WaitingLine]) -> list[WaitingLine]:
+        """The lines whose jobs take turns. A gang that can start is a line with one
+        representative."""
         single = []
         for line in lines:
             gang = self.gangs.get(line.jobs[0].group)
             if gang is None or gang.runs:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
-        return single + [WaitingLine([gang.lead()]) for gang in ready]
-
-
-def _by_project(lines: Iterable[WaitingLine]) -> dict[str, list[WaitingLine]]:
-    found: dict[str, list[WaitingLine]] = {}
-    for line in lines:
-        found.setdefault(line.jobs[0].project, []).append(line)
-    return found
+        return single + [WaitingLine([gang.lead]) for gang in ready]

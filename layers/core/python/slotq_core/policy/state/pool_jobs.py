@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
@@ -26,10 +25,7 @@ _order = attrgetter("order")
 
 
 class PoolJobs:
-    """The jobs of one pool by project, as an eviction looks them up.
-
-    A gang is one candidate in all its pools: `RunningJobs` offers it here and withdraws it.
-    """
+    """The jobs of one pool by project. `RunningJobs` offers and withdraws gangs as candidates."""
 
     def __init__(self, pool: Pool, now: int, regroup: Callable[[], None]) -> None:
         """`regroup`: brings the candidates that are gangs up to date."""
@@ -38,23 +34,15 @@ class PoolJobs:
         self._candidates: dict[str, list[Candidate]] = {}
         """By project, in the order of eviction, without those of `_unsorted`."""
         self._unsorted: dict[str, list[Job]] = {}
-        """By project, the single jobs that may be stopped but have not been asked for.
-
-        They become candidates when first needed, and most never are.
-        """
-        self._lowest: dict[str, Rank] = {}
-        """By project, the lowest rank in `_unsorted`, once needed."""
+        """By project, the single jobs that become candidates when first asked for."""
         self._alone: dict[str, Candidate] = {}
         """The candidates that are single jobs, by job name."""
-        self._held_below: dict[tuple[Rank, str], Demand] = {}
-        """Computed for reasons, until a job comes or goes."""
-        self.version = 0
-        """Grows whenever the candidates change."""
+        self._projects: set[str] = set()
+        """The projects with candidates."""
         self.protections: list[Protection] = []
-        """The jobs inside a `min_runtime`, the first to end first. A gang is protected as long as
-        any of its jobs is."""
+        """The first to end first. A gang is protected as long as any of its jobs is."""
         self.placed: dict[str, Job] = {}
-        """The jobs that this plan gave slots here. Taking these slots back evicts nobody."""
+        """The jobs that this plan gave slots here."""
         self.safe: dict[str, Job] = {}
         """Those of `placed` that a `min_runtime` will protect once the plan is carried out."""
 
@@ -69,30 +57,25 @@ class PoolJobs:
 
     def held_below(self, than: Rank, project: str) -> Demand:
         """What the project's jobs of a lower rank hold here, evictable or not."""
-        key = (than, project)
-        if key not in self._held_below:
-            below = (job.demand for job in self.running(project) if rank(job) < than)
-            self._held_below[key] = Demand.total(below)
-        return self._held_below[key]
+        return Demand.total(job.demand for job in self.running(project) if rank(job) < than)
 
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
         self._regroup()
+        if project not in self._projects:
+            return ()
         self._sort(project)
-        return self._candidates.get(project, ())
+        return self._candidates[project]
 
     def lowest(self, project: str) -> Rank | None:
         """The lowest rank of the project's candidates here; None if there are none."""
-        self._regroup()
-        ranks = [each.rank for each in self._candidates.get(project, ())[:1]]
-        if project in self._unsorted:
-            ranks.append(self._lowest_unsorted(project))
-        return min(ranks, default=None)
+        candidates = self.candidates(project)
+        return candidates[0].rank if candidates else None
 
-    def may_give(self) -> AbstractSet[str]:
-        """The projects that have candidates here."""
+    def may_give(self) -> set[str]:
+        """The projects with candidates here."""
         self._regroup()
-        return self._candidates.keys() | self._unsorted.keys()
+        return self._projects
 
     def take_in(self, job: Job, project_min: int, *, in_gang: bool) -> Protection | None:
         """Enter a job that ran before this plan. Return its protection, if it has one."""
@@ -102,6 +85,7 @@ class PoolJobs:
             self.protections.append((until, job))
         elif not in_gang and may_be_stopped(job):
             self._unsorted.setdefault(job.project, []).append(job)
+            self._projects.add(job.project)
         return (until, job) if protected else None
 
     def add(self, job: Job, project_min: int, *, in_gang: bool) -> None:
@@ -113,17 +97,12 @@ class PoolJobs:
                 self.safe[job.name] = job
         if in_gang or not job.evictable or self._is_kept_safe(job):
             return
-        self.version += 1
-        if job.project in self._unsorted:
-            self._unsorted[job.project].append(job)
-            self._lowest.pop(job.project, None)
-        else:
-            self.offer(self._single(job))
+        self._unsorted.setdefault(job.project, []).append(job)
+        self._projects.add(job.project)
 
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
         self._sort(job.project)
-        self._held_below.clear()
         del self._running[job.project][job.name]
         self.placed.pop(job.name, None)
         self.safe.pop(job.name, None)
@@ -131,34 +110,26 @@ class PoolJobs:
             self.withdraw(self._alone.pop(job.name))
 
     def offer(self, candidate: Candidate) -> None:
-        self.version += 1
+        self._projects.add(candidate.project)
         insort(self._candidates.setdefault(candidate.project, []), candidate, key=_order)
 
     def withdraw(self, candidate: Candidate) -> None:
-        self.version += 1
         self._sort(candidate.project)
         others = [each for each in self._candidates[candidate.project] if each is not candidate]
         if others:
             self._candidates[candidate.project] = others
         else:
             del self._candidates[candidate.project]
+            self._projects.remove(candidate.project)
 
     def _is_kept_safe(self, job: Job) -> bool:
-        """Whether the job starts in its destination pool under a `min_runtime`.
-
-        Nobody may take the room before the start, so nobody may take it at that moment.
-        """
+        """Whether the job starts in its destination pool under a `min_runtime`: nobody may take the
+        room before the start, so nobody may take it at that moment."""
         return job.claim is not None and job.claim.moved and job.name in self.safe
-
-    def _lowest_unsorted(self, project: str) -> Rank:
-        if project not in self._lowest:
-            self._lowest[project] = min(rank(job) for job in self._unsorted[project])
-        return self._lowest[project]
 
     def _sort(self, project: str) -> None:
         """Turn the remaining single jobs of the project into candidates."""
         if jobs := self._unsorted.pop(project, None):
-            self._lowest.pop(project, None)
             singles = (self._single(job) for job in jobs)
             together = [*self._candidates.get(project, ()), *singles]
             self._candidates[project] = sorted(together, key=_order)
@@ -168,5 +139,4 @@ class PoolJobs:
         return self._alone[job.name]
 
     def _hold(self, job: Job) -> None:
-        self._held_below.clear()
         self._running.setdefault(job.project, {})[job.name] = job

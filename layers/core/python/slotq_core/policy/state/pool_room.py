@@ -3,9 +3,6 @@
 "free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
 terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's
 order." "Everyone counts claims as held."
-
-`PoolRoom` is the working state of one pool. It takes out what earlier jobs get, so that each job
-sees what is left.
 """
 
 from __future__ import annotations
@@ -36,33 +33,11 @@ class Drain:
     gang: str = ""
     beyond_share: bool = False
     """Whether the job would bring its project beyond its fair share. The drain then holds back
-    nobody who stays within theirs: a pool must not stand idle for what a project does not
-    deserve."""
+    nobody who stays within theirs."""
 
 
 class PoolRoom:
     """One pool during one plan. Amounts exclude what earlier jobs have been given."""
-
-    __slots__ = (
-        "_journal",
-        "_running",
-        "awaiting",
-        "both",
-        "claims",
-        "coming",
-        "drain",
-        "free",
-        "free_now",
-        "holder",
-        "jobs",
-        "pool",
-        "probe",
-        "probed_until",
-        "rests",
-        "rights",
-        "size",
-        "timed",
-    )
 
     def __init__(
         self,
@@ -82,14 +57,13 @@ class PoolRoom:
         self.jobs: PoolJobs = running.pools[pool.name]
         self.size = pool.size(now)
         self.free = self.size - used
-        """Capacity not given to an earlier job; negative where the pool shrank below its use."""
+        """Capacity not given; negative where the pool shrank below its use."""
         self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
-        """Free plus coming capacity, kept because most jobs are turned away by this amount."""
+        """Free plus coming capacity; most jobs are turned away by this amount."""
         self.free_now = self.free
         """The free capacity before the plan gave any, for reasons."""
         self.claims = Claims(pool.name, claimants, journal)
-        """The claimants of this pool without a turn so far."""
         self.awaiting: list[Job] = []
         """The jobs that wait here for slots, free or coming."""
         for job in self.claims.values():
@@ -99,9 +73,10 @@ class PoolRoom:
         self.drain: Drain | None = None
         self.rests = backs_off(pool, now)
         """Whether the pool backs off after a capacity error: no start here, and no eviction."""
-        self.probe, self.probed_until = _probing(pool, active, now)
-        """The one job that tests whether capacity is back, and until when (ms); no other job
-        starts."""
+        prober = probe(pool, active, now)
+        self.probe = prober.name if prober else ""
+        self.probed_until = probes_until(prober) if prober else None
+        """The one job that may start, to test whether capacity is back, and until when (ms)."""
         self.rights = RightsThere(pool, active, now)
         delays = (pool.reserve_after, pool.time_slice)
         moments = (self.probed_until, pool.health.not_before, *delays)
@@ -111,12 +86,8 @@ class PoolRoom:
         """Whether the mere passing of time may change anything here."""
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
-        """Free and coming capacity, less what is owed to other jobs.
-
-        A claim counts for every job except one that may take the claim over. A job with a claim in
-        this pool sees no other claim: "claims are served in the policy's order", so the rest come
-        later.
-        """
+        """Free and coming capacity, less what is owed to others whose claims the job may not take
+        over. "Claims are served in the policy's order": a claimant sees no other claim here."""
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
             return self.both
         return self.both - self.claims.owed_to_others(job, entitled)
@@ -134,11 +105,8 @@ class PoolRoom:
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
     def drains_against(self, job: Job, *, within_share: bool) -> bool:
-        """Whether the pool drains for an earlier job, so that this one may not start here.
-
-        A job with a claim here is served all the same. `within_share`: whether this job's project
-        stays within its fair share with the job.
-        """
+        """Whether the pool drains for an earlier job, so that this one may not start here without a
+        claim. `within_share`: whether the project stays within its fair share with this job."""
         drain = self.drain
         if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
@@ -148,14 +116,6 @@ class PoolRoom:
     @property
     def unavailable(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
-
-    def may_evict_for(self, job: Job) -> bool:
-        """Whether the job has the rights to start here. Without them nothing is evicted for it."""
-        return self.rights.missing(job) is None
-
-    def was_given(self, job: Job) -> bool:
-        """Whether this plan gave the job its slots here."""
-        return job.name in self.jobs.placed
 
     def give(self, job: Job) -> None:
         """Give the job its slots, which later jobs then lack."""
@@ -177,7 +137,7 @@ class PoolRoom:
         self._change(free=NOTHING - taken, coming=taken - job.demand)
 
     def take_claim(self, job: Job) -> None:
-        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
+        """Free what the job's claim keeps."""
         if self.claims.remove(job):
             self._change(free=kept(job))
 
@@ -187,14 +147,13 @@ class PoolRoom:
         self._change(free=NOTHING - kept(job))
 
     def room_for_moves(self) -> Demand:
-        """The capacity for moves: free now, and at most what free and coming slots leave after all
-        claims."""
+        """The capacity for moves: free now, at most what all claims leave."""
         both = self.both - self.claims.owed()
         return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
 
     def evict(self, victim: Job) -> None:
         """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
-        given = self.was_given(victim)
+        given = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
         if given:
             self._change(free=victim.demand)
@@ -203,17 +162,12 @@ class PoolRoom:
 
     def _change(self, *, free: Demand = NOTHING, coming: Demand = NOTHING) -> None:
         """Add to the amounts."""
-        self._journal.record(self._restore, self.free, self.coming, self.both)
+        self._journal.record(PoolRoom._restore, self, self.free, self.coming, self.both)
         self.free, self.coming = self.free + free, self.coming + coming
         self.both = self.both + free + coming
 
     def _restore(self, free: Demand, coming: Demand, both: Demand) -> None:
         self.free, self.coming, self.both = free, coming, both
-
-
-def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
-    job = probe(pool, active, now)
-    return (job.name, probes_until(job)) if job else ("", None)
 
 
 def rooms_of(

@@ -38,8 +38,7 @@ class RunningJobs:
             jobs.protections.sort(key=_first_to_end)
 
     def protected_after_start(self) -> set[str]:
-        """The names of candidates that a `min_runtime` will protect once this plan is carried out,
-        because of the slots that they got in this plan."""
+        """The names of candidates that a `min_runtime` will protect in their new slots."""
         return {
             job.group if job.group in self._gangs else job.name
             for jobs in self.pools.values()
@@ -98,8 +97,7 @@ class _RunningGang:
 
     def __init__(self, ranked: Sequence[Job]) -> None:
         self._ranked = ranked
-        """The members with a known rank, also those that may yet join. So a join changes
-        nothing."""
+        """Also members that may yet join, so that a join changes nothing."""
         self.places: list[Place] = []
         self.ends: list[int | None] = []
         """The ends of the members' protections."""

@@ -30,6 +30,8 @@ Place = tuple[str, str]
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
     """The user's limits merged with those of the groups, by pool and class."""
+    if not user.groups:
+        return user.limits
     found: dict[str, dict[str, int]] = {}
     for name in user.groups:
         for pool, limits in groups[name].limits.items() if name in groups else ():
@@ -56,10 +58,7 @@ class Rights:
         self._by_value = names_by_value(self.classes)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
         self.numbers_are_classes = bool(configured)
-        """Whether a bare number takes the name of the class of that value.
-
-        Where no classes are configured, a number stays a number and never demotes.
-        """
+        """Whether a bare number takes the name of the class of that value."""
 
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
@@ -118,7 +117,8 @@ class UserBooks(Rights):
     def take(self, job: Job, pool: str) -> None:
         """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.submitter, pool):
-            key = (job.submitter, self.class_taken(job, pool), pool)
+            counted = self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
+            key = (job.submitter, counted, pool)
             self._enter((job.name, pool), (key, job.demand.slots))
             self._journal.record(self._remove, (job.name, pool))
 
@@ -150,10 +150,8 @@ class UserBooks(Rights):
         return None if total is None else max(0, total - self.held(user, class_name, pool))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
-        """The class that admits the job in the pool; None: no class does.
-
-        "AUTO takes, at each pass, the highest class in which the user has room." (DESIGN 5.3)
-        """
+        """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
+        highest class in which the user has room." (DESIGN 5.3)"""
         choices = self._choices_in(job, pool)
         if not self.limited(job.submitter, pool):
             return next(iter(choices))
@@ -171,10 +169,8 @@ class UserBooks(Rights):
         )
 
     def common_class(self, parts: Sequence[Job]) -> str:
-        """The highest class with room for each of these AUTO jobs in its first pool.
-
-        Jobs are checked one at a time. If no class has room, the highest class.
-        """
+        """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
+        there is none, the highest class."""
         choices = list(self.choices(parts[0]))
         with_room = (
             class_name
@@ -188,10 +184,8 @@ class UserBooks(Rights):
         return next(with_room, choices[0])
 
     def over(self, job: Job, pool: str) -> Demand:
-        """The slots that others of the same limit would have to give for the job to fit.
-
-        Nobody gives for an AUTO job: it is below every class.
-        """
+        """The slots that others of the same limit would have to give for the job to fit. Nobody
+        gives for an AUTO job: it is below every class."""
         if job.auto or not self.limited(job.submitter, pool):
             return Demand()
         return Demand(slots=self._over(job, self.class_of(job), pool))
@@ -205,10 +199,6 @@ class UserBooks(Rights):
     def _over(self, job: Job, class_name: str, pool: str) -> int:
         total = self.total(job.submitter, class_name, pool) or 0
         return max(0, self._held[job.submitter, class_name, pool] + job.demand.slots - total)
-
-    def class_taken(self, job: Job, pool: str) -> str:
-        """The class that counts the job when it takes slots in the pool."""
-        return self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
 
     def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
         """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""

@@ -5,11 +5,11 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
-from slotq_core.policy.actions.reserve import pool_to_drain
+from slotq_core.policy.actions.reserve import due_at, pool_to_drain
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
@@ -34,9 +34,10 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     state = steps.state
     if state.drop_claim(job):
         return False
-    timed = [room for room in rooms if room.timed]
-    steps.wake(job, timed)
-    drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
+    timed, drain = [room for room in rooms if room.timed], None
+    if timed:
+        steps.wake(job, timed)
+        drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
         state.decided.say(job, explain.reserved(job, drain))
         _begin(state, drain, job)
@@ -57,19 +58,17 @@ def why_it_waits(steps: Steps, job: Job) -> Reason:
     return _endangers(steps, job) or explain.blocked(job, large, state, steps.rules)
 
 
-def gang_blocked(
-    steps: Steps, gang: Gang, jobs: Sequence[Job], may_be_whole: Callable[[], bool]
-) -> bool:
-    """Explain why the gang waits, and let a pool drain for each member that is due. Return False.
-
-    No pool drains for a gang that its pools and limits could never hold.
-    """
-    state = steps.state
-    if [job for job in jobs if state.drop_claim(job)]:
+def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
+    """Explain why the gang waits, and let a pool drain for each member that is due, unless its
+    pools and limits could never hold the gang. Return False."""
+    state, whole = steps.state, gang.lead
+    if whole.claim:
+        for job in gang.standing:
+            state.drop_claim(job)
         return False
-    drained = False
-    whole = gang.lead()
-    for job in jobs:
+    drain = drained = None
+    timed = any(state.rooms[name].timed for name in whole.pools if name in state.rooms)
+    for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
         drain = _drain(steps, job, rooms, whole)
@@ -77,11 +76,11 @@ def gang_blocked(
             drain = None
         if drain and not drain.drain:
             _begin(state, drain, job, whole)
-        why = explain.gang_blocked(gang, drain)
-        state.decided.say(job, why)
-        drained = drained or drain is not None
+        state.decided.say(job, explain.gang_blocked(gang, drain))
+        drained = drained or drain
     if not drained:
-        _in_vain(state, jobs, why)
+        jobs = gang.standing if state.snapshot.scheduler else gang.waiting
+        _in_vain(state, jobs, explain.gang_blocked(gang, None))
     return False
 
 
@@ -94,24 +93,22 @@ def explain_incomplete_gangs(state: PlanState) -> None:
 
 
 def _drain(
-    steps: Steps, job: Job, rooms: Sequence[PoolRoom], whole: Job | None = None
+    steps: Steps, job: Job, rooms: Iterable[PoolRoom], whole: Job | None = None
 ) -> PoolRoom | None:
-    """The pool that drains for the job from now on, or None.
-
-    "A job kept back by a quota or limit, or whose demand alone exceeds its project's fair share,
-    drains nothing." `whole`: the job with the demand of its gang.
-    """
-    state, eligible = steps.state, steps.rules.eligible
-    deserved = state.shares.could_ever_hold
+    """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
+    or whose demand alone exceeds its project's fair share, drains nothing." `whole`: the job with
+    the demand of its gang."""
+    state, entry = steps.state, entered(job, steps.state.yields)
     may_drain = [
         room
         for room in rooms
-        if job.demand.within(room.size)
-        and deserved(whole or job, room.pool.name)
-        and eligible.within_bounds(job, room)
+        if (at := due_at(entry, room)) is not None
+        and at <= state.now
+        and job.demand.within(room.size)
+        and state.shares.could_ever_hold(whole or job, room.pool.name)
+        and steps.rules.eligible.within_bounds(job, room)
     ]
-    entry = entered(job, state.yields)
-    return pool_to_drain(job, entry, may_drain, steps.rules.entitled, state.now)
+    return pool_to_drain(job, may_drain, steps.rules.entitled)
 
 
 def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None) -> None:
@@ -136,17 +133,17 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
 
 
 def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
-    """Give the first job its reason, and count a failed attempt where attempts are counted."""
-    lead, settings = jobs[0], state.snapshot.scheduler
-    state.decided.say(lead, why)
-    if settings and _counts_attempts(state, lead):
+    """Give the jobs their reason, and count a failed attempt where attempts are counted."""
+    for job in jobs:
+        state.decided.say(job, why)
+    settings = state.snapshot.scheduler
+    if settings and _counts_attempts(state, jobs[0]):
         tried = [state.waiting[job.name] for job in jobs]
-        state.decided.decide(lead.name, failed_attempt(tried, settings, why, state.now))
+        state.decided.decide(jobs[0].name, failed_attempt(tried, settings, why, state.now))
 
 
 def _counts_attempts(state: PlanState, job: Job) -> bool:
-    """Whether a blocked turn is a failed attempt. A member that would join its running gang fails
-    none."""
+    """Whether a blocked turn is a failed attempt, unless the job would join its running gang."""
     settings, gang = state.snapshot.scheduler, state.gangs.get(job.group)
     counted = settings is not None and settings.max_schedule_count is not None
     return counted and not (gang and gang.runs)

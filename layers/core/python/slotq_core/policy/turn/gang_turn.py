@@ -1,7 +1,4 @@
-"""One turn of a gang: each step serves enough of its members, or none.
-
-A step works on the real books. If it serves too few members, it is rolled back.
-"""
+"""One turn of a gang: each step serves enough of its members, or is rolled back."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from itertools import product
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import Taken, deserved_of, reclaim
-from slotq_core.policy.actions.victims import Eviction
+from slotq_core.policy.actions.gate import Taken, deserved_of
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.groups.gangs import Gang
@@ -20,7 +16,7 @@ from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.blocked import gang_blocked
-from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.prospects import gang_has_prospects
 from slotq_core.policy.turn.steps import Steps
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
@@ -36,38 +32,38 @@ Target = dict[str, str]
 """By member, the best pool for the member."""
 
 
+def take_turn(steps: Steps, gang: Gang) -> bool:
+    """Serve the gang. Return False if the whole gang is blocked."""
+    for job in gang.standing if gang.lead.claim else ():
+        steps.state.take_its_claim(job)
+    if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
+        return True
+    return gang_blocked(steps, gang, lambda: GangTurn(steps, gang).may_be_whole())
+
+
 class GangTurn:
-    """The turn of one gang. Holds its members in the order of service, and each member's rooms."""
+    """The turn of one gang."""
 
     def __init__(self, steps: Steps, gang: Gang) -> None:
         self._steps, self._state, self._rules = steps, steps.state, steps.rules
         self._gang = gang
         self._orders = gang.orders()
-        self._jobs = self._orders[0]
         self._rooms = {
             job.name: self._rules.eligible.admitting(job, self._state.rooms_of(job))
-            for job in self._jobs
+            for job in gang.standing
         }
         self._pools: AbstractSet[str] = frozenset()
         """The pools allowed for the whole gang in the current step."""
         self._to_come: dict[str, Place] = {}
-        """The members still to be served in the current step, each with its pool."""
         self._taken: list[Taken] = []
         """The victims of the current reclaim, each with its beneficiary and pool."""
         self._spare: set[str] = set()
         """The names of candidates that the reclaim must spare."""
 
-    def take_turn(self) -> bool:
-        """Serve the gang. Return False if the whole gang is blocked."""
-        for job in self._jobs:
-            self._state.take_its_claim(job)
-        if not self._gang.enough(job.name for job in self._jobs if self._has_prospects(job)):
-            return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
-        with self._state.shares.together(self._jobs) as self._to_come:
+    def served(self) -> bool:
+        """Serve the gang. Return False and change nothing if no step can."""
+        with self._state.shares.together(self._gang.standing) as self._to_come:
             return self._served()
-
-    def _has_prospects(self, job: Job) -> bool:
-        return has_prospects(job, self._state.rooms_of(job), self._state, self._rules)
 
     def _served(self) -> bool:
         if self._start_or_wait():
@@ -83,14 +79,11 @@ class GangTurn:
             if self._start_or_wait():
                 return True
             self._state.journal.rollback(before)
-        return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
+        return False
 
     def _reclaimed(self) -> list[str]:
-        """Reclaim for the gang. Return the names of the members served.
-
-        If that fails, try again and spare the candidates that a `min_runtime` will protect once
-        this plan has started them. A single job does the same (actions/reclaim.py).
-        """
+        """Reclaim for the gang. Return who is served. If that fails, try again and spare the
+        candidates that a `min_runtime` will protect, as for a single job (actions/reclaim.py)."""
         self._spare.clear()
         served = self._fair_to_all()
         if not served and not self._spare.issuperset(
@@ -103,9 +96,8 @@ class GangTurn:
     def _fair_to_all(self) -> list[str]:
         """Reclaim only what no project deserves once all victims are gone. Return who is served.
 
-        A step checks a victim only with the victims of earlier members gone. With the later ones
-        gone too, the victim's project may deserve it. Such a victim is spared, and the reclaim
-        starts again.
+        A step checks a victim with those of earlier members gone. If its project deserves it with
+        the later ones gone too, it is spared, and the reclaim starts again.
         """
         before = self._state.journal.checkpoint()
         while served := self._whole(self._reclaim):
@@ -117,15 +109,12 @@ class GangTurn:
         return []
 
     def _start_or_wait(self) -> bool:
-        """Start all members that fit now. If these are too few, hold coming slots for enough
-        members."""
+        """Start all members that fit now, or else hold coming slots for enough members."""
         return bool(self._whole(self._start, only_free=True) or self._whole(self._hold))
 
     def _evict_for(self, served: Sequence[str]) -> bool:
-        """Merge the evictions of the members into one decision with a claim for each member.
-
-        Return False if no victim really runs.
-        """
+        """Merge the members' evictions into one decision with a claim for each. Return False if no
+        victim really runs."""
         state = self._state
         decided = (state.decided.decisions.get(name) for name in served)
         evictions = [each for each in decided if isinstance(each, Evict)]
@@ -140,11 +129,8 @@ class GangTurn:
         return True
 
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
-        """Try the step with each order and each set of pools. Return the members served.
-
-        With `only_free`, serve every member that fits; else serve no more than needed. If too few
-        members can be served, return an empty list and change nothing.
-        """
+        """Try the step with each order and each set of pools. Return the members served: with
+        `only_free` all that fit, else no more than needed. If they are too few, change nothing."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             self._pools, rooms = pools, _among(pools, self._rooms)
             target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
@@ -189,10 +175,8 @@ class GangTurn:
                 self._to_come[job.name] = job, usable[0].pool.name
 
     def _within_share(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where a surplus member keeps the gang's project within its share.
-
-        Beyond the share, the whole gang could be reclaimed because of that member.
-        """
+        """The rooms where a surplus member keeps the gang's project within its share, so that the
+        gang cannot be reclaimed because of that member."""
         beyond = self._state.shares.beyond
         return [room for room in rooms if not beyond(job, room.pool.name)]
 
@@ -217,12 +201,10 @@ class GangTurn:
         left = self._left_in_all(job, room)
         return Demand({name: min(left[name], room.free[name]) for name in {*left, *room.free}})
 
-    def _may_be_whole(self) -> bool:
-        """Whether the empty pools, within the gang's limits, could hold enough members.
-
-        Pools may have shrunk since the gang came, and smaller members may have been cancelled.
-        """
-        usable = {job.name: self._state.rooms_of(job) for job in self._jobs}
+    def may_be_whole(self) -> bool:
+        """Whether the empty pools, within the gang's limits, could hold enough members. They may
+        have shrunk since the gang came."""
+        usable = {job.name: self._state.rooms_of(job) for job in self._gang.standing}
         return any(
             self._gang.enough(self._target(jobs, _among(pools, usable), _size))
             for jobs, pools in product(self._orders, self._gang.allowed_pools())
@@ -242,29 +224,19 @@ class GangTurn:
         return self._steps.wait_for_coming(job, may_be, within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        """Reclaim for one member, with the members still to come counted.
-
-        One member alone may be within its project's share while the whole gang is not. The gang
-        would then be reclaimed in turn.
-        """
+        """Reclaim for one member, with the members still to come counted: one alone may be within
+        its project's share while the whole gang, which would then be reclaimed in turn, is not."""
         if self._hold(job, rooms, owed=True):
             return True
         within = self._within(job, self._steps.with_rights(job, rooms))
-        found = self._reclaim_along(job, within)
-        if found:
-            pool = found.room.pool.name
-            self._taken += [(job, pool, victim) for victim in found.victims]
-        return self._steps.evict(job, found)
-
-    def _reclaim_along(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
-        """What the member may reclaim, without the candidates to spare. The gate counts the members
-        still to come."""
         before = self._state.journal.checkpoint()
         for other, pool in self._to_come.values():
             self._state.accounts.take(other, pool)
-        found = reclaim(job, rooms, self._rules.books, self._spare)
+        found = self._rules.reclaims.find(job, within, self._spare)
         self._state.journal.rollback(before)
-        return found
+        if found:
+            self._taken += [(job, found.room.pool.name, victim) for victim in found.victims]
+        return self._steps.evict(job, found)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms, owed=True) or self._steps.preempt(job, rooms)

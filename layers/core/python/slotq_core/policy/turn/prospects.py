@@ -9,22 +9,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import may_reclaim
+from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Chain
 
 
 def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
+    mine: Chain = ()
+    reclaims = False
     for room in rooms:
         if room.fits_soon(job, rules.entitled) or room.pool.consolidate:
             return True
         lowest = room.jobs.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
-        mine = state.accounts.of(job, room.pool.name)
-        if may_reclaim(job, mine) and rules.books.givers.of(job, room):
+        chain = state.accounts.of(job, room.pool.name)
+        if chain is not mine:  # Most pools count in the same accounts.
+            mine, reclaims = chain, may_reclaim(job, chain)
+        if reclaims and state.accounts.givers(job, room.pool.name, room.jobs.may_give()):
             return True
     return False
+
+
+def gang_has_prospects(gang: Gang, state: PlanState) -> bool:
+    """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
+    with all that it may preempt."""
+    lead = gang.lead
+    rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
+    givers = {
+        project
+        for job in {job.demand: job for job in gang.waiting}.values()
+        for name, room in rooms.items()
+        if may_reclaim(job, state.accounts.of(job, name))
+        for project in state.accounts.givers(job, name, room.jobs.may_give())
+    }
+    smallest = min(job.demand.slots for job in gang.waiting)
+    reclaimed = preempted = 0
+    for name, room in rooms.items():
+        held = (job.demand.slots for project in givers for job in room.jobs.running(project))
+        lower = (
+            candidate.frees(name).slots
+            for candidate in room.jobs.candidates(lead.project)
+            if candidate.rank < rank(lead)
+        )
+        reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
+        preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)
+    return not smallest or max(1, gang.needed) <= max(reclaimed, preempted)

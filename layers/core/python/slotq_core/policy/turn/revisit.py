@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import may_reclaim
+from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import Position, rank
 from slotq_core.policy.state.plan_state import PlanState

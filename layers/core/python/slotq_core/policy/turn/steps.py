@@ -1,7 +1,4 @@
-"""The steps of a turn, least disruptive first: each finds a proposal and has the state apply it.
-
-cycle.py has the order of the steps. The module of each action has the rules for its victims.
-"""
+"""The steps of a turn, as cycle.py orders them. Each finds a proposal and has it applied."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from dataclasses import replace
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.policy.actions.consolidate import Moves
-from slotq_core.policy.actions.reclaim import reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
@@ -48,10 +44,8 @@ class Steps:
         """Hold coming slots for the job: first in the pool of its claim, then in `within`, in
         order.
 
-        A claim stands while its pool is unavailable for a time. The job does not wait in that pool
-        if others have used up a limit or quota since, or if a missing right keeps the job out.
-
-        `owed`: the job will get a claim to the slots that it waits for.
+        A claim stands while its pool is unavailable for a time, unless others have used up a limit
+        or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.
         """
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
         stands = self.state.limits.may_come_true
@@ -68,10 +62,8 @@ class Steps:
     def go_where_it_moves(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
-        """Start the job only in its destination pool, or hold coming slots there.
-
-        In its old pool it would take the room that another job gained by the move.
-        """
+        """Start the job, or hold coming slots, only in its destination pool: in its old pool it
+        would take the room that another job gained by the move."""
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
         return self.start(job, there) or self.wait_for_coming(job, rooms, ())
 
@@ -89,7 +81,7 @@ class Steps:
         return True
 
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self.evict(job, reclaim(job, rooms, self.rules.books))
+        return self.evict(job, self.rules.reclaims.find(job, rooms))
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         allow = self.state.limits.quotas_allow
@@ -99,7 +91,8 @@ class Steps:
     def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Take the slots of a job whose time slice is over."""
         allow, waiting = self.state.limits.quotas_allow, self.state.waiting
-        well = [room for room in self.with_rights(job, rooms) if not room.unavailable]
+        sliced = [room for room in rooms if room.pool.time_slice is not None]
+        well = [room for room in self.with_rights(job, sliced) if not room.unavailable]
         rooms = [room for room in well if allow(job, room.pool.name)]
         drains = {
             room.pool.name: waiting[room.drain.job]
@@ -130,7 +123,7 @@ class Steps:
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """The rooms where the job has the rights to start. Only there does it evict others."""
-        return [room for room in rooms if room.may_evict_for(job)]
+        return [room for room in rooms if not room.rights.missing(job)]
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """Bring `wake_at` forward to the next time that may change the job's situation."""
@@ -144,7 +137,7 @@ class Steps:
         """Carry out the moves. Return the running jobs, each with its claim in the destination."""
         moved = []
         for job, room in found.to:
-            if found.room.was_given(job):
+            if job.name in found.room.jobs.placed:
                 self.state.evict([(job, found.room.pool.name)])
                 continue
             counted = (job.admitted_class or job.priority_class) if job.auto else ""

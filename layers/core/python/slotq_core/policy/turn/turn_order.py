@@ -1,8 +1,7 @@
 """Whose turn it is: the first job of the most deprived project in the most deprived department.
 
-`Account.deprivation` (state/quotas/account.py) is the measure. Each admission changes who is
-deprived, so projects are ranked anew after each decision. The order within a project stands. Only
-keys that a decision may have changed are computed again. The cost of a turn therefore grows with
+`Account.deprivation` (state/quotas/account.py) is the measure. Projects are ranked anew after each
+decision; only keys that it may have changed are computed again. So the cost of a turn grows with
 the logarithm of the number of waiting jobs, never with the number of projects.
 """
 
@@ -12,6 +11,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slotq_core.model.jobs import Job
@@ -36,12 +36,12 @@ class Head(NamedTuple):
     """The place of the job among `line.jobs`."""
 
 
+_place = attrgetter("place")
+
+
 class Ranking:
     """The names in order of their keys, while keys change: the smallest key first, then the name.
-
-    A heap keeps outdated entries of a name beside the current one. `first` discards them at the
-    top.
-    """
+    The heap keeps outdated entries; `first` discards them at the top."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Key, str]] = []
@@ -126,7 +126,7 @@ class TurnOrder:
         moved = self._accounts.moved()
         departments = {*moved.values()}
         for project in self._stale.union(moved):
-            departments.update(self._place(project))
+            self._place_project(project, departments)
         for department in departments:
             self._place_department(department)
         self._stale.clear()
@@ -140,11 +140,10 @@ class TurnOrder:
     def block(self, head: Head) -> None:
         """Block the job whose turn it was, and the rest of its line."""
         self.blocked.add(head)
-        self._state.journal.record(self.blocked.remove, head)
+        self._state.journal.record(BlockedHeads.remove, self.blocked, head)
 
     def go_on(self, head: Head) -> Generator[Need, Found, None]:
-        """Bring forward the next job of a line whose job was served. Asks for more of the line
-        where it runs dry."""
+        """Bring forward the next job of a line whose job was served."""
         yield from self.know(head.line, head.at + 1)
         if head.at + 1 < len(head.line.jobs):
             job = head.line.jobs[head.at + 1]
@@ -161,10 +160,8 @@ class TurnOrder:
             self._put(Head(position(line.jobs[0], self._state.yields), line.jobs[0], line, 0))
 
     def know(self, line: WaitingLine, index: int) -> Generator[Need, Found, None]:
-        """Learn the jobs of the line up to this index, as far as there are any.
-
-        Asks for as many as are known already, so that a line is read in few steps.
-        """
+        """Learn the jobs of the line up to this index, as far as there are any. Asks for as many as
+        are known already, so that a line is read in few steps."""
         while index >= len(line.jobs) and line.behind:
             last = line.jobs[-1]
             found = yield Need(after=last, count=max(len(line.jobs), index + 1 - len(line.jobs)))
@@ -177,16 +174,16 @@ class TurnOrder:
         """Give blocked jobs another turn, at their places. Return whether there are any."""
         for head in heads:
             self.blocked.remove(head)
-            self._state.journal.record(self.blocked.add, head)
+            self._state.journal.record(BlockedHeads.add, self.blocked, head)
             self._put(head)
         return bool(heads)
 
     def _put(self, head: Head) -> None:
-        self._state.journal.record(self._remove, head)
+        self._state.journal.record(TurnOrder._remove, self, head)
         self._insert(head)
 
     def _take_out(self, head: Head) -> Head:
-        self._state.journal.record(self._insert, head)
+        self._state.journal.record(TurnOrder._insert, self, head)
         self._remove(head)
         return head
 
@@ -199,10 +196,10 @@ class TurnOrder:
         del heads[bisect_left(heads, head.place, key=_place)]
         self._stale.add(head.job.project)
 
-    def _place(self, project: str) -> Iterator[str]:
-        """Rank the project anew. Yield the departments whose own rank that may change."""
+    def _place_project(self, project: str, departments: set[str]) -> None:
+        """Rank the project anew. Add the departments whose own rank that may change."""
         before = self._where.get(project, "")
-        yield before
+        departments.add(before)
         heads = self._heads.get(project)
         if not heads:
             self._projects[before].drop(project)
@@ -213,7 +210,7 @@ class TurnOrder:
         if now != before:
             self._where[project] = now
             self._projects[before].drop(project)
-            yield now
+            departments.add(now)
         key = chain[0].asking(job.demand) if chain else (self._ages[project],)
         self._projects[now].put(project, key)
 
@@ -226,7 +223,3 @@ class TurnOrder:
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
         self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
-
-
-def _place(head: Head) -> Position:
-    return head.place

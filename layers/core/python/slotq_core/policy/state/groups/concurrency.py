@@ -1,9 +1,8 @@
 """Concurrency limits: how many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
 
-"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back by a
-limit is not tried. So it evicts nothing, drains nothing and fails no attempt.
-
-A job with a claim counts as holding slots. For `max_jobs` a gang counts as one job.
+"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back is not
+tried: it evicts nothing, drains nothing and fails no attempt. A claim counts as slots held. For
+`max_jobs` a gang counts as one job.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class Concurrency:
         self._journal.record(self._count, job, 1)
 
     def keeps_back(self, job: Job) -> Reason | None:
-        """The limit that keeps the job from its turn; None if no limit does. A claim exempts the
-        job."""
+        """The limit that keeps the job, unless it has a claim, from its turn; or None."""
         if not self._limits or job.claim:
             return None
         for counted, unit in self._units(job):
@@ -77,13 +75,9 @@ class Concurrency:
 
 
 def wanting(snapshot: Snapshot, lines: Iterable[WaitingLine]) -> Iterator[tuple[Job, int]]:
-    """The first job of each line, and how many of the line want slots.
-
-    Without the jobs that their sweep keeps back whatever room there is.
-
-    A long sweep thus asks for no more slots than it may have at once. In a sweep of several
-    projects each project counts by itself, so that no share depends on whose jobs start first.
-    """
+    """The first job of each line, and how many of the line want slots: a sweep asks for no more
+    than it may have at once. In a sweep of several projects each project counts by itself, so that
+    no share depends on whose jobs start first."""
     sweeps = _sweeps(snapshot)
     held = Counter((job.group, job.project) for job in _holders(snapshot)) if sweeps else Counter()
     kept_back = set()

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -24,7 +25,7 @@ from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGan
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """A group and its members that have not ended. What is derived from them is kept."""
+    """A group and its members that have not ended."""
 
     group: Group
     waiting: tuple[Job, ...]
@@ -47,10 +48,8 @@ class Gang:
 
     @property
     def broken(self) -> bool:
-        """Whether the gang can never be whole again.
-
-        Too few members are left, or a mandatory member has ended without completing.
-        """
+        """Whether the gang can never be whole again: too few members are left, or a mandatory one
+        has ended without completing."""
         left = [name for name in self.group.members if name not in self.group.ended]
         return len(left) < self.needed or not self.mandatory <= set(left)
 
@@ -75,18 +74,13 @@ class Gang:
 
     @property
     def ready(self) -> bool:
-        """Whether the waiting members are enough to start.
-
-        While some members are stopping, the others wait for them.
-        """
+        """Whether the waiting members are enough to start. They wait while others are stopping."""
         return not self.active and self.enough(job.name for job in self.waiting)
 
     def allowed_pools(self) -> list[frozenset[str]]:
-        """The sets of pools to try in order.
-
-        A gang that needs one pool tries each alone, first those with most claims of its members.
-        """
-        pools = dict.fromkeys(name for job in self.standing for name in job.pools)
+        """The sets of pools to try in order. A gang that needs one pool tries each alone, first
+        those with most claims of its members."""
+        pools = self.lead.pools
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
             return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
@@ -94,41 +88,30 @@ class Gang:
 
     @cached_property
     def standing(self) -> Sequence[Job]:
-        """The waiting members in the order of service, each with the gang's rank and entry time.
+        """The waiting members in the order of service, each with the gang's rank and entry time."""
+        return [self._with_its_rank(job) for job in sorted(self.waiting, key=self._place)]
 
-        Mandatory members come first, then members with a claim, then those that accept fewer pools,
-        then the larger ones.
-        """
+    def _place(self, job: Job) -> tuple[object, ...]:
+        """Mandatory members come first, then members with a claim, then those that accept fewer
+        pools, then the larger ones."""
+        fewer = (len(job.pools), -job.demand.slots)
+        return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
+
+    def _with_its_rank(self, job: Job, **changes: Any) -> Job:
         lowest = min(self.waiting, key=rank)
-        last = max(job.entry_time for job in self.waiting)
-        jobs = sorted(
-            self.waiting,
-            key=lambda job: (
-                job.name not in self.mandatory,
-                job.claim is None,
-                len(job.pools),
-                -job.demand.slots,
-                position(job),
-            ),
+        return replace(
+            job,
+            priority=lowest.priority,
+            priority_class=lowest.priority_class,
+            admitted_class=job.admitted_class or job.priority_class,
+            workload=lowest.workload,
+            entry_time=max(each.entry_time for each in self.waiting),
+            **changes,
         )
-        return [
-            replace(
-                job,
-                priority=lowest.priority,
-                priority_class=lowest.priority_class,
-                admitted_class=job.admitted_class or job.priority_class,
-                workload=lowest.workload,
-                entry_time=last,
-            )
-            for job in jobs
-        ]
 
     def orders(self) -> list[Sequence[Job]]:
-        """The orders of service to try.
-
-        If not all members are needed, the second order serves smaller members first: a large one
-        may take the room of several.
-        """
+        """The orders of service to try. If not all members are needed, the second order serves
+        smaller ones first: a large one may take the room of several."""
         standing = self.standing
         if len(standing) <= self.needed:
             return [standing]
@@ -138,14 +121,17 @@ class Gang:
         )
         return [standing, smaller]
 
+    @cached_property
     def lead(self) -> Job:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
-        jobs = self.standing
-        total = sum((job.demand for job in jobs), Demand())
-        pools = dict.fromkeys(pool for job in jobs for pool in job.pools)
-        claim = next((job.claim for job in jobs if job.claim), None)
-        return replace(jobs[0], demand=total, pools=tuple(pools), claim=claim)
+        jobs = sorted(self.waiting, key=self._place)
+        return self._with_its_rank(
+            jobs[0],
+            demand=Demand.total(job.demand for job in jobs),
+            pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
+            claim=next((job.claim for job in jobs if job.claim), None),
+        )
 
 
 def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
@@ -183,10 +169,8 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
 
 
 def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
-    """The group with members that their users cancelled counted as ended from that moment.
-
-    They have not stopped yet, but the other members need not stop for them.
-    """
+    """The group with cancelled members counted as ended though they have not stopped yet: the other
+    members need not stop for them."""
     cancelled = {
         job.name: JobState.CANCELLED
         for job in active
@@ -208,11 +192,8 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:
 
 
 def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
-    """The running members to roll back: all of a gang that could be whole but is not.
-
-    A start has failed, or a needed member was cancelled. What is left of a broken gang runs to its
-    end.
-    """
+    """The running members of a gang that could be whole but is not: a start has failed, or a needed
+    member was cancelled. What is left of a broken gang runs to its end."""
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
     if gang.broken:
         return ()

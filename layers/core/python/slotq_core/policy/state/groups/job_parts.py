@@ -14,19 +14,8 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import GangBlocked, NeedsSeveralPools, Reason
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.plan import (
-    Decision,
-    Demote,
-    DropClaim,
-    EndBackoff,
-    Evict,
-    GiveUp,
-    Plan,
-    Planning,
-    Start,
-    StartGang,
-    TryLater,
-)
+from slotq_core.policy import plan
+from slotq_core.policy.plan import Decision, Plan, Planning
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import UserBooks
 
@@ -35,11 +24,8 @@ Planner = Callable[[Snapshot, int, Job | None], Planning]
 
 
 def in_parts(planner: Planner) -> Planner:
-    """Extend a planner that knows only gangs, so that jobs may have parts.
-
-    A plan reads lines of such jobs as far as empty pools could hold them (`lines.first_read`), so
-    it asks for no more of them.
-    """
+    """Extend a planner that knows only gangs, so that jobs may have parts. It asks for no more of
+    their lines: a plan begins with all that empty pools could hold (`lines.first_read`)."""
 
     def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
@@ -117,48 +103,48 @@ def _parts(job: Job) -> Iterator[Job]:
         )
 
 
-def _rejoined(plan: Plan, whole: Mapping[str, Job]) -> Plan:
+def _rejoined(parts: Plan, whole: Mapping[str, Job]) -> Plan:
     """Restate the decisions and reasons of the parts, once for each job."""
     jobs = {part_name(name, pool): job for name, job in whole.items() for pool, _ in job.parts}
     decisions: list[Decision] = []
-    for decision in plan.decisions:
+    for decision in parts.decisions:
         said = _of_the_whole(decision, jobs)
         if said not in decisions:
             decisions.append(said)
-    reasons = {name: why for name, why in plan.reasons.items() if name not in jobs}
-    for name, why in plan.reasons.items():
+    reasons = {name: why for name, why in parts.reasons.items() if name not in jobs}
+    for name, why in parts.reasons.items():
         if name in jobs and jobs[name].name not in reasons:
             reasons[jobs[name].name] = _reason(jobs[name], why)
-    return replace(plan, decisions=tuple(decisions), reasons=reasons)
+    return replace(parts, decisions=tuple(decisions), reasons=reasons)
 
 
 def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
     match decision:
-        case StartGang(starts=starts) if starts[0].job.name in jobs:
+        case plan.StartGang(starts=starts) if starts[0].job.name in jobs:
             job, classed = jobs[starts[0].job.name], starts[0].classed
             whole = classed and _as_whole(classed, job)
-            return Start(job=job, pool=job.parts[0][0], classed=whole)
-        case EndBackoff() | GiveUp() | DropClaim() if decision.job.name in jobs:
+            return plan.Start(job=job, pool=job.parts[0][0], classed=whole)
+        case plan.EndBackoff() | plan.GiveUp() | plan.DropClaim() if decision.job.name in jobs:
             return replace(decision, job=jobs[decision.job.name])
-        case Demote(job=job, after=after) if job.name in jobs:
-            return Demote(job=jobs[job.name], after=_as_whole(after, jobs[job.name]))
-        case TryLater(changed=changed, why=why) if changed[0][0].name in jobs:
+        case plan.Demote(job=job, after=after) if job.name in jobs:
+            return plan.Demote(job=jobs[job.name], after=_as_whole(after, jobs[job.name]))
+        case plan.TryLater(changed=changed, why=why) if changed[0][0].name in jobs:
             before, after = changed[0]
             job = jobs[before.name]
-            return TryLater(changed=((job, _as_whole(after, job)),), why=_reason(job, why))
-        case Evict():
+            return plan.TryLater(changed=((job, _as_whole(after, job)),), why=_reason(job, why))
+        case plan.Evict():
             return _eviction(decision, jobs)
     return decision
 
 
-def _eviction(decision: Evict, jobs: Mapping[str, Job]) -> Evict:
+def _eviction(decision: plan.Evict, jobs: Mapping[str, Job]) -> plan.Evict:
     victims = tuple(_once(jobs.get(victim.name, victim) for victim in decision.victims))
     job = jobs.get(decision.beneficiary.name)
     if job is None:
         return replace(decision, victims=victims)
     pool, amount = job.parts[0]
     claim = replace(decision.claim, pool=pool, amount=amount)
-    return Evict(beneficiary=job, victims=victims, claim=claim)
+    return plan.Evict(beneficiary=job, victims=victims, claim=claim)
 
 
 def _as_whole(part: Job, job: Job) -> Job:

@@ -1,8 +1,7 @@
-"""Limits of users as extra resources of each pool, which the assignment of jobs keeps
-(matching.py).
+"""Limits of users as extra resources of each pool, for the assignment of jobs (matching.py).
 
-There is one resource for each user and set of possible classes. An AUTO job may be of any class,
-and its resource is what all classes leave together.
+One resource for each user and set of possible classes: an AUTO job may be of any class, and its
+resource is what all classes leave together.
 """
 
 from __future__ import annotations

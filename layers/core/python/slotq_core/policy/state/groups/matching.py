@@ -11,11 +11,10 @@ from slotq_core.model.jobs import Job
 def assign(
     jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
 ) -> dict[str, str]:
-    """By job name, a pool for each of as many jobs as fit. Earlier jobs come first.
+    """By job name, a pool for each of as many jobs as fit, earlier jobs first: exact if all demands
+    are equal (augmenting paths), else a heuristic.
 
-    A job that finds no room moves others to further pools of theirs (augmenting paths). The result
-    is exact if all demands are equal, else a heuristic. `pools`: by job name, the most welcome
-    first. `room`: the capacity by pool.
+    `pools`: by job name, the most welcome first. `room`: the capacity by pool.
     """
     return _Assignment(jobs, pools, room).made()
 

@@ -14,7 +14,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Project
 
 NOTHING = Demand()
-INFINITE = float("inf")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -38,7 +37,7 @@ class Account:
     deserved: Demand = NOTHING
     """The base of the dominant share: the larger of quota and fair share, up to the limit."""
     used: Demand = NOTHING
-    """What counts as held for fairness: without stopping jobs, with claims."""
+    """Held for fairness: without stopping jobs, with claims."""
     fixed: Demand = NOTHING
     """The part of `used` that cannot be evicted."""
     promised: Demand = NOTHING
@@ -58,40 +57,32 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Whether any resource is above the fair share, without `gone`."""
-        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
-
-    def under_share(self) -> bool:
-        """Whether any resource is below the fair share."""
-        return any(self.used[name] < self.share[name] for name in self.resources)
+        return (self.used - gone).exceeds(self.share, self.resources, NOTHING)
 
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
         return any(self.used[name] >= self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
+        return (self.used - gone).exceeds(self.quota, self.resources, NOTHING)
 
     def gives(self) -> tuple[bool, bool]:
-        """Whether the account is over its share, and whether it is over its quota.
-
-        Others may reclaim from it then. What is only promised does not count. Cached until an
-        amount changes.
-        """
+        """Whether the account is over its share, and over its quota: others may then reclaim from
+        it. What is only promised does not count. Cached until an amount changes."""
         if self.known_gives is None:
             self.known_gives = self.over_share(self.promised), self.over_quota(self.promised)
         return self.known_gives
 
     def in_share(self, demand: Demand) -> bool:
         """Whether the account with the demand stays within its fair share in all resources."""
-        return self._within(self.share, demand)
+        return not self.used.exceeds(self.share, self.resources, demand)
 
     def in_quota(self, demand: Demand) -> bool:
-        return self._within(self.quota, demand)
+        return not self.used.exceeds(self.quota, self.resources, demand)
 
     def fixed_in_quota(self, demand: Demand) -> bool:
         """Whether what cannot be evicted stays within the quota with the demand."""
-        held = self.fixed + demand
-        return all(held[name] <= self.quota[name] for name in self.resources)
+        return not self.fixed.exceeds(self.quota, self.resources, demand)
 
     def over_limit(self, demand: Demand, gone: Demand = NOTHING) -> Demand:
         """The excess over the limit with the demand, by resource of the demand."""
@@ -101,11 +92,8 @@ class Account:
         return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
 
     def beyond_share(self, demand: Demand, before: Demand | None = None) -> Demand:
-        """The excess over the fair share with the demand, by resource.
-
-        Where more than the share was held before, the excess counts from there. `before`: what was
-        held; default: `used`.
-        """
+        """The excess over the fair share with the demand, by resource. Where more was held `before`
+        (default: `used`), the excess counts from there."""
         held = self.used if before is None else before
         most = {name: max(self.share[name], held[name]) for name in self.resources}
         return Demand({n: max(0, self.used[n] + demand[n] - most[n]) for n in self.resources})
@@ -118,8 +106,7 @@ class Account:
         return known
 
     def giving(self) -> Deprivation:
-        """`deprivation` for a reclaim, which ignores promised slots; cached until an amount
-        changes."""
+        """`deprivation` without promised slots; cached until an amount changes."""
         if self.known_giving is None:
             self.known_giving = self.deprivation(gone=self.promised)
         return self.known_giving
@@ -130,37 +117,18 @@ class Account:
         self.known_giving = self.known_gives = None
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
-        """The sort key for service order among projects or departments: smaller is more deprived.
-
-        "Not over its fair share; within quota after this job; project priority; lower dominant
-        share with this job counted; older; name."
-
-        `gone`: what to leave out of `used`.
-        """
-        after = (self.used - gone if gone else self.used) + demand
+        """The sort key of projects and departments: smaller is more deprived. "Not over its fair
+        share; within quota after this job; project priority; lower dominant share with this job
+        counted; older; name." `gone`: what to leave out of `used`."""
+        held = self.used - gone
         return (
-            self.over_share(gone),
-            any(after[name] > self.quota[name] for name in self.resources),
+            held.exceeds(self.share, self.resources, NOTHING),
+            held.exceeds(self.quota, self.resources, demand),
             -self.owner.priority,
-            self._largest_part(after, self.deserved),
+            held.largest_part(self.deserved, self.resources, demand),
             self.age,
             self.name,
         )
-
-    def _within(self, bound: Demand, demand: Demand) -> bool:
-        if len(self.resources) == 1:  # The usual case, asked most often of all.
-            (name,) = self.resources
-            return self.used[name] + demand[name] <= bound[name]
-        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
-
-    def _largest_part(self, held: Demand, base: Demand) -> float:
-        """The largest ratio of `held` to `base` in any resource; infinite where `base` is zero."""
-        parts = [
-            held[name] / base[name] if base[name] > 0 else INFINITE
-            for name in self.resources
-            if held[name] > 0
-        ]
-        return max(parts, default=0.0)
 
 
 Chain = tuple[Account, ...]

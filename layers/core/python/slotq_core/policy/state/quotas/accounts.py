@@ -12,12 +12,13 @@ from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
+from slotq_core.policy.state.quotas.givers import Givers, is_full
 from slotq_core.policy.state.quotas.opening import asked_in, opened
 from slotq_core.policy.state.user_limits import UserBooks
 
@@ -45,29 +46,23 @@ class Accounts:
             (project.name, pool.name)
             for pool in snapshot.pools
             for project in snapshot.projects
-            if not (pool.open or _has_quota(project, pool.name if by_pool else EVERYWHERE))
+            if not pool.open
+            and not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
-        self._together = {
-            scope: frozenset(
-                name for name, counted_in in self._scope.items() if counted_in == scope
-            )
-            for scope in self._scope.values()
-        }
-        """By scope, the pools that count in it."""
-        self._books: dict[tuple[str, str], Chain] = {}
+        self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in self._scope.values()}
+        """By scope and project."""
+        self._of_pool = {name: self._books[scope] for name, scope in self._scope.items()}
+        self._elsewhere = self._books.get(EVERYWHERE, {})
+        """The accounts that count a pool which is gone by now."""
         self._claimants: dict[str, dict[str, Job]] = {}
-        """By project and name: claimants without a turn so far, whose claims may be taken over."""
+        """By project and name: those without a turn so far, whose claims may be taken over."""
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
-        """Projects that have come above their share or quota, each with the scope; without a
-        project, its department has. Blocked jobs of others may then reclaim from it."""
-        self.version = 0
-        """Grows whenever an amount changes."""
-        self._over: dict[str, set[str]] = defaultdict(set)
-        """By scope, the projects over their quota or share, kept because each reclaim reads
-        them."""
+        """Projects (empty: a department) that have come above share or quota, with the scope."""
+        self._givers: dict[str, Givers] = defaultdict(Givers)
+        """By scope."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects that hold less than their share."""
         if owners:
@@ -75,23 +70,18 @@ class Accounts:
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
-        return self.of_project(job.project, pool)
+        return self._of_pool.get(pool, self._elsewhere).get(job.project, ())
 
     def of_project(self, name: str, pool: str) -> Chain:
-        return self._books.get((name, self.scope(pool)), ())
+        return self._of_pool.get(pool, self._elsewhere).get(name, ())
 
     def open_to(self, job: Job, pool: str) -> bool:
-        """Whether the job's project may use the pool.
-
-        A pool with `open: false` admits only projects with a quota there.
-        """
+        """Whether the job's project may use the pool: if not `open`, only with a quota there."""
         return (job.project, pool) not in self._shut
 
     def take(self, job: Job, pool: str, *, promised: bool = False) -> None:
-        """Count the job's demand in the pool, held or claimed.
-
-        `promised`: the job only waits for coming slots there, and nothing was evicted for it.
-        """
+        """Count the job's demand in the pool, held or claimed. `promised`: the job only waits for
+        coming slots, and nothing was evicted for it."""
         self.users.take(job, pool)
         self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
@@ -106,21 +96,18 @@ class Accounts:
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
-        """The only projects from which a job with the accounts `mine` may reclaim.
+        """The only projects from which a job with the accounts `mine` may ever reclaim: those over
+        their quota or share; with full fairness, all."""
+        return self._projects.keys() if is_full(mine[-1]) else self._givers[self._scope[pool]].over
 
-        These are the projects over their quota or share. With full fairness in the job's
-        department, in-quota work may be taken too, so these are all projects.
-        """
-        top = mine[-1].owner
-        if isinstance(top, Department) and top.fairness is Fairness.FULL:
-            return self._projects.keys()
-        return self._over[self._scope[pool]]
+    def givers(self, job: Job, pool: str, among: set[str]) -> set[str]:
+        """Those of these projects from which the job may reclaim in the pool, before any
+        eviction."""
+        mine = self.of(job, pool)
+        return self._givers[self._scope[pool]].among(among, mine, job.demand)
 
     def moved(self) -> dict[str, str]:
-        """By project, the last account key of each project whose accounts have moved.
-
-        Reading clears the list.
-        """
+        """By project whose accounts have moved, the last account's key. Reading clears the list."""
         moved, self._moved = self._moved, {}
         return moved
 
@@ -141,7 +128,9 @@ class Accounts:
 
     def counted(self, candidate: Candidate, pool: str) -> Demand:
         """What the candidate holds in all the pools of that pool's scope."""
-        return candidate.frees_in(self._together.get(self.scope(pool), frozenset()))
+        if len(candidate.places) == 1 or EVERYWHERE in self._books:
+            return candidate.holds
+        return candidate.frees(pool)
 
     def evict(self, victim: Job, pool: str) -> None:
         """Take the victim out of the shares at once. The limits count it until it has ended."""
@@ -156,10 +145,7 @@ class Accounts:
         self.take(job, job.claim.pool)
 
     def _stop(self, job: Job, pool: str) -> None:
-        """Count the stopping job in the limits until it has ended.
-
-        An account that also counts the job's claim counts it once.
-        """
+        """Count the stopping job in the limits until it has ended; where its claim counts, once."""
         owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
         for account in self.of(job, pool):
             if id(account) not in owed:
@@ -169,19 +155,19 @@ class Accounts:
         scope, chain = self.scope(pool), self.of(job, pool)
         if not chain:
             return
-        before = [(each, each.used, each.fixed, each.promised) for each in chain]
-        self._journal.record(self._restore, job.project, scope, before)
+        amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
+        self._journal.record(Accounts._restore, self, job.project, scope, amounts)
+        gave = [account.gives() for account in chain]
         for account in chain:
-            was_over = account.gives()
-            account.known_gives = None
             account.used += amount
             account.promised += promised
             if not job.evictable:
                 account.fixed += amount
-            if account.gives() > was_over:
+        self._note(job.project, scope)
+        for account, before in zip(chain, gave, strict=True):
+            if account.gives() > before:
                 project = job.project if account is chain[0] else ""
                 self._journal.append(self.opened, (project, scope))
-        self._note(job.project, scope)
 
     def _restore(self, project: str, scope: str, before: Iterable[Amounts]) -> None:
         for account, used, fixed, promised in before:
@@ -190,34 +176,31 @@ class Accounts:
 
     def _note(self, project: str, scope: str) -> None:
         """Record that the project's accounts in the scope have moved."""
-        chain = self._books.get((project, scope))
+        chain = self._books.get(scope, {}).get(project)
         if not chain:
             return
-        self.version += 1
         for account in chain:
             account.has_moved()
         self._moved[project] = chain[-1].key
-        self._keep(project, scope, chain[0])
+        self._keep(project, scope, chain)
 
-    def _keep(self, project: str, scope: str, account: Account) -> None:
-        """Keep the project in the sets of projects over and under their shares, or remove it."""
-        for which, belongs in (
-            (self._over, any(account.gives())),
-            (self._under, account.under_share()),
-        ):
-            (which[scope].add if belongs else which[scope].discard)(project)
+    def _keep(self, project: str, scope: str, chain: Chain) -> None:
+        own, under = chain[0], self._under[scope]
+        is_under = own.share.exceeds(own.used, own.resources, NOTHING)
+        (under.add if is_under else under.discard)(project)
+        self._givers[scope].keep(project, chain)
 
     def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
         """The scopes that these pools count in."""
-        return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
+        return (EVERYWHERE,) if EVERYWHERE in self._books else {*pools}
 
     def _open(self, snapshot: Snapshot, lines: Sequence[WaitingLine]) -> None:
         """Create the accounts of each scope, with fair shares and nothing held."""
         asked = asked_in(snapshot, lines, self._scopes_of, self._shut)
         for scope in dict.fromkeys(self._scope.values()):
             for project, chain in opened(snapshot, scope, asked).items():
-                self._books[project, scope] = chain
-                self._keep(project, scope, chain[0])
+                self._books[scope][project] = chain
+                self._keep(project, scope, chain)
 
     def _begin(self, snapshot: Snapshot) -> None:
         """Enter what is held and claimed when the plan begins."""
@@ -235,15 +218,11 @@ class Accounts:
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = Demand.totals(
-            ((job.project, self.scope(pool), job.evictable), job.demand) for job, pool in held
+            ((job.project, self.scope(pool), job.evictable), job.demand, 1) for job, pool in held
         )
         for (project, scope, evictable), amount in of_all.items():
-            for account in self._books.get((project, scope), ()):
+            for account in self._books.get(scope, {}).get(project, ()):
                 account.used += amount
                 if not evictable:
                     account.fixed += amount
             self._note(project, scope)
-
-
-def _has_quota(project: Project, scope: str) -> bool:
-    return any(project.quota.get(scope, NOTHING).values())

@@ -30,11 +30,10 @@ class Limits:
         return self._users.admits_in(job, pool) is not None and not self.over(job, pool)
 
     def over(self, job: Job, pool: str) -> Demand:
-        """What others must give so that the limits of the job's project and department have room
-        for it."""
+        """What others must give to the limits of the job's project and department."""
         over = NOTHING
         for account in self._accounts.of(job, pool):
-            if account.over_limit(job.demand):
+            if account.limit and account.over_limit(job.demand):
                 more = account.over_limit(job.demand, self._owed_below(job, pool))
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
@@ -49,21 +48,15 @@ class Limits:
         return room
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
-        """Whether the quotas at each level have room for the job.
-
-        They bind only a job that cannot be evicted: with the job, all that cannot be evicted must
-        stay within the quota.
-        """
+        """Whether the quotas at each level have room for a job that cannot be evicted. They bind no
+        other job."""
         return job.evictable or all(
             account.fixed_in_quota(job.demand) for account in self._accounts.of(job, pool)
         )
 
     def may_come_true(self, job: Job, pool: str) -> bool:
         """Whether limits and quotas leave room for the job's claim once stopping jobs have stopped.
-
-        Others may have used up that room since, or a limit may be lower now. Coming slots then do
-        not help the job.
-        """
+        Others may have used it up since, or a limit may be lower now."""
         owed = self._owed_below(job, pool)
         chain = self._accounts.of(job, pool)
         over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
@@ -76,11 +69,8 @@ class Limits:
         return [other for other in rooms if other is not room]
 
     def allow_move(self, job: Job, here: str, pool: str) -> bool:
-        """Whether what the job holds in `here` may count in `pool`.
-
-        Within one scope the accounts do not change. Limits of users are by pool, so they are always
-        checked.
-        """
+        """Whether what the job holds in `here` may count in `pool`. Within one scope the accounts
+        do not change, but limits of users are by pool."""
         if not self._accounts.open_to(job, pool) or self._users.admits_in(job, pool) is None:
             return False
         if self._accounts.same_scope(pool, here):
@@ -98,12 +88,9 @@ class Limits:
         return bound
 
     def _owed_below(self, job: Job, pool: str) -> Demand:
-        """The demand of claims that the job may take over in its project.
-
-        The claimants rank lower and have had no turn yet. Without the rule the job would wait until
-        a claimant runs, only to evict it at once. Nothing where the claims do not cover the job's
-        excess over its shares.
-        """
+        """The demand of claims that the job may take over in its project; nothing where these do
+        not cover the job's excess over its shares. The job would else wait until a claimant runs,
+        only to evict it at once."""
         owed = Demand.total(
             other.demand
             for other in self._accounts.claimants(job.project)

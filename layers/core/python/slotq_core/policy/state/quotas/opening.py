@@ -20,15 +20,23 @@ def opened(
     snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
 ) -> dict[str, Chain]:
     """By project, the accounts in one scope, with their fair shares and nothing held yet.
-
-    "Departments divide first; projects divide their department's part."
-
-    `asked`: by project and scope, what is held and waited for.
-    """
+    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`."""
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
-    account = _Maker(snapshot, scope)
+    owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
+    quotas = (each.quota or {} for each in owners)
+    named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
+    resources = tuple(sorted(named)) or ("slots",)
+
+    def account(owner: Project | Department, age: int, quota: Demand) -> Account:
+        limit = dict(owner.limit.get(scope, {}))
+        if not owner.over_quota:
+            limit |= {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
+        return Account(
+            name=owner.name, age=age, owner=owner, resources=resources, quota=quota, limit=limit
+        )
+
     members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
     tops: list[Account] = []
     for age, project in enumerate(snapshot.projects):
@@ -52,73 +60,43 @@ def opened(
     return chains
 
 
-class _Maker:
-    """Makes the accounts of one scope."""
-
-    def __init__(self, snapshot: Snapshot, scope: str) -> None:
-        self._scope = scope
-        self._resources = _shared_resources((*snapshot.projects, *snapshot.departments))
-
-    def __call__(self, owner: Project | Department, age: int, quota: Demand) -> Account:
-        limit = dict(owner.limit.get(self._scope, {}))
-        if not owner.over_quota:
-            for name in self._resources:
-                limit[name] = min(quota[name], limit.get(name, quota[name]))
-        return Account(
-            name=owner.name,
-            age=age,
-            owner=owner,
-            resources=self._resources,
-            quota=quota,
-            limit=limit,
-        )
-
-
-def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
-    """The resources named in any quota; slots if there are none."""
-    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
-    return tuple(sorted(named)) or ("slots",)
-
-
 def asked_in(
     snapshot: Snapshot,
     lines: Sequence[WaitingLine],
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
-    """By project and scope, what the project holds and waits for.
+    """By project and scope, what the project holds and waits for. A waiting job counts in the scope
+    of each pool that it accepts and may use, unless its sweep keeps it back.
 
-    A waiting job counts in the scope of each pool that it accepts and may use, unless its sweep
-    keeps it back. `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may
-    not use.
+    `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.
     """
 
-    def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
-        for (project, pool), held in Demand.totals(_staying(snapshot)).items():
+    def asking() -> Iterator[tuple[tuple[str, str], Demand, int]]:
+        for project, pool, held in _staying(snapshot):
             for scope in scopes_of([pool]):
-                yield (project, scope), held
+                yield (project, scope), held, 1
         for job, count in wanting(snapshot, lines):
-            of_all = job.demand * count
             usable: Sequence[str] = job.pools
             if shut:
                 usable = [name for name in usable if (job.project, name) not in shut]
             for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), of_all
+                yield (job.project, scope), job.demand, count
 
     return Demand.totals(asking())
 
 
-def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
-    """By project and pool, the demand of active jobs that will go on or wait again.
+def _staying(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
+    """Project, pool and demand of the active jobs that will go on or wait again.
 
     A claim counts in place of what its job holds now.
     """
     for job in snapshot.active:
         assert job.attempt is not None
         if job.claim:
-            yield (job.project, job.claim.pool), job.demand
+            yield job.project, job.claim.pool, job.demand
         elif job.state is not JobState.STOPPING or _comes_back(job):
-            yield (job.project, job.attempt.pool), job.demand
+            yield job.project, job.attempt.pool, job.demand
 
 
 def _comes_back(job: Job) -> bool:
@@ -134,10 +112,7 @@ def _wish(account: Account) -> Demand:
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
-    """The smaller of two demands, by resource.
-
-    A project asks for at most the total. So the head of a long line asks for as much as all of it.
-    """
+    """By resource."""
     return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 

@@ -40,11 +40,9 @@ class Shares:
         """The excess over the shares of the job's project and department, with the job admitted.
 
         Of an account already over its share, only the part on top counts. A gang's members count
-        together (`together`). Empty while no other project holds less than its share.
-
-        A job that evicts needs victims of its own project for the excess. Otherwise a project below
-        its share would reclaim the slots, the evicted jobs might be entitled to return, and so on
-        without end. Free slots may take a project beyond its share all the same.
+        together. Empty while no other project holds less than its share. A job that evicts needs
+        victims of its own project for the excess: a project below its share would else reclaim the
+        slots, the evicted jobs might return, and so on without end.
         """
         if not self._accounts.others_are_under(job.project, pool):
             return NOTHING
@@ -59,11 +57,8 @@ class Shares:
 
     @contextmanager
     def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
-        """Begin the turn of jobs that start together, for the duration of the context.
-
-        Yields the members still to be served, by name, with their pools. The caller keeps them up
-        to date.
-        """
+        """Begin the turn of jobs that start together, for the duration of the context. Yields the
+        members still to be served, by name, with their pools, for the caller to keep."""
         accounts = (account for job in jobs for account in self._accounts_of(job))
         self._before_it = {id(account): account.used for account in accounts}
         try:

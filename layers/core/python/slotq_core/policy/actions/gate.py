@@ -1,0 +1,117 @@
+"""The gate of reclaims: who may take slots back from whom (DESIGN 5.2).
+
+"The reclaimer must stay within its fair share; the victim's project must be above its share, or
+above its quota while the reclaimer stays within its own. Both are asked where the two branches
+part: between departments where these differ, else between projects. The reclaimer's fair share, the
+non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone."
+
+A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
+needs no code. `Givers` (state/quotas/givers.py) keeps who passes the gate before any eviction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Department
+from slotq_core.policy.order import same_user_and_rank
+from slotq_core.policy.state.candidates import Candidate
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain, Deprivation
+from slotq_core.policy.state.quotas.givers import is_full
+
+Taken = tuple[Job, str, Candidate]
+"""A reclaimer, the pool and the victim."""
+
+
+def may_reclaim(job: Job, mine: Chain) -> bool:
+    """Whether the project stays within its fair share with this job, as every reclaimer must."""
+    return bool(mine) and mine[0].in_share(job.demand)
+
+
+def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
+    """Whether the job may reclaim from this victim, before any other eviction."""
+    if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
+        return False
+    taking = Taking(job, mine)
+    if not theirs or not taking.is_fair(theirs):
+        return False
+    taking.lose(victim.demand, theirs)
+    return taking.keeps_within_share()
+
+
+def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
+    """The first victim of a gang's reclaims that its project deserves after all, or None.
+
+    The accounts must already count the gang's members in and all the victims out.
+    """
+    for job, pool, victim in taken:
+        theirs = state.accounts.of_project(victim.project, pool)
+        taking = Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=state.accounts.counted(victim, pool)):
+            return victim
+    return None
+
+
+@dataclass(slots=True)
+class Taking:
+    """A reclaim in progress: victims taken so far count as gone."""
+
+    job: Job
+    mine: Chain
+    gone: dict[str, Demand] = field(default_factory=dict)
+    """By account key."""
+
+    def lose(self, counted: Demand, theirs: Chain) -> None:
+        """Count an amount that the accounts hold as gone."""
+        for account in theirs:
+            self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
+
+    def keeps_within_share(self) -> bool:
+        """Whether the department, too, stays within its fair share with the victims gone.
+
+        A department above its share already may not hold more than before.
+        """
+        return not any(
+            account.beyond_share(self.job.demand - self.gone.get(account.key, NOTHING))
+            for account in self.mine[1:]
+        )
+
+    def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
+        """The deprivation of the department, then of the project: larger is more over-served."""
+        return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
+
+    def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
+        """Whether the victim's project holds more than it deserves, without what is gone.
+
+        `back`: the part of the gone amount that counts as still held.
+        """
+        part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
+        mine, other = self.mine[part], theirs[part]
+        above, above_quota = self._over(other, back)
+        if not above and not (above_quota and mine.in_quota(self.job.demand)):
+            return False
+        if other is theirs[0] or self._over(theirs[0], back)[1]:
+            return True
+        top = self.mine[-1]
+        in_full = is_full(top) and top.in_share(self.job.demand)
+        return above and in_full and isinstance(other.owner, Department)
+
+    def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
+        """Whether the account is over its share, and over its quota, without what is gone."""
+        if not back and account.key not in self.gone:
+            return account.gives()
+        gone = self._gone(account) - back
+        return account.over_share(gone), account.over_quota(gone)
+
+    def _deprivation(self, account: Account) -> Deprivation:
+        if account.key not in self.gone:
+            return account.giving()
+        return account.deprivation(gone=self._gone(account))
+
+    def _gone(self, account: Account) -> Demand:
+        """What the account can no longer give: victims taken so far and slots only promised."""
+        return self.gone.get(account.key, NOTHING) + account.promised
