@@ -60,9 +60,9 @@ class Account:
         """Whether any resource is above the fair share, without `gone`."""
         return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
 
-    def under_share(self) -> bool:
-        """Whether any resource is below the fair share."""
-        return any(self.used[name] < self.share[name] for name in self.resources)
+    def under_share(self, gone: Demand = NOTHING) -> bool:
+        """Whether any resource is below the fair share, without `gone`."""
+        return any(self.used[name] - gone[name] < self.share[name] for name in self.resources)
 
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
