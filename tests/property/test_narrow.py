@@ -101,26 +101,30 @@ class AsksForSurplusAtOnce(AsksAtOpenGatesAtOnce):
         return self._together(Revisit.helped(self, job), self._with_surplus())
 
 
-class ProvesItself(AsksEverybody):
+class ProvesItself(Revisit):
     """Tries each blocked job that is not asked again. A turn would bring it nothing, unless it
     takes slots from other projects: who may do that is asked at the end."""
 
     def helped(self, job: Job) -> list[Head]:
         asked = Revisit.helped(self, job)
-        for head in AsksEverybody.helped(self, job):
+        if self._state.decided.dropped:
+            return asked  # A plan that gives up claims decides only that.
+        for head in self._blocked.everyone():
             if head not in asked:
                 assert not self._would_be_served(head.job), head.job.name
         return asked
 
     def _would_be_served(self, job: Job) -> bool:
         """Whether a turn now would decide something for the job without a reclaim."""
-        decided, before = self._state.decided.decisions, self._state.journal.checkpoint()
-        known = dict(decided)
-        served = cycle._visit(Steps(self._state, self._rules), job)
+        state = self._state
+        decided, before = state.decided.decisions, state.journal.checkpoint()
+        known, lost = dict(decided), len(state.lost)
+        served = cycle._visit(Steps(state, self._rules), job)
         new = [each for name, each in decided.items() if known.get(name) is not each]
-        own = all(victim.project == job.project for each in new for victim in _victims(each))
-        self._state.journal.rollback(before)
-        return served and bool(new) and own
+        losers = [loss.job for loss in state.lost[lost:]]
+        losers += [victim for each in new for victim in _victims(each)]
+        state.journal.rollback(before)
+        return served and bool(new) and all(each.project == job.project for each in losers)
 
 
 def _victims(decision: Decision) -> tuple[Job, ...]:
