@@ -4,7 +4,8 @@
 gained, and only these are asked:
 
 - who outranks the job served in its project, and may evict it now;
-- whose project lost a job, and may be below its share now.
+- whose project lost a job, and may be below its share now;
+- who exceeds its share by an eviction, which nobody may while another project is below its own.
 
 More are asked when no turn is left, because many turns may help them:
 
@@ -81,6 +82,8 @@ class Revisit:
             if project != job.project:
                 theirs = self._blocked.of_project(project)
                 yield [head for head in theirs if self._may_reclaim(head.job)]
+        if state.accounts.leaves_none_under(job):
+            yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
     def _at_open_gates(self) -> list[Head]:
         """Jobs of others where a project or department has come above its share or quota."""
@@ -110,6 +113,15 @@ class Revisit:
             return True
         others = lowest.keys() - {job.project}
         return any(others & self._rules.entitled.projects(job, pool) for pool in job.pools)
+
+    def _may_exceed(self, job: Job) -> bool:
+        """Whether the job exceeds its share in a pool, and no other project is below its own."""
+        accounts = self._state.accounts
+        return any(
+            not accounts.others_are_under(job.project, pool)
+            and not all(account.in_share(job.demand) for account in accounts.of(job, pool))
+            for pool in job.pools
+        )
 
     def _may_reclaim(self, job: Job) -> bool:
         accounts = self._state.accounts

@@ -59,6 +59,10 @@ class Account:
         """Whether any resource is above the fair share, without `gone`."""
         return (self.used - gone).exceeds(self.share, self.resources, NOTHING)
 
+    def under_share(self, gone: Demand = NOTHING) -> bool:
+        """Whether any resource is below the fair share, without `gone`."""
+        return self.share.exceeds(self.used - gone, self.resources, NOTHING)
+
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
         return any(self.used[name] >= self.share[name] for name in self.resources)

@@ -122,6 +122,17 @@ class Accounts:
         """Whether another project holds less than its share in the pool's scope."""
         return not self._under[self.scope(pool)] <= {project}
 
+    def leaves_none_under(self, job: Job) -> bool:
+        """Whether the job has just brought its project up to its share in a scope, and at most one
+        other project there still holds less than its own."""
+        return any(
+            len(self._under[self.scope(pool)]) < 2
+            and not account.under_share()
+            and account.under_share(job.demand)
+            for pool in job.pools
+            for account in self.of(job, pool)[:1]
+        )
+
     def claimants(self, project: str) -> ValuesView[Job]:
         """The project's claimants without a turn so far, whose claims may be taken over."""
         return self._claimants.get(project, {}).values()
