@@ -78,8 +78,6 @@ def _found(operation: str, answer: Any) -> list[list[dict[str, Any]]]:
             return [answer.get("Items", [])]
         case "get_item":
             return [[answer["Item"]] if "Item" in answer else []]
-        case "batch_get_item":
-            return [[item] for items in answer["Responses"].values() for item in items]
     return []
 
 

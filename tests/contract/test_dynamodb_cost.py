@@ -48,14 +48,11 @@ class Meter:
     calls: list[str] = field(default_factory=list)
     read_units: int = 0
     read_bytes: int = 0
-    partitions: list[str] = field(default_factory=list)
-    """The partitions of the items found."""
 
     def note(self, model: Any, parsed: dict[str, Any], **_: Any) -> None:
         self.calls.append(model.name)
         if model.name in {"Query", "GetItem"}:
             found = parsed.get("Items", [parsed["Item"]] if "Item" in parsed else [])
-            self.partitions += sorted({item["pk"]["S"] for item in found})
             size = sum(item_size(item) for item in found)
             self.read_bytes += size
             self.read_units += max(1, ceil(size / 4096))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +11,14 @@ import pytest
 
 from slotq_core.adapters.dynamodb.reading.pool_reading import KEPT_FOR, LARGE
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.errors import Conflict, Unavailable
+from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolHealth
 from slotq_core.ports.stored import Change, World
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, text
-from tests.contract.faults import before_the_next, on
+from tests.contract.faults import before_the_next
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.worlds import (
     NOW,
@@ -77,8 +76,8 @@ def test_an_unchanged_large_pool_costs_two_read_units(
     with measured(client) as meter:
         world = dynamo.load(NOW)
     assert world.snapshot.active == tuple(many)
-    assert Counter(meter.calls) == {"GetItem": 1, "BatchGetItem": 1, "Query": 3}
-    assert all(not key.startswith("POOL#") for key in meter.partitions)
+    assert Counter(meter.calls) == {"GetItem": 3, "Query": 3}
+    assert meter.read_units == 6
 
 
 def test_a_small_pool_is_read_as_a_whole(dynamo: DynamoStore, client: Any) -> None:
@@ -87,7 +86,7 @@ def test_a_small_pool_is_read_as_a_whole(dynamo: DynamoStore, client: Any) -> No
     for _ in range(3):
         with measured(client) as meter:
             dynamo.load(NOW)
-        assert "BatchGetItem" not in meter.calls
+        assert Counter(meter.calls)["GetItem"] == 1, "the revision"
 
 
 def accepted(job: Job) -> Change:
@@ -196,37 +195,6 @@ def test_nothing_is_kept_for_long(dynamo: DynamoStore, many: list[Job], client: 
         with measured(client) as meter:
             dynamo.load(now)
         assert Counter(meter.calls)["Query"] == calls, now
-
-
-@contextmanager
-def unprocessed(client: Any, times: int) -> Iterator[list[int]]:
-    """Let DynamoDB read only the first key of each call, so often."""
-    tried: list[int] = []
-
-    def cut(parsed: dict[str, Any], **_: Any) -> None:
-        ((table, items),) = parsed["Responses"].items()
-        tried.append(len(items))
-        if len(tried) <= times:
-            keys = [{"pk": item["pk"], "sk": item["sk"]} for item in items]
-            parsed["Responses"][table] = items[: int(times < 9)]
-            parsed["UnprocessedKeys"] = {table: {"Keys": keys[int(times < 9) :]}}
-
-    with on(client, "after-call.dynamodb.BatchGetItem", cut):
-        yield tried
-
-
-def test_unprocessed_keys_are_asked_for_again(many: list[Job], client: Any, table: str) -> None:
-    pauses: list[float] = []
-    store = DynamoStore(client, table, pause=pauses.append)
-    store.set_health("p5", PoolHealth(errors=1))
-    for _ in range(2):
-        world = store.load(NOW)
-    with unprocessed(client, 1) as tried:
-        assert store.load(NOW) == world
-    assert (len(tried), len(pauses)) == (2, 1)
-    with unprocessed(client, 99), pytest.raises(Unavailable):
-        store.load(NOW)
-    assert sum(pauses) < 2
 
 
 def test_a_start_from_what_was_kept_still_meets_the_ledgers_condition(

@@ -106,14 +106,6 @@ class FakeDynamo:
             held = self._in_flight.get(busy, table.items.get(key))
             return {} if held is None else {"Item": dict(held)}
 
-    def batch_get_item(self, **request: Any) -> dict[str, Any]:
-        """As many single reads: no more holds them together than their call."""
-        found: dict[str, list[Item]] = {}
-        for name, asked in request["RequestItems"].items():
-            read = [self.get_item(TableName=name, Key=key) for key in asked["Keys"]]
-            found[name] = [each["Item"] for each in read if each]
-        return {"Responses": found, "UnprocessedKeys": {}}
-
     def query(self, **request: Any) -> dict[str, Any]:
         with self._lock, _understood("Query"):
             _check_placeholders(request, "KeyConditionExpression", "FilterExpression")

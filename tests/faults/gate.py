@@ -44,9 +44,6 @@ class Gate:
 def _keys(request: Mapping[str, Any]) -> str:
     if actions := request.get("TransactItems"):
         return ", ".join(_key(next(iter(each.values()))) for each in actions)
-    if asked := request.get("RequestItems"):
-        keys = [{"Key": key} for each in asked.values() for key in each["Keys"]]
-        return ", ".join(map(_key, keys))
     if "Key" in request or "Item" in request:
         return _key(request)
     pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slotq_core.adapters.dynamodb.dynamodb_errors import translated
@@ -10,13 +10,6 @@ from slotq_core.adapters.dynamodb.layout.expressions import Expression
 from slotq_core.adapters.dynamodb.layout.items import Item, keyed
 from slotq_core.adapters.dynamodb.layout.table import Key
 from slotq_core.adapters.dynamodb.transactions import Action
-from slotq_core.errors import Unavailable
-
-_KEYS_A_CALL = 100
-"""BatchGetItem's maximum number of keys."""
-
-_WAITS = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""Pauses (s) before each try to read items that were not processed."""
 
 
 class TableCalls:
@@ -33,29 +26,6 @@ class TableCalls:
                 TableName=self.table, Key=keyed(key), ConsistentRead=True
             )
         return answer.get("Item")
-
-    def items(self, keys: Sequence[Key], pause: Callable[[float], None]) -> dict[Key, Item]:
-        """Read many items, each strongly consistent; those that do not exist are left out. `pause`
-        waits (s) before what was not processed is asked for again. Raises Unavailable after some
-        tries."""
-        found: dict[Key, Item] = {}
-        for start in range(0, len(keys), _KEYS_A_CALL):
-            left = [keyed(key) for key in keys[start : start + _KEYS_A_CALL]]
-            for wait in _WAITS:
-                if wait:
-                    pause(wait)
-                with translated():
-                    answer = self._client.batch_get_item(
-                        RequestItems={self.table: {"Keys": left, "ConsistentRead": True}}
-                    )
-                for item in answer["Responses"].get(self.table, []):
-                    found[item["pk"]["S"], item["sk"]["S"]] = item
-                left = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
-                if not left:
-                    break
-            else:
-                raise Unavailable(f"DynamoDB did not read {len(left)} items; try again")
-        return found
 
     def query(
         self, expression: Expression, *, limit: int | None = None, consistent: bool = True

@@ -87,9 +87,14 @@ class PoolReader:
         return [known[pool.name] for pool in pools]
 
     def _ledgers(self, names: Sequence[str]) -> dict[table.Key, Item]:
-        """Return the ledgers and the health of these pools, those that exist."""
+        """Return the ledgers and the health of these pools, those that exist.
+
+        Each is read alone: a Query may show a transaction's ledger before its other items, and what
+        was kept would then be older than its ledger.
+        """
         keys = [key(name) for name in names for key in (table.ledger_key, table.health_key)]
-        return self._calls.items(keys, self._pause) if keys else {}
+        items = self._in_parallel(self._calls.item, keys)
+        return {key: item for key, item in zip(keys, items, strict=True) if item is not None}
 
     def _as_kept(self, pool: Pool, ledgers: dict[table.Key, Item], now: int) -> Read | None:
         """Return what is kept of the pool; None if something has changed since, or may have."""
