@@ -26,8 +26,7 @@ from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.order import BELOW_ALL, Rank, rank, rank_of
 
 TRIED_AT_ONCE = 100
-"""How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
-time, takes the rest."""
+"""How many jobs behind a blocked one a plan records failed attempts for, at most."""
 
 
 class Line(NamedTuple):

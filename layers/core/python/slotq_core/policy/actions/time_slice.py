@@ -125,10 +125,8 @@ class TimeSlices:
         return held
 
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
-        """When (ms) the other job's slice ends towards this job; None: it has none.
-
-        The slice begins at the other job's start, or when this job's user last yielded, if later.
-        """
+        """When (ms) the other job's slice ends towards this job; None: it has none. It begins at
+        the other job's start, or when this job's user last yielded, if later."""
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
