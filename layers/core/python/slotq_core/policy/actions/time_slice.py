@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
@@ -83,16 +85,11 @@ class TimeSlices:
             return None
         mine, held = slots_held(room, job)[job.submitter], self._held_for_a_slice(job, room)
         missing = room.missing(job, self.entitled) if drains is None else job.demand
+        counted = partial(self.state.accounts.counted, pool=name)
         shortfalls = Shortfalls(
-            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name)),
-            Shortfall(
-                missing=self.state.limits.over(job, name),
-                gives=lambda candidate: self.state.accounts.counted(candidate, name),
-            ),
-            Shortfall(
-                missing=self.state.shares.beyond(job, name),
-                gives=lambda candidate: self.state.accounts.counted(candidate, name),
-            ),
+            Shortfall(missing=missing, gives=methodcaller("frees", name)),
+            Shortfall(missing=self.state.limits.over(job, name), gives=counted),
+            Shortfall(missing=self.state.shares.beyond(job, name), gives=counted),
         )
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
