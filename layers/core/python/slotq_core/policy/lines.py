@@ -34,8 +34,7 @@ to a line removes the line's lower bound first; form 1 had no number.
 """
 
 TRIED_AT_ONCE = 100
-"""How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
-time, takes the rest."""
+"""How many jobs behind a blocked one a plan records failed attempts for, at most."""
 
 
 class Line(NamedTuple):

@@ -54,8 +54,6 @@ def last_yields(yields: Iterable[Yielded]) -> Yields:
 def entered(job: Job, yields: Yields) -> int:
     """When (ms) the job counts as having entered: "the user whose job yielded counts, for all that
     user's waiting jobs of that rank, as having entered just after that moment"."""
-    if not yields:
-        return job.entry_time
     return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -56,9 +56,7 @@ class Consolidation:
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
         missing = room.missing(job, self.entitled)
-        shortfalls = Shortfalls(
-            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name))
-        )
+        shortfalls = Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", name)))
         target: dict[str, str] = {}
         chosen = one_by_one(self._movable(job, room, target), shortfalls)
         if chosen is None or len(chosen) > MOST:

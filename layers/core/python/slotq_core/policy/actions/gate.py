@@ -44,10 +44,8 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
 
 
 def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
-    """The first victim of a gang's reclaims that its project deserves after all, or None.
-
-    The accounts must already count the gang's members in and all the victims out.
-    """
+    """The first victim of a gang's reclaims that its project deserves after all, or None. The
+    accounts already count the gang's members in and all the victims out."""
     for job, pool, victim in taken:
         theirs = state.accounts.of_project(victim.project, pool)
         taking = Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
@@ -71,10 +69,8 @@ class Taking:
             self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
 
     def keeps_within_share(self) -> bool:
-        """Whether the department, too, stays within its fair share with the victims gone.
-
-        A department above its share already may not hold more than before.
-        """
+        """Whether the department, too, stays within its fair share with the victims gone; if above
+        its share already, holds no more than before."""
         return not any(
             account.beyond_share(self.job.demand - self.gone.get(account.key, NOTHING))
             for account in self.mine[1:]
@@ -85,10 +81,8 @@ class Taking:
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
-        """Whether the victim's project holds more than it deserves, without what is gone.
-
-        `back`: the part of the gone amount that counts as still held.
-        """
+        """Whether the victim's project holds more than it deserves, without what is gone. `back`:
+        the part of it that counts as still held."""
         part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
         mine, other = self.mine[part], theirs[part]
         above, above_quota = self._over(other, back)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from functools import partial
+from operator import attrgetter, methodcaller
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -62,24 +63,15 @@ class Preemption:
         return Eviction(room=room, victims=better(chosen, candidates, shortfalls, base))
 
     def _shortfalls(self, job: Job, room: PoolRoom) -> Shortfalls:
-        name, state = room.pool.name, self.state
+        name, state, users = room.pool.name, self.state, self.state.accounts.users
+        counted = partial(state.accounts.counted, pool=name)
         return Shortfalls(
+            Shortfall(missing=room.missing(job, self.entitled), gives=methodcaller("frees", name)),
+            Shortfall(missing=state.limits.over(job, name), gives=counted),
             Shortfall(
-                missing=room.missing(job, self.entitled),
-                gives=lambda candidate: candidate.frees(name),
+                missing=users.over(job, name), gives=lambda each: users.gives(each.jobs, job, name)
             ),
-            Shortfall(
-                missing=state.limits.over(job, name),
-                gives=lambda candidate: state.accounts.counted(candidate, name),
-            ),
-            Shortfall(
-                missing=state.accounts.users.over(job, name),
-                gives=lambda candidate: state.accounts.users.gives(candidate.jobs, job, name),
-            ),
-            Shortfall(
-                missing=state.shares.beyond(job, name),
-                gives=lambda candidate: state.accounts.counted(candidate, name),
-            ),
+            Shortfall(missing=state.shares.beyond(job, name), gives=counted),
         )
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -227,9 +227,7 @@ class _InPool:
         return tuple(taken)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
-        return Shortfalls(
-            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(self._name))
-        )
+        return Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", self._name)))
 
     def _freed(self, victims: Iterable[Candidate]) -> Demand:
         return sum((victim.frees(self._name) for victim in victims), NOTHING)

@@ -21,8 +21,6 @@ def due_at(entry: int, room: PoolRoom) -> int | None:
 
 
 def pool_to_drain(job: Job, rooms: Iterable[PoolRoom], entitled: Entitled) -> PoolRoom | None:
-    """The one of these pools that drains for the job from now on; None if there are none.
-
-    The job's own order of pools decides between equals.
-    """
+    """The one of these pools that drains for the job from now on; None if there are none. The
+    job's own order of pools decides between equals."""
     return min(rooms, key=lambda room: sum(room.missing(job, entitled).values()), default=None)

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
@@ -83,16 +85,11 @@ class TimeSlices:
             return None
         mine, held = slots_held(room, job)[job.submitter], self._held_for_a_slice(job, room)
         missing = room.missing(job, self.entitled) if drains is None else job.demand
+        counted = partial(self.state.accounts.counted, pool=name)
         shortfalls = Shortfalls(
-            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name)),
-            Shortfall(
-                missing=self.state.limits.over(job, name),
-                gives=lambda candidate: self.state.accounts.counted(candidate, name),
-            ),
-            Shortfall(
-                missing=self.state.shares.beyond(job, name),
-                gives=lambda candidate: self.state.accounts.counted(candidate, name),
-            ),
+            Shortfall(missing=missing, gives=methodcaller("frees", name)),
+            Shortfall(missing=self.state.limits.over(job, name), gives=counted),
+            Shortfall(missing=self.state.shares.beyond(job, name), gives=counted),
         )
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
@@ -125,10 +122,8 @@ class TimeSlices:
         return held
 
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
-        """When (ms) the other job's slice ends towards this job; None: it has none.
-
-        The slice begins at the other job's start, or when this job's user last yielded, if later.
-        """
+        """When (ms) the other job's slice ends towards this job; None: it has none. It begins at
+        the other job's start, or when this job's user last yielded, if later."""
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None

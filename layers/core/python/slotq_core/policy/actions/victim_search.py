@@ -72,8 +72,7 @@ class _Harm:
 
 @dataclass(kw_only=True, slots=True)
 class _Search:
-    """The sets examined so far. A number stands for a set: the harm, with the members in the
-    lowest bits. So the order of the candidates decides between equally harmful sets."""
+    """The sets examined so far, each a number: its harm, with the members in the lowest bits."""
 
     goal: Amounts
     best: int

@@ -18,10 +18,7 @@ LEARNED_FOR = 1_800_000
 """How long a learned limit counts before the pool tries its configured capacity again (ms)."""
 
 PROBE_FOR = LONGEST_BACKOFF
-"""How long a start may keep its pool closed while SageMaker says nothing about it (ms).
-
-Without a `pending_timeout` the start may stay Pending for ever; then another job may try.
-"""
+"""How long a start may keep its pool closed while SageMaker says nothing about it (ms)."""
 
 
 def after_capacity_error(

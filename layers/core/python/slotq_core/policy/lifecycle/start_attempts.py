@@ -31,10 +31,8 @@ SHORTEST = 1_000
 
 
 def interval(settings: SchedulerSettings, attempts: int) -> int:
-    """The back-off (ms) between failed attempt number `attempts` and the next.
-
-    "Before attempt k+1: min(max_interval, min_interval·2^(k−1))."
-    """
+    """The back-off (ms) between failed attempt number `attempts` and the next: "before attempt k+1:
+    min(max_interval, min_interval·2^(k−1))"."""
     doubled = max(SHORTEST, settings.min_schedule_interval) << min(attempts - 1, 40)
     return min(max(SHORTEST, settings.max_schedule_interval), doubled)
 

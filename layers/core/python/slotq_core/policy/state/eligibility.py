@@ -29,10 +29,7 @@ class Eligibility:
         return room.drains_against(job, within_share=self._state.shares.within(job, room.pool.name))
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
-        """Whether the gang, the limits and the quotas of the job allow a start in this room.
-
-        A limit binds every job; a quota binds a job that cannot be evicted.
-        """
+        """Whether the gang, the limits and the quotas of the job allow a start in this room."""
         name, limits = room.pool.name, self._state.limits
         if job.group and (self.endangers_its_gang(job, name) or self._goes_with_its_gang(job)):
             return False

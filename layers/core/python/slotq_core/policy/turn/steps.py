@@ -41,8 +41,7 @@ class Steps:
         *,
         owed: bool = False,
     ) -> bool:
-        """Hold coming slots for the job: first in the pool of its claim, then in `within`, in
-        order.
+        """Hold coming slots for the job: first in the pool of its claim, then in order.
 
         A claim stands while its pool is unavailable for a time, unless others have used up a limit
         or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.

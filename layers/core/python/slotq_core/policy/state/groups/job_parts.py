@@ -72,18 +72,17 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         return apart
     books = UserBooks(apart, Journal())
     books.begin(apart)
-    common = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
+    common = {
+        name: next((part.claim.priority_class for part in parts if part.claim), "")
+        or books.common_class(parts)
+        for name, parts in auto.items()
+    }
     parts = {part.name for those in auto.values() for part in those}
     waiting = (
         replace(job, admitted_class=common[job.group]) if job.name in parts else job
         for job in apart.waiting
     )
     return replace(apart, waiting=tuple(waiting))
-
-
-def _claimed_in(parts: Iterable[Job]) -> str:
-    """The class of the job's claim; empty if there is no claim."""
-    return next((part.claim.priority_class for part in parts if part.claim), "")
 
 
 def _parts(job: Job) -> Iterator[Job]:

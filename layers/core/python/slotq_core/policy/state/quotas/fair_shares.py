@@ -75,10 +75,8 @@ def _divide_surplus(
 def _give_whole(
     surplus: int, wanting: Sequence[Sharer], parts: dict[str, Fraction], shares: dict[str, int]
 ) -> None:
-    """Divide the surplus where it satisfies no sharer.
-
-    Each gets the whole part. Units left over go to the largest fractions, one each.
-    """
+    """Divide the surplus where it satisfies no sharer: each gets the whole part; units left over
+    go to the largest fractions, one each."""
     left = surplus
     for each in wanting:
         shares[each.name] += int(parts[each.name])

@@ -80,8 +80,7 @@ class Limits:
         return within and self.quotas_allow(job, pool)
 
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
-        """The users and accounts whose limits count the job only after a move from `here` to
-        `pool`."""
+        """The users and accounts whose limits newly count the job after a move to `pool`."""
         bound = {f"user {job.submitter}"} if self._users.limited(job.submitter, pool) else set()
         if not self._accounts.same_scope(pool, here):
             bound |= {account.key for account in self._accounts.of(job, pool) if account.limit}

@@ -87,10 +87,8 @@ def asked_in(
 
 
 def _staying(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
-    """Project, pool and demand of the active jobs that will go on or wait again.
-
-    A claim counts in place of what its job holds now.
-    """
+    """Project, pool and demand of the active jobs that will go on or wait again. A claim counts in
+    place of what its job holds now."""
     for job in snapshot.active:
         assert job.attempt is not None
         if job.claim:
