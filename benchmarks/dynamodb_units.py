@@ -56,17 +56,24 @@ def read_units(size: int, *, consistent: bool) -> float:
 
 def write_units(before: Item | None, after: Item | None) -> int:
     """The units of one write to the table and its index."""
+    return table_units(before, after) + sum(units for _, units in index_writes(before, after))
+
+
+def table_units(before: Item | None, after: Item | None) -> int:
+    """The units of one write to the table alone."""
     size = max(item_size(before or {}), item_size(after or {}))
-    return max(1, ceil(size / WRITTEN)) + _index_units(before, after)
+    return max(1, ceil(size / WRITTEN))
 
 
-def _index_units(before: Item | None, after: Item | None) -> int:
+def index_writes(before: Item | None, after: Item | None) -> list[tuple[str, int]]:
+    """What one write costs in the index: its partitions (a job's state), each with the units."""
     was, becomes = _indexed(before), _indexed(after)
     if was == becomes:
-        return 0
-    if was and becomes and all(was[key] == becomes[key] for key in _INDEX_KEYS):
-        return max(ceil(item_size(was) / WRITTEN), ceil(item_size(becomes) / WRITTEN))
-    return sum(ceil(item_size(each) / WRITTEN) for each in (was, becomes) if each)
+        return []
+    both = [each for each in (was, becomes) if each]
+    if len(both) == 2 and all(both[0][key] == both[1][key] for key in _INDEX_KEYS):
+        both = [max(both, key=item_size)]
+    return [(each["jobState"]["S"], ceil(item_size(each) / WRITTEN)) for each in both]
 
 
 def _indexed(item: Item | None) -> Item | None:

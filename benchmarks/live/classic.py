@@ -111,9 +111,10 @@ class ClassicQueue:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
-def measure(*, short: bool = False) -> dict[str, dict[str, dict[str, float]]]:
-    """What a submission and an event cost behind so many waiting jobs."""
-    return {f"{waiting:,}": _costs(waiting) for waiting in (SHORT if short else WAITING)}
+def measure(*, short: bool = False) -> dict[str, Mapping[str, object]]:
+    """What a submission and an event cost behind so many waiting jobs, and two handlers at once."""
+    costs = {f"{waiting:,} waiting": _costs(waiting) for waiting in (SHORT if short else WAITING)}
+    return {**costs, "two handlers at once": over_capacity()}
 
 
 def _costs(waiting: int) -> dict[str, dict[str, float]]:

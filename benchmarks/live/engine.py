@@ -13,8 +13,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from benchmarks.dynamodb_units import Item, item_size, read_units, write_units
+from benchmarks.dynamodb_units import Item, index_writes, item_size, read_units, table_units
 from benchmarks.live.meter import Meter, Touched
+from slotq_core.adapters.dynamodb.layout.table import BY_STATE
 from tests.faults import expressions
 from tests.faults.fake_dynamodb import FakeDynamo, Key
 
@@ -112,13 +113,19 @@ class Engine(FakeDynamo):
                 call.refused = error.response["Error"]["Code"]
                 raise
             finally:
-                call.written = [
-                    (key, float(times * write_units(was, self._there(table, key))))
-                    for (table, key), was in zip(keys, before, strict=True)
-                ]
+                for (table, key), was in zip(keys, before, strict=True):
+                    call.written += _written(key, was, self._there(table, key), times)
 
     def _there(self, table: str, key: Key) -> Item | None:
         return self.tables[table].items.get(key)
+
+
+def _written(key: Key, was: Item | None, becomes: Item | None, times: int) -> Touched:
+    """What one write costs in the table, and in the index's partitions."""
+    own = [(key, float(times * table_units(was, becomes)))]
+    return own + [
+        ((BY_STATE, state), float(times * units)) for state, units in index_writes(was, becomes)
+    ]
 
 
 def _units(items: Sequence[Item], request: Request) -> float:

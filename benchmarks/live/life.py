@@ -11,14 +11,19 @@ from itertools import groupby
 
 from benchmarks.live.account import Live, live
 from benchmarks.live.meter import Call, Usage
+from slotq_core.adapters.dynamodb.layout.table import BY_STATE
 
 EVENTS = ("training-starting", "training-in-progress", "training-completed")
 
 
-def measure() -> dict[str, list[dict[str, object]]]:
-    """The calls of each step, in order. Equal calls in a row are one line, with their number."""
+def measure() -> dict[str, object]:
+    """The life's calls and units, and the calls of each step in order. Equal calls in a row are one
+    line, with their number."""
     with live() as its:
-        return {step: [*_lines(usage.calls)] for step, usage in _steps(its)}
+        steps = dict(_steps(its))
+    life = Usage([call for usage in steps.values() for call in usage.calls])
+    lines = {step: [*_lines(usage.calls)] for step, usage in steps.items()}
+    return {**life.figures(), "steps": lines}
 
 
 def _steps(its: Live) -> Iterator[tuple[str, Usage]]:
@@ -60,7 +65,7 @@ def _lines(calls: list[Call]) -> Iterator[dict[str, object]]:
 def items_of(call: Call) -> str:
     """The kinds of items that a call reads or writes, as in `layout.table`."""
     kinds = dict.fromkeys(kind_of(key) for key, _ in (*call.read, *call.written))
-    return ", ".join(kinds)
+    return ", ".join(kind for kind in kinds if kind != BY_STATE)
 
 
 def kind_of(key: tuple[str, str]) -> str:

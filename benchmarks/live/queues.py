@@ -29,6 +29,10 @@ KINDS = 50
 """The number of priorities of waiting jobs; more lines differ in slots."""
 
 
+FIRST_POOL = [{"Key": "slotq:pools", "Value": "pool-00"}]
+"""Tags of a submission. A job may accept at most 16 pools; there may be more."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
     waiting: int = 2_000
@@ -55,7 +59,7 @@ def queue(size: Size) -> Iterator[Live]:
     """A queue of this size."""
     pools = ",".join(f"{_pool(n)}={size.slots}@{TYPE}" for n in range(size.pools))
     with live(pools) as its:
-        its.submit("sample", Tags=[{"Key": "slotq:pools", "Value": _pool(0)}])
+        its.submit("sample", Tags=FIRST_POOL)
         sample = its.other.job("sample")
         assert sample is not None
         its.other.commit([cancelling(sample)])
