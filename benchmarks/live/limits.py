@@ -16,7 +16,7 @@ from math import ceil
 from benchmarks.dynamodb_units import item_size
 from benchmarks.live.account import Live
 from benchmarks.live.meter import LATENCY, Usage
-from benchmarks.live.passes import SETTLING
+from benchmarks.live.passes import settled
 from benchmarks.live.queues import FIRST_POOL, Size, ends, queue
 from slotq_core.adapters.dynamodb.layout.table import BY_STATE
 from tests.functional.account import TABLE
@@ -75,8 +75,7 @@ def _limits(slots: int, pools: int) -> dict[str, object]:
 
 def _count(its: Live, pools: int) -> tuple[Costs, int]:
     """The costs, and the most actions of a transaction."""
-    for _ in range(SETTLING):
-        quiet = its.pass_()
+    quiet = settled(its)
     before = len(its.engine.meter.calls)
     with its.engine.meter.counting() as submission:
         its.submit("one-more", Tags=FIRST_POOL)

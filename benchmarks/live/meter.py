@@ -25,6 +25,10 @@ SPREAD = 0.025
 of a pool to begin theirs."""
 
 
+_BEFORE = threading.active_count()
+"""The threads that are not the handler's."""
+
+
 @dataclass
 class Call:
     """One call. `began` and `ended` come from a monotonic clock (s)."""
@@ -52,7 +56,7 @@ class Meter:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self._lock = threading.Lock()
-        self._threads = threading.active_count()
+        self._counting = 0
 
     @contextmanager
     def call(self, operation: str) -> Iterator[Call]:
@@ -60,7 +64,7 @@ class Meter:
         try:
             yield call
         finally:
-            if threading.active_count() > self._threads:
+            if self._counting and threading.active_count() > _BEFORE:
                 time.sleep(SPREAD)
             call.ended = time.monotonic()
             with self._lock:
@@ -70,7 +74,11 @@ class Meter:
     def counting(self) -> Iterator[Usage]:
         """Yield what is used during the context, complete at its end."""
         before, usage = len(self.calls), Usage()
-        yield usage
+        self._counting += 1
+        try:
+            yield usage
+        finally:
+            self._counting -= 1
         usage.calls = self.calls[before:]
 
 
