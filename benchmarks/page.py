@@ -138,11 +138,20 @@ def _trace(versions: Versions) -> Rows:
 def _limits(versions: Versions) -> Rows:
     worlds = _now(versions)["limits"]
     yield ["partition", *(f"{world}: peak, late (s)" for world in worlds)]
-    busiest = {name: figures["a second"] for name, figures in worlds.items()}
+    busiest = {name: figures["partitions"] for name, figures in worlds.items()}
     for partition in next(iter(busiest.values())):
         cells = [each.get(partition, {}) for each in busiest.values()]
         texts = [f"{_text(c.get('peak'))}, {_text(c.get('late_seconds'))}" for c in cells]
         yield [partition, *texts]
+
+
+def _rates(versions: Versions) -> Rows:
+    """How many submissions and passes fit into a second, and what bounds them."""
+    worlds = _now(versions)["limits"]
+    yield ["at most, a second", *worlds]
+    for what in ("submissions", "passes"):
+        each = [figures[what] for figures in worlds.values()]
+        yield [what, *(f"{_text(one['a second'])}: {one['bound']}" for one in each)]
 
 
 def _sizes(versions: Versions) -> Rows:
@@ -179,6 +188,7 @@ TABLES: Mapping[str, Callable[[Versions], Rows]] = {
     "start": _start,
     "trace": _trace,
     "limits": _limits,
+    "rates": _rates,
     "sizes": _sizes,
     "burst": _burst,
 }

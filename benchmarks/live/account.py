@@ -81,12 +81,12 @@ def live(pools: str = "main=2@ml.p4d.24xlarge") -> Iterator[Live]:
 
 
 @contextmanager
-def handler_over(dynamodb: Any, pools: str) -> Iterator[Account]:
+def handler_over(dynamodb: Any, pools: str, *, limits: str = LIMITS) -> Iterator[Account]:
     """The handler in a warm container of an account with this DynamoDB: a cold start belongs to no
     job."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLOTQ_ANNOUNCE", "1")
-        patch.setenv("SLOTQ_LIMITS", LIMITS)
+        patch.setenv("SLOTQ_LIMITS", limits)
         for account in in_use(Account(dynamodb), patch):
             patch.setenv("SLOTQ_POOLS", pools)
             patch.setattr(app.logger.registered_handler, "stream", io.StringIO())

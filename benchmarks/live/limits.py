@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
@@ -40,36 +40,38 @@ class Costs:
     submission: Demand
     quiet: Demand
     """A pass that finds nothing to do."""
-    decision: Demand
-    """A pass with one decision, and the end of the job that makes room."""
+    change: Demand
+    """What a decision adds to a pass, with the end of the job that makes room."""
     pass_seconds: float
     """How long a quiet pass waits for the table."""
 
+    @property
+    def passes(self) -> tuple[float, str]:
+        """How many passes a second follow each other, and what bounds them."""
+        partition, most = first_bound(self.quiet)
+        by_time = 1 / self.pass_seconds
+        return (by_time, "its calls") if by_time < most else (most, partition)
 
-def measure(*, short: bool = False) -> dict[str, dict[str, object]]:
+
+def measure() -> dict[str, dict[str, object]]:
     """The limits of a queue with all slots in 20 pools, and in one."""
-    slots = SLOTS // 20 if short else SLOTS
-    return {f"{pools} pool{'s' * (pools > 1)}": _limits(slots, pools) for pools in (20, 1)}
+    return {f"{pools} pool{'s' * (pools > 1)}": _limits(pools) for pools in (20, 1)}
 
 
-def _limits(slots: int, pools: int) -> dict[str, object]:
-    with queue(Size(waiting=4_000, lines=2_000, active=slots, pools=pools)) as its:
+def _limits(pools: int) -> dict[str, object]:
+    with queue(Size(waiting=4_000, lines=2_000, active=SLOTS, pools=pools)) as its:
         costs, actions = _count(its, pools)
-        largest = max(
-            item_size(item)
-            for (_, sort_key), item in its.engine.tables[TABLE].items.items()
-            if sort_key != "REQUEST"
-        )
-        page = max(_partition_sizes(its).values())
+        table = its.engine.tables[TABLE].items
+        largest = max(item_size(item) for (_, sk), item in table.items() if sk != "REQUEST")
+        pool = sum(item_size(item) for (pk, _), item in table.items() if pk == "POOL#pool-00")
+    rate, bound = costs.passes
     return {
         "actions of a transaction": actions,
         "bytes of an item": largest,
-        "bytes of a pool's jobs": page,
-        "a second": simulated(costs, slots),
-        "jobs a second": {
-            "submissions": _most(costs.submission),
-            "ends": _most(costs.decision),
-        },
+        "bytes of a pool's jobs": pool,
+        "submissions": dict(zip(("bound", "a second"), first_bound(costs.submission), strict=True)),
+        "passes": {"bound": bound, "a second": round(rate, 1)},
+        "partitions": simulated(costs),
     }
 
 
@@ -82,14 +84,17 @@ def _count(its: Live, pools: int) -> tuple[Costs, int]:
     with its.engine.meter.counting() as ended:
         ends(its, pools)
     decided = its.pass_()
-    transactions = its.engine.meter.calls[before:]
     costs = Costs(
         submission=demand([submission]),
         quiet=demand([quiet]),
-        decision=demand([ended, decided]),
+        change=demand([ended, decided]) - demand([quiet]),
         pass_seconds=quiet.rounds * LATENCY,
     )
-    return costs, max(len(call.written) for call in transactions)
+    actions = [
+        sum(key[0] != BY_STATE for key, _ in call.written)
+        for call in its.engine.meter.calls[before:]
+    ]
+    return costs, max(actions)
 
 
 def demand(usages: Iterable[Usage]) -> Demand:
@@ -113,30 +118,24 @@ def _partition(key: tuple[str, str]) -> str:
     return f"{BY_STATE} {key[1]}" if key[0] == BY_STATE else key[0].partition("#")[0]
 
 
-def _most(costs: Demand) -> dict[str, object]:
+def first_bound(costs: Demand) -> tuple[str, float]:
     """The partition that binds first, and at how many events a second."""
-    rates = {
-        partition: (WRITES if kind == "write" else READS) / units
-        for (partition, kind), units in costs.items()
-        if units
-    }
-    first = min(rates, key=lambda partition: rates[partition])
-    return {"binds": first, "a second": round(rates[first], 1)}
+    rates = {each: _limit_of(each) / units for each, units in costs.items() if units}
+    first = min(rates, key=lambda each: rates[each])
+    return " ".join(first) + "s", round(rates[first], 1)
 
 
-def simulated(costs: Costs, slots: int, *, seed: int = 0) -> dict[str, dict[str, float]]:
+def simulated(costs: Costs, *, seed: int = 0) -> dict[str, dict[str, float]]:
     """The busiest second of each partition as a share of its limit, and the longest that its work
-    is late (s), while all jobs arrive within an hour and run an hour each. Passes follow each other
-    all the time, for something is always new."""
+    is late (s), while all jobs arrive within an hour and run an hour each. Passes follow each
+    other as fast as they can, for something is always new; each takes all ends since the last."""
     rng = random.Random(seed)
-    passes = max(1, int(1 / costs.pass_seconds))
     late, peak, longest = Demand(), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for second in range(HOUR):
-        decisions = min(_ends(rng, slots), passes)
         events = [
             (_arrivals(second), costs.submission),
-            (decisions, costs.decision),
-            (passes - decisions, costs.quiet),
+            (_ends(rng), costs.change),
+            (int(costs.passes[0]), costs.quiet),
         ]
         now = Demand(late)
         for number, each in events:
@@ -163,9 +162,9 @@ def _arrivals(second: int) -> int:
     return round(each * 5 if second % 10 == 0 else each * 5 / 9)
 
 
-def _ends(rng: random.Random, slots: int) -> int:
+def _ends(rng: random.Random) -> int:
     """How many of the jobs end in this second: a Poisson number."""
-    rate, ended, time = slots / RUNTIME, 0, rng.expovariate(1.0)
+    rate, ended, time = SLOTS / RUNTIME, 0, rng.expovariate(1.0)
     while time < rate:
         ended, time = ended + 1, time + rng.expovariate(1.0)
     return ended
@@ -173,11 +172,3 @@ def _ends(rng: random.Random, slots: int) -> int:
 
 def _limit_of(partition: tuple[str, str]) -> int:
     return WRITES if partition[1] == "write" else READS
-
-
-def _partition_sizes(its: Live) -> Mapping[str, int]:
-    sizes = Counter[str]()
-    for (partition, _), item in its.engine.tables[TABLE].items.items():
-        if partition.startswith("POOL#"):
-            sizes[partition] += item_size(item)
-    return sizes

@@ -71,14 +71,15 @@ class Meter:
                 self.calls.append(call)
 
     @contextmanager
-    def counting(self) -> Iterator[Usage]:
-        """Yield what is used during the context, complete at its end."""
+    def counting(self, *, rounds: bool = True) -> Iterator[Usage]:
+        """Yield what is used during the context, complete at its end. Without `rounds`, calls of
+        several threads take no time, and their rounds mean nothing."""
         before, usage = len(self.calls), Usage()
-        self._counting += 1
+        self._counting += rounds
         try:
             yield usage
         finally:
-            self._counting -= 1
+            self._counting -= rounds
         usage.calls = self.calls[before:]
 
 

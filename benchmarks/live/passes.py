@@ -49,11 +49,12 @@ def _varied(name: str, step: int) -> Size:
 
 
 def measure(*, short: bool = False) -> dict[str, dict[str, Figures]]:
-    """What each kind of pass costs in each world."""
-    return {name: _world(size) for name, size in sizes(short=short).items()}
+    """What each kind of pass costs, by world."""
+    return {name: world(size) for name, size in sizes(short=short).items()}
 
 
-def _world(size: Size) -> dict[str, Figures]:
+def world(size: Size) -> dict[str, Figures]:
+    """What each kind of pass costs in a queue of this size."""
     with queue(size) as its:
         first = its.pass_()
         quiet = settled(its)

@@ -204,6 +204,7 @@ class Soak:
                 count = now + COUNT_EVERY
                 before, ended = ended, self.watch.ended()
                 moved = now if ended != before else moved
+                print(f"{ended} of {self.jobs} jobs have ended", file=sys.stderr, flush=True)
             if now - moved > STALLED:
                 return
             time.sleep(0.02)

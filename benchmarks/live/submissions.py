@@ -22,10 +22,11 @@ Figures = dict[str, float]
 
 def measure(*, short: bool = False) -> dict[str, dict[str, Figures]]:
     wanted = SHORT if short else tuple(QUEUES)
-    return {name: _queue(QUEUES[name]) for name in wanted}
+    return {name: in_queue(QUEUES[name]) for name in wanted}
 
 
-def _queue(size: Size) -> dict[str, Figures]:
+def in_queue(size: Size) -> dict[str, Figures]:
+    """The first submission, another in the same container, and a look at the first job."""
     with queue(size) as its:
         settled(its)
         first = _submission(its, "job-1")
