@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from benchmarks.results import ROOT, Results
 
 FILE = ROOT / "docs" / "pictures" / "performance.svg"
-_COLOURS = ("#b0b0b0", "#1f77b4", "#d62728")
+CLASSIC = "scan, sort, list"
+_NOW, _BEFORE, _OTHER = "#1f77b4", "#a0a0a0", "#d62728"
 
 Curves = Mapping[str, Mapping[int, float]]
 """Points by name of the curve."""
@@ -46,7 +47,7 @@ def points(kept: Results) -> dict[str, Curves]:
         "read units of a pass, by active jobs": {
             name: _passes(parts, "active", "read_units") for name, parts in versions.items()
         },
-        "read units of an event, by waiting jobs": {**ours, "scan, sort, list": _classic(now)},
+        "read units of an event, by waiting jobs": {**ours, CLASSIC: _classic(now)},
     }
 
 
@@ -69,10 +70,14 @@ def _classic(parts: Mapping[str, Any]) -> dict[int, float]:
 
 
 def _draw(axes: Axes, title: str, curves: Curves) -> None:
-    for (name, curve), colour in zip(curves.items(), _COLOURS[-len(curves) :], strict=True):
-        axes.plot([*curve], [*curve.values()], marker="o", ms=4, color=colour, label=name)
+    colours = dict.fromkeys(curves, _BEFORE)
+    colours[[name for name in curves if name != CLASSIC][-1]] = _NOW
+    colours[CLASSIC] = _OTHER
+    for name, curve in curves.items():
+        axes.plot([*curve], [*curve.values()], marker="o", ms=4, color=colours[name], label=name)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_ylim(bottom=1)
     axes.set_title(title, loc="left", fontsize=9)
     axes.grid(color="#dddddd", lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)

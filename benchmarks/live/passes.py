@@ -67,11 +67,11 @@ def world(size: Size) -> dict[str, Figures]:
 
 
 def settled(its: Live) -> Usage:
-    """Run passes until one costs as much as the one before; return the last."""
-    costs = [its.pass_(), its.pass_()]
+    """Run passes until one costs as much as the one before. Returns what one more costs."""
+    costs = [its.pass_(rounds=False), its.pass_(rounds=False)]
     while costs[-1].operations != costs[-2].operations and len(costs) < MOST_SETTLING:
-        costs.append(its.pass_())
-    return costs[-1]
+        costs.append(its.pass_(rounds=False))
+    return its.pass_()
 
 
 def _one_decision(its: Live, size: Size) -> Usage:

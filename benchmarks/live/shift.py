@@ -5,14 +5,18 @@ from __future__ import annotations
 import heapq
 import itertools
 import multiprocessing
+import random
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from benchmarks.live.worker import FastClock, work
+from benchmarks.live.worker import SharedClock, work
 from slotq.local.training.call_errors import NoAnswer, PlaneError
+
+SOON = 0.2
+"""The most seconds from the begin of an event to the kill."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,9 @@ class Trigger:
 class World(Protocol):
     """What surrounds the processes."""
 
-    clock: FastClock
+    clock: SharedClock
     endpoint: str
+    rng: random.Random
 
     @property
     def environment(self) -> dict[str, str]: ...
@@ -77,12 +82,15 @@ class Shift:
     """The processes at work. Each has a thread here, which hands it triggers and answers its
     calls."""
 
-    def __init__(self, world: World, processes: int) -> None:
+    def __init__(self, world: World, processes: int, kill_share: float) -> None:
+        """`kill_share`: the share of triggers during which the process is killed."""
         self.kills = 0
+        self._kill_share = kill_share
+        self._since: dict[int, int] = {}
+        """When each process at work began (ms)."""
         self._world, self._agenda = world, Agenda()
         self._closing = threading.Event()
         self._numbers = itertools.count()
-        self._processes: list[Any] = [None] * processes
         self._threads = [
             threading.Thread(target=self._run, args=(place,), daemon=True)
             for place in range(processes)
@@ -95,12 +103,10 @@ class Shift:
     def add(self, trigger: Trigger, *, after: float = 0.0) -> None:
         self._agenda.add(trigger, after)
 
-    def kill(self, place: int) -> None:
-        """Kill one process at whatever it does."""
-        process = self._processes[place % len(self._processes)]
-        if process is not None and process.is_alive():
-            self.kills += 1
-            process.kill()
+    def longest(self) -> int:
+        """How long (ms) the slowest process has been handling its event."""
+        now = self._world.clock.now()
+        return max((now - since for since in [*self._since.values()]), default=0)
 
     def drain(self) -> None:
         """Let each process end what it is doing, then end them all."""
@@ -122,18 +128,25 @@ class Shift:
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
         there.close()
-        self._processes[place] = process
         try:
             here.recv()
             while not self._closing.is_set():
                 if trigger := self._agenda.take(0.2):
+                    if self._world.rng.random() < self._kill_share:
+                        self._kill_soon(process)
+                    self._since[place] = world.clock.now()
                     self._handle(here, trigger)
-                elif not process.is_alive():
-                    return
+                    del self._since[place]
         finally:
+            self._since.pop(place, None)
             here.close()
             process.join(10)
             process.kill()
+
+    def _kill_soon(self, process: Any) -> None:
+        """Kill a process at whatever it does then."""
+        self.kills += 1
+        threading.Timer(self._world.rng.uniform(0, SOON), process.kill).start()
 
     def _handle(self, pipe: Any, trigger: Trigger) -> None:
         try:

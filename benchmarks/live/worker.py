@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import os
-import time
 from multiprocessing.connection import Connection
 from types import SimpleNamespace
 from typing import Any
@@ -21,15 +20,19 @@ LIFETIME = 60_000
 """How long (ms) an invocation may take."""
 
 
-class FastClock:
-    """A clock that begins at `epoch` (ms) at the moment `began` (s) and runs so many times as fast
-    as the wall's."""
+class SharedClock:
+    """A clock that another process sets (`ports.Clock`)."""
 
-    def __init__(self, epoch: int, began: float, speed: float) -> None:
-        self._epoch, self._began, self._speed = epoch, began, speed
+    def __init__(self, moment: Any) -> None:
+        """`moment`: the time (ms), in memory that processes share."""
+        self._moment = moment
 
     def now(self) -> int:
-        return self._epoch + int((time.time() - self._began) * 1000 * self._speed)
+        return int(self._moment.value)
+
+    def advance(self, by: int) -> None:
+        with self._moment.get_lock():
+            self._moment.value += by
 
 
 class FarService:
@@ -65,7 +68,7 @@ class FarService:
         return {"MessageId": "1"}
 
 
-def work(pipe: Connection, endpoint: str, environment: dict[str, str], clock: FastClock) -> None:
+def work(pipe: Connection, endpoint: str, environment: dict[str, str], clock: SharedClock) -> None:
     """Handle events from the pipe until it closes. The first answer says that the process is
     ready."""
     os.environ.update(environment)
@@ -79,7 +82,7 @@ def work(pipe: Connection, endpoint: str, environment: dict[str, str], clock: Fa
         pipe.send(("answer", *_handled(app, clock, number, event)))
 
 
-def _app(pipe: Connection, endpoint: str, clock: FastClock) -> Any:
+def _app(pipe: Connection, endpoint: str, clock: SharedClock) -> Any:
     """The function's module, with clients of this soak."""
     import app
     from slotq.local.services.plane_client import PlaneClient
@@ -94,7 +97,7 @@ def _app(pipe: Connection, endpoint: str, clock: FastClock) -> Any:
     return module
 
 
-def _handled(app: Any, clock: FastClock, number: int, event: Any) -> tuple[str, Any]:
+def _handled(app: Any, clock: SharedClock, number: int, event: Any) -> tuple[str, Any]:
     ends = clock.now() + LIFETIME
     context = SimpleNamespace(
         aws_request_id=f"{os.getpid()}-{number}",
