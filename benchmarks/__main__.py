@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cold_start, memory, plans, promises, results, table, trace
+from benchmarks import cold_start, memory, page, plans, promises, results, table, trace
 from benchmarks.live import burst, classic, life, limits, passes, submissions
 
 Measure = Callable[[], Any]
@@ -30,6 +30,8 @@ def main() -> int:
         table.show(found, before.get(part, {}))
         if options.write:
             results.keep(version, {part: found})
+    if options.write:
+        page.write()
     table.show_promises(parts, before, name)
     wrong = [*promises.broken(parts), *_beyond(parts)]
     for text in wrong:
@@ -69,12 +71,17 @@ def _beyond(parts: Mapping[str, Any]) -> list[str]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--short", action="store_true", help="small worlds: less than a minute")
-    parser.add_argument("--write", action="store_true", help="keep the figures in results.json")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the figures, and show them on the page"
+    )
     parser.add_argument("--parts", default="", help="only these parts, separated by commas")
     parser.add_argument("--runs", type=int, default=3, help="the least of so many plans counts")
     parser.add_argument("--only", default="", help="only plans whose name contains this text")
     parser.add_argument("--trace", type=Path, help="a CSV trace to schedule on 256 slots as well")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.write and (options.short or options.only):
+        parser.error("--write keeps whole parts: without --short and --only")
+    return options
 
 
 if __name__ == "__main__":

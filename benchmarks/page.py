@@ -1,6 +1,6 @@
 """docs/performance.md: its tables and its plots, from results.json.
 
-    PYTHONPATH=functions/queue_manager python -m benchmarks.page
+`make bench ARGS=--write` brings them up to date; so does `python -m benchmarks.page`.
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else is written by hand and
 holds no measured figure. A test compares the page with the results.
@@ -9,7 +9,6 @@ holds no measured figure. A test compares the page with the results.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,11 +23,11 @@ Versions = Mapping[str, Mapping[str, Any]]
 """The version before, if there is one, and the present one: parts by name."""
 
 
-def main() -> int:
+def write() -> None:
+    """Bring the page and its plots up to date."""
     kept = results.read()
     PAGE.write_text(filled(PAGE.read_text(), kept))
     plots.write(kept)
-    return 0
 
 
 def filled(text: str, kept: results.Results) -> str:
@@ -36,8 +35,11 @@ def filled(text: str, kept: results.Results) -> str:
     versions = dict([*kept.items()][-2:])
 
     def block(found: re.Match[str]) -> str:
-        rows = TABLES[found["name"]](versions)
-        return f"<!-- {found['name']} -->\n{_markdown([*rows])}<!-- end -->"
+        try:
+            rows = [*TABLES[found["name"]](versions)]
+        except KeyError as part:
+            rows = [[f"{part}: not measured in this version"]]
+        return f"<!-- {found['name']} -->\n{_markdown(rows)}<!-- end -->"
 
     return _BLOCK.sub(block, text)
 
@@ -220,4 +222,4 @@ def _text(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -86,7 +86,7 @@ class Soak:
         self.accepted: set[str] = set()
         self.announced: set[str] = set()
         """The jobs that have ended, as announced. A killed handler announces nothing."""
-        self._submitted = 0
+        self._submitted = self._ended = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -149,7 +149,7 @@ class Soak:
                 self.shift.add(Trigger("cancel", cancel), after=self.rng.uniform(0, 20))
 
     def _on_their_way(self) -> int:
-        return self._submitted - len(self.announced)
+        return self._submitted - max(self._ended, len(self.announced))
 
     def _request(self, name: str) -> dict[str, Any]:
         kind = self.rng.choices([*POOLS], weights=[*POOLS.values()])[0]
@@ -174,7 +174,8 @@ class Soak:
                 self.shift.add(trigger, after=0.5)
                 return
             # Asked again after it has ended, a name is taken: the first time was accepted.
-            assert status in {200, 202, 409}, answer
+            if status not in {200, 202, 409}:
+                self.watch.wrong.append(f"{trigger.name}: {answer['body']}")
             self.accepted.add(trigger.name)
 
     # --- the run
@@ -191,8 +192,8 @@ class Soak:
     def _go_on(self) -> None:
         """Until every job has ended and nothing trains, or nothing moves any more."""
         minute, count, last = self.clock.now(), time.time() + COUNT_EVERY, time.time()
-        ended, moved = 0, time.time()
-        while ended < self.jobs or self.plane.live():
+        moved = time.time()
+        while self._ended < self.jobs or self.plane.live():
             time.sleep(0.02)
             now = time.time()
             if self.shift.longest() < LIFETIME / 2:
@@ -205,9 +206,9 @@ class Soak:
                 self.shift.add(Trigger("tick", sample("tick")))
             if now >= count:
                 count = now + COUNT_EVERY
-                before, ended = ended, self.watch.ended()
-                moved = now if ended != before else moved
-                print(f"{ended} of {self.jobs} jobs have ended", file=sys.stderr, flush=True)
+                before, self._ended = self._ended, self.watch.ended()
+                moved = now if self._ended != before else moved
+                print(f"{self._ended} of {self.jobs} jobs have ended", file=sys.stderr, flush=True)
             if now - moved > STALLED:
                 return
 

@@ -16,9 +16,7 @@ NOW = [*KEPT.values()][-1]
 
 def test_the_page_shows_the_results():
     text = page.PAGE.read_text()
-    assert text == page.filled(text, KEPT), (
-        "run PYTHONPATH=functions/queue_manager python -m benchmarks.page"
-    )
+    assert text == page.filled(text, KEPT), "run python -m benchmarks.page"
 
 
 def test_the_page_has_every_table():
