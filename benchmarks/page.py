@@ -9,7 +9,7 @@ holds no measured figure. A test compares the page with the results.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks import plots, results
@@ -62,20 +62,20 @@ def _promises(versions: Versions) -> Rows:
 
 def _passes(versions: Versions) -> Rows:
     """A pass with one decision, in each world."""
-    yield ["", *_columns(versions, _MUCH.values())]
+    yield ["", *_MUCH.values()]
     for name in _now(versions)["passes"]:
         yield [name, *_cells(versions, ("passes", name, "one decision"), _MUCH)]
 
 
 def _kinds(versions: Versions) -> Rows:
     """Each kind of pass with many lines."""
-    yield ["2,000 lines", *_columns(versions, _MUCH.values())]
+    yield ["2,000 lines", *_MUCH.values()]
     for kind in _now(versions)["passes"]["2,000 lines"]:
         yield [kind, *_cells(versions, ("passes", "2,000 lines", kind), _MUCH)]
 
 
 def _submissions(versions: Versions) -> Rows:
-    yield ["", *_columns(versions, _MUCH.values())]
+    yield ["", *_MUCH.values()]
     for name in _now(versions)["submissions"]:
         yield [name, *_cells(versions, ("submissions", name, "first"), _MUCH)]
         yield ["… first look at it", *_cells(versions, ("submissions", name, "look"), _MUCH)]
@@ -200,15 +200,10 @@ def _now(versions: Versions) -> Mapping[str, Any]:
     return [*versions.values()][-1]
 
 
-def _columns(versions: Versions, names: Any) -> list[str]:
-    """Each figure of each version."""
-    several = len(versions) > 1
-    return [f"{name}, {version}" if several else name for name in names for version in versions]
-
-
-def _cells(versions: Versions, path: tuple[str, ...], names: Any) -> list[str]:
-    every = ((*path, name) for name in names)
-    return [_text(_at(parts, each)) for each in every for parts in versions.values()]
+def _cells(versions: Versions, path: tuple[str, ...], names: Iterable[str]) -> list[str]:
+    """Each figure, after what it was in the version before."""
+    every = ([_at(parts, (*path, name)) for parts in versions.values()] for name in names)
+    return [" → ".join(_text(value) for value in dict.fromkeys(values)) for values in every]
 
 
 def _at(figures: Any, path: Sequence[str]) -> Any:
