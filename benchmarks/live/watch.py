@@ -67,9 +67,9 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(PAUSE):
             for pool, slots in self._pools.items():
-                self._look_at_items(pool, slots)
+                self.look_at_items(pool, slots)
 
-    def _look_at_items(self, pool: str, slots: int) -> None:
+    def look_at_items(self, pool: str, slots: int) -> None:
         """The jobs in a pool's partition hold what its ledger says, and no more than there is. A
         look during which the ledger's version moves does not count."""
         before = self._ledger(pool)
