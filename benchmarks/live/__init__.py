@@ -10,6 +10,8 @@ life         a job's life call by call
 classic      the design that scans, sorts and lists, beside ours
 limits       which limit of DynamoDB binds first
 burst        submissions a second, beside raw transactions
-soak         thousands of jobs, killed processes
-worker       one process of the soak
+soak         thousands of jobs, killed processes, lost events
+shift        the soak's processes: what they handle, and who is killed
+worker       one of them
+watch        what must never happen meanwhile
 """
