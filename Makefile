@@ -33,7 +33,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench demo check format validate sam-local openapi schemas scenarios api training-fields lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -70,9 +70,11 @@ counts: $(INSTALLED) ## What a job asks of AWS, counted (docs/cost.md)
 table-dump: $(INSTALLED) ## What this version keeps, for later ones to be tested with: once for each release
 	PYTHONPATH=functions/queue_manager $(BIN)/python -m tests.upgrade.dump $(ARGS)
 
-bench: $(INSTALLED) ## How long plans, simulations and cold starts take (benchmarks/README.md)
-	$(BIN)/python -m benchmarks $(ARGS)
-	$(BIN)/python -m benchmarks.cold_start $(if $(findstring --short,$(ARGS)),--runs 5)
+bench: $(INSTALLED) ## What the queue costs, beside what it cost before (benchmarks/README.md)
+	PYTHONPATH=functions/queue_manager $(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(INSTALLED) ## Thousands of jobs on DynamoDB Local, with processes killed at random: an hour
+	PYTHONPATH=functions/queue_manager $(BIN)/python -m benchmarks.live.soak $(ARGS)
 
 check: $(INSTALLED) ## ruff, mypy and import-linter
 	$(BIN)/ruff check

@@ -67,11 +67,17 @@ assert not late, f"a tick imports more: {late}"
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help="rounds (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    figures = measure(parser.parse_args(arguments).runs)
+    print(json.dumps(figures))
+    return 1 if figures and any(figures[kind]["ratio"] > most for kind, most in MOST.items()) else 0
+
+
+def measure(runs: int = RUNS) -> Mapping[str, Mapping[str, float]] | None:
+    """CPU time and ratio by kind. None without the Lambda's own Python."""
     python = _python()
     if not python:
         print("cold start: not measured, the Lambda's own Python is not here (.ci/lambda-python)")
-        return 0
+        return None
     function, layer, plain = _function(python), _layer(python), _plain(python)
     kinds = {
         "baseline": (_BASELINE, [plain], ""),
@@ -79,12 +85,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "api": (_API, [function, layer], ""),
     }
     taken: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for _ in range(options.runs + 1):
+    for _ in range(runs + 1):
         for kind, (work, paths, after) in kinds.items():
             taken[kind].append(_seconds(python, work, paths, after))
-    return _report(
-        {kind: times[1:] for kind, times in taken.items()}
-    )  # The first run fills the caches.
+    least = {kind: min(times[1:]) for kind, times in taken.items()}  # The first fills the caches.
+    return {
+        kind: {"cpu_ms": round(least[kind] * 1000, 1), "ratio": round(least[kind] / base, 3)}
+        for base in [least["baseline"]]
+        for kind in kinds
+    }
 
 
 def _python() -> str:
@@ -127,23 +136,6 @@ def _plain(python: str) -> Path:
         subprocess.run([*pip, "-q", f"--target={folder}", "-c", constraints, "boto3"], check=True)
         subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)
     return folder
-
-
-def _report(taken: Mapping[str, Sequence[float]]) -> int:
-    least = {kind: min(times) for kind, times in taken.items()}
-    ratios = {kind: least[kind] / least["baseline"] for kind in MOST}
-    for kind, most in MOST.items():
-        print(
-            f"cold start, {kind}: {least[kind] * 1000:.0f} ms of CPU, {ratios[kind]:.2f} times "
-            f"import boto3 with one client (at most {most})"
-        )
-    figures = {
-        "cold_start": {kind: round(ratio, 3) for kind, ratio in ratios.items()},
-        "cpu_ms": {kind: round(seconds * 1000, 1) for kind, seconds in least.items()},
-        "runs": len(taken["baseline"]),
-    }
-    print(json.dumps(figures))
-    return 1 if any(ratios[kind] > most for kind, most in MOST.items()) else 0
 
 
 def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float:

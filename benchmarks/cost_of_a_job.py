@@ -1,5 +1,5 @@
 """The AWS usage of a job's life: invocations, calls, read and write units, counted with the real
-handler over moto's DynamoDB and the emulator's training plane.
+handler over a table in memory and the emulator's training plane.
 
     make counts                   prints the counts
     make counts ARGS=--write      and keeps them for `slotq cost`
@@ -12,8 +12,6 @@ with the code.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -21,20 +19,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import boto3
-import pytest
-from moto import mock_aws
-
 import app
-from benchmarks.dynamodb_units import metered
+from benchmarks.live.account import handler_over, silence
+from benchmarks.live.engine import Engine
 from slotq.cost.counts import FILE, Counts
-from slotq.local.services import moto_dynamodb
 from slotq_core.names import training_job_name
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job
 from tests.functional.account import NOW, TABLE, Account, add_job, context, sample
-from tests.functional.conftest import in_use
 
 BEHIND = 1000
 """The number of jobs that wait before the measured one."""
@@ -49,8 +42,8 @@ URGENT = {"Tags": [{"Key": "priority", "Value": "9"}]}
 class Customer:
     """Runs a script's steps and counts the invocations."""
 
-    def __init__(self, account: Account, aside: Any) -> None:
-        self.account, self.aside = account, aside
+    def __init__(self, account: Account, engine: Engine) -> None:
+        self.account, self.engine = account, engine
         self.requests = self.invocations = 0
 
     def send(self, event: dict[str, Any] | str) -> dict[str, Any]:
@@ -84,7 +77,7 @@ class Customer:
             replace(bare, name=f"waiting-{at}", entry_time=at, changed_at=at, version=1)
             for at in entered
         ]
-        fill(self.aside, TABLE, jobs)
+        fill(self.engine, TABLE, jobs)
 
     def minutes(self, number: int) -> None:
         for _ in range(number):
@@ -226,35 +219,24 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
 
 @cache
 def cost_of(script: Script) -> Counts:
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        patch.setenv("SLOTQ_ANNOUNCE", "1")
-        patch.setenv("SLOTQ_LIMITS", template()["Parameters"]["Limits"]["Default"])
-        aside = boto3.client("dynamodb", region_name="us-east-1")
-        for account in in_use(Account(), patch):
-            app.manager()  # A cold start belongs to no job.
-            customer = Customer(account, aside)
-            with metered(account.dynamodb, aside) as meter, _silence():
-                script(customer)
-            return Counts(
-                requests=customer.requests,
-                invocations=customer.invocations,
-                dynamodb_calls=meter.calls.total(),
-                read_units=meter.read_units,
-                write_units=meter.write_units,
-                sagemaker_calls=sum(account.plane.calls.values()),
-                invoke_calls=len(account.lambda_.calls),
-                events_put=len(account.announced.entries),
-            )
-    raise AssertionError
-
-
-def _silence() -> contextlib.redirect_stdout[io.StringIO]:
-    """Discard the function's logs and metrics."""
-    return contextlib.redirect_stdout(io.StringIO())
+    engine, limits = Engine(), template()["Parameters"]["Limits"]["Default"]
+    with handler_over(engine, "main=2@ml.p4d.24xlarge", limits=limits) as account:
+        customer = Customer(account, engine)
+        with engine.meter.counting(rounds=False) as usage, silence():
+            script(customer)
+        return Counts(
+            requests=customer.requests,
+            invocations=customer.invocations,
+            dynamodb_calls=len(usage.calls),
+            read_units=usage.read_units,
+            write_units=usage.write_units,
+            sagemaker_calls=sum(account.plane.calls.values()),
+            invoke_calls=len(account.lambda_.calls),
+            events_put=len(account.announced.entries),
+        )
 
 
 def measure() -> dict[str, Counts]:
-    moto_dynamodb.install()
     return {
         name: (cost_of(with_it) - cost_of(without)) / times
         for name, (with_it, without, times) in MEASURED.items()

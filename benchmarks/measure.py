@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import process_time
 
 from benchmarks.worlds import NOW
@@ -18,7 +16,6 @@ from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.plan import Found, Need
 
-TRACE_SLOTS = 256
 QUEUES = 8
 """The number of projects in the simulation that uses no trace."""
 
@@ -81,21 +78,6 @@ def simulation_figure(jobs: int) -> Figure:
         for i in range(jobs)
     ]
     return _simulated(specs, slots=120)
-
-
-def trace_figure(path: Path) -> Figure:
-    with path.open(newline="") as file:
-        specs: list[dict[str, object]] = [
-            {
-                "name": row["job"],
-                "project": row["project"],
-                "submit_at": float(row["submit_s"]),
-                "runtime": float(row["runtime_s"]),
-                "slots": int(row["slots"]),
-            }
-            for row in csv.DictReader(file)
-        ]
-    return _simulated(specs, slots=TRACE_SLOTS)
 
 
 def _simulated(jobs: list[dict[str, object]], slots: int) -> Figure:

@@ -7,12 +7,10 @@ import pytest
 from benchmarks.cost_of_a_job import MEASURED, cost_of
 from benchmarks.dynamodb_units import item_size, read_units, write_units
 from slotq.cost.counts import measured
-from slotq.local.services import moto_dynamodb
 
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_stored_counts_are_up_to_date(name: str):
-    moto_dynamodb.install()
     with_it, without, times = MEASURED[name]
     now = (cost_of(with_it) - cost_of(without)) / times
     assert measured()[name].as_json() == now.as_json(), (

@@ -1,0 +1,133 @@
+"""Queues of any size in the table: so many waiting jobs, lines, active jobs and pools.
+
+Pools are full. The jobs are copies of one that the API has taken in, with its request, so that a
+pass can start any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from benchmarks.live.account import Live, live
+from benchmarks.live.engine import Engine
+from slotq_core.adapters.dynamodb.layout.items import keyed
+from slotq_core.adapters.dynamodb.layout.table import request_key
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from tests.contract.test_dynamodb_cost import fill
+from tests.contract.worlds import cancelling, completing, running, starting
+from tests.functional.account import HOUR, TABLE
+
+TYPE = "ml.p4d.24xlarge"
+URGENT = 900
+"""The priority of the job that waits before all others, where one does."""
+ACTIVE = 500
+"""The priority of active jobs. Waiting jobs have less, so that they evict nobody."""
+KINDS = 50
+"""The number of priorities of waiting jobs; more lines differ in slots."""
+
+
+FIRST_POOL = [{"Key": "slotq:pools", "Value": "pool-00"}]
+"""Tags of a submission. A job may accept at most 16 pools; there may be more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    waiting: int = 2_000
+    lines: int = 100
+    active: int = 100
+    """One slot each."""
+    pools: int = 2
+    urgent: bool = False
+    """Whether a job waits that outranks all and fits nowhere: it wants a pool whole, and one of the
+    jobs there may not be evicted."""
+
+    def __str__(self) -> str:
+        text = f"{self.waiting:,} waiting, {self.lines:,} lines, {self.active:,} active, "
+        return f"{text}{self.pools} pool{'s' * (self.pools > 1)}" + ", urgent" * self.urgent
+
+    @property
+    def slots(self) -> int:
+        """The slots of each pool."""
+        return self.active // self.pools
+
+
+@contextmanager
+def queue(size: Size) -> Iterator[Live]:
+    """A queue of this size."""
+    pools = ",".join(f"{_pool(n)}={size.slots}@{TYPE}" for n in range(size.pools))
+    with live(pools) as its:
+        its.submit("sample", Tags=FIRST_POOL)
+        sample = its.other.job("sample")
+        assert sample is not None
+        its.other.commit([cancelling(sample)])
+        its.account.lambda_.events.clear()
+        for n in range(size.slots * size.pools):
+            _run(its, _active(sample, n, size))
+        _fill(its.engine, [_waiting(sample, n, size) for n in range(size.waiting)])
+        if size.urgent:
+            urgent = replace(_waiting(sample, 0, size), name="urgent", priority=URGENT)
+            _fill(its.engine, [replace(urgent, demand=Demand(slots=size.slots))])
+        yield its
+
+
+def ends(its: Live, number: int) -> None:
+    """An active job completes, as another container is told."""
+    job = its.other.job(_active_name(number))
+    assert job is not None
+    its.other.commit([completing(job)])
+
+
+def _pool(number: int) -> str:
+    return f"pool-{number:02d}"
+
+
+def _active_name(number: int) -> str:
+    return f"active-{number:05d}"
+
+
+def _active(sample: Job, number: int, size: Size) -> Job:
+    """A job to be started. The first of each pool may not be evicted."""
+    pool = _pool(number % size.pools)
+    return replace(
+        sample,
+        name=_active_name(number),
+        priority=ACTIVE,
+        pools=(pool,),
+        preemptible=number >= size.pools,
+        version=1,
+    )
+
+
+def _run(its: Live, job: Job) -> None:
+    (pool,) = job.pools
+    kept = its.other.submit(job, {"TrainingJobName": job.name})
+    (begun,) = its.other.commit([starting(kept, pool)])
+    its.other.commit([running(begun)])
+
+
+def _waiting(sample: Job, number: int, size: Size) -> Job:
+    """The job of the next line, in turn. Every line has jobs of one slot first, so that any freed
+    slot serves one of them."""
+    line = number % size.lines
+    return replace(
+        sample,
+        name=f"waiting-{number:06d}",
+        priority=line % KINDS,
+        demand=Demand(slots=1 + line // KINDS),
+        pools=(_pool(line % size.pools),),
+        entry_time=sample.entry_time - HOUR - size.waiting + number,
+        version=1,
+    )
+
+
+def _fill(engine: Engine, jobs: list[Job]) -> None:
+    """Write waiting jobs with their lines and requests."""
+    fill(engine, TABLE, jobs)
+    table = engine.tables[TABLE]
+    request = table.items[request_key("sample")]
+    for job in jobs:
+        key = request_key(job.name)
+        table.put(key, keyed(key, {name: request[name] for name in request.keys() - {"pk", "sk"}}))

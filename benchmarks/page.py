@@ -1,0 +1,220 @@
+"""docs/performance.md: its tables and its plots, from results.json.
+
+`make bench ARGS=--write` brings them up to date; so does `python -m benchmarks.page`.
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else is written by hand and
+holds no measured figure. A test compares the page with the results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks import plots, results
+from benchmarks.promises import PROMISES
+
+PAGE = results.ROOT / "docs" / "performance.md"
+_BLOCK = re.compile(r"<!-- (?P<name>[a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
+_MUCH = {"calls": "calls", "rounds": "rounds", "read_units": "read units"}
+
+Versions = Mapping[str, Mapping[str, Any]]
+"""The version before, if there is one, and the present one: parts by name."""
+
+
+def write() -> None:
+    """Bring the page and its plots up to date."""
+    kept = results.read()
+    PAGE.write_text(filled(PAGE.read_text(), kept))
+    plots.write(kept)
+
+
+def filled(text: str, kept: results.Results) -> str:
+    """The page with the tables of these results."""
+    versions = dict([*kept.items()][-2:])
+
+    def block(found: re.Match[str]) -> str:
+        try:
+            rows = [*TABLES[found["name"]](versions)]
+        except KeyError as part:
+            rows = [[f"{part}: not measured in this version"]]
+        return f"<!-- {found['name']} -->\n{_markdown(rows)}<!-- end -->"
+
+    return _BLOCK.sub(block, text)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+Rows = Iterator[Sequence[str]]
+
+
+def _promises(versions: Versions) -> Rows:
+    yield ["", *versions, "must reach"]
+    for promise in PROMISES:
+        values = [promise.value(parts) for parts in versions.values()]
+        yield [promise.what, *map(_text, values), promise.bound]
+
+
+def _passes(versions: Versions) -> Rows:
+    """A pass with one decision, in each world."""
+    yield ["", *_MUCH.values()]
+    for name in _now(versions)["passes"]:
+        yield [name, *_cells(versions, ("passes", name, "one decision"), _MUCH)]
+
+
+def _kinds(versions: Versions) -> Rows:
+    """Each kind of pass with many lines."""
+    yield ["2,000 lines", *_MUCH.values()]
+    for kind in _now(versions)["passes"]["2,000 lines"]:
+        yield [kind, *_cells(versions, ("passes", "2,000 lines", kind), _MUCH)]
+
+
+def _submissions(versions: Versions) -> Rows:
+    yield ["", *_MUCH.values()]
+    for name in _now(versions)["submissions"]:
+        yield [name, *_cells(versions, ("submissions", name, "first"), _MUCH)]
+        yield ["… first look at it", *_cells(versions, ("submissions", name, "look"), _MUCH)]
+
+
+def _life(versions: Versions) -> Rows:
+    yield ["step", "call", "items", "read units", "write units"]
+    for step, calls in _now(versions)["life"]["steps"].items():
+        for number, call in enumerate(calls):
+            times = f"{call['times']} × " if call["times"] > 1 else ""
+            units = [_text(call["read_units"]), _text(call["write_units"])]
+            yield ["" if number else step, times + call["call"], call["items"], *units]
+
+
+def _classic(versions: Versions) -> Rows:
+    yield ["", "calls", "read units", "write units", "calls of ListTrainingJobs"]
+    names = ("calls", "read_units", "write_units", "lists")
+    for waiting, kinds in _now(versions)["classic"].items():
+        for kind, figures in kinds.items():
+            if isinstance(figures, Mapping):
+                yield [f"{kind}, {waiting}", *(_text(figures[name]) for name in names)]
+
+
+def _classic_errors(versions: Versions) -> Rows:
+    found = _now(versions)["classic"]["two handlers at once"]
+    yield ["moments at which a second handler acts", "more slots in use than there are"]
+    yield [_text(found["moments"]), _text(found["over_capacity"])]
+
+
+def _plans(versions: Versions) -> Rows:
+    yield ["CPU seconds", *versions, "what"]
+    for name, figures in _now(versions)["plans"].items():
+        values = [_at(parts, ("plans", name, "cpu_seconds")) for parts in versions.values()]
+        yield [name, *map(_text, values), figures["about"]]
+
+
+def _start(versions: Versions) -> Rows:
+    yield ["", *versions]
+    for kind in _now(versions)["cold start"]:
+        for figure, text in (("cpu_ms", "ms of CPU"), ("ratio", "times the baseline")):
+            values = [_at(parts, ("cold start", kind, figure)) for parts in versions.values()]
+            yield [f"{kind}, {text}", *map(_text, values)]
+    for what in _now(versions)["memory"]:
+        values = [_at(parts, ("memory", what)) for parts in versions.values()]
+        yield [f"memory, {what} (MB)", *map(_text, values)]
+
+
+def _trace(versions: Versions) -> Rows:
+    names = {
+        "utilisation": "utilisation",
+        "wait_mean_hours": "mean wait (h)",
+        "wait_p95_hours": "p95 wait (h)",
+        "makespan_hours": "makespan (h)",
+        "evictions": "evictions",
+        "lost_slot_hours": "work lost (slot-hours)",
+    }
+    yield ["", *names.values()]
+    for schedule, figures in _now(versions)["trace"].items():
+        yield [schedule, *(_text(figures[name]) for name in names)]
+
+
+def _limits(versions: Versions) -> Rows:
+    worlds = _now(versions)["limits"]
+    yield ["partition", *(f"{world}: peak, late (s)" for world in worlds)]
+    busiest = {name: figures["partitions"] for name, figures in worlds.items()}
+    for partition in next(iter(busiest.values())):
+        cells = [each.get(partition, {}) for each in busiest.values()]
+        texts = [f"{_text(c.get('peak'))}, {_text(c.get('late_seconds'))}" for c in cells]
+        yield [partition, *texts]
+
+
+def _rates(versions: Versions) -> Rows:
+    """How many submissions and passes fit into a second, and what bounds them."""
+    worlds = _now(versions)["limits"]
+    yield ["at most, a second", *worlds]
+    for what in ("submissions", "passes"):
+        each = [figures[what] for figures in worlds.values()]
+        yield [what, *(f"{_text(one['a second'])}: {one['bound']}" for one in each)]
+
+
+def _sizes(versions: Versions) -> Rows:
+    worlds = _now(versions)["limits"]
+    yield ["", *worlds, "DynamoDB's limit"]
+    for name, limit in (
+        ("actions of a transaction", "100"),
+        ("bytes of an item", "409,600"),
+        ("bytes of a pool's jobs", "1,048,576 a page"),
+    ):
+        yield [name, *(_text(figures[name]) for figures in worlds.values()), limit]
+
+
+def _burst(versions: Versions) -> Rows:
+    yield ["", *versions]
+    for name, text in (
+        ("ratio", "ratio"),
+        ("submissions_per_second", "submissions a second"),
+        ("transactions_per_second", "raw transactions a second"),
+    ):
+        values = [_at(parts, ("burst", name)) for parts in versions.values()]
+        yield [text, *map(_text, values)]
+
+
+TABLES: Mapping[str, Callable[[Versions], Rows]] = {
+    "promises": _promises,
+    "passes": _passes,
+    "kinds of pass": _kinds,
+    "submissions": _submissions,
+    "life": _life,
+    "classic": _classic,
+    "classic errors": _classic_errors,
+    "plans": _plans,
+    "start": _start,
+    "trace": _trace,
+    "limits": _limits,
+    "rates": _rates,
+    "sizes": _sizes,
+    "burst": _burst,
+}
+
+
+def _now(versions: Versions) -> Mapping[str, Any]:
+    return [*versions.values()][-1]
+
+
+def _cells(versions: Versions, path: tuple[str, ...], names: Iterable[str]) -> list[str]:
+    """Each figure, after what it was in the version before."""
+    every = ([_at(parts, (*path, name)) for parts in versions.values()] for name in names)
+    return [" → ".join(_text(value) for value in dict.fromkeys(values)) for values in every]
+
+
+def _at(figures: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        figures = figures.get(name) if isinstance(figures, Mapping) else None
+    return figures
+
+
+def _text(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.10g}"
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,82 @@
+"""The time of plan() and of a simulation, and how it grows with jobs and projects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import log
+
+from benchmarks.measure import Figure, carried_out, plan_figure, simulation_figure
+from benchmarks.variants import with_free_slots, with_gangs, with_user_limits
+from benchmarks.worlds import Size, world
+from slotq_core.model.snapshot import Snapshot
+
+SIZES = (1_000, 10_000, 100_000)
+SHORT = (1_000, 10_000)
+MOST_GROWTH = 1.4
+"""The largest exponent of growth. n log n is about 1.1 over these sizes, n² is 2. The rest allows
+for noise."""
+MOST_FOR_PROJECTS = 8.0
+"""The largest cost of 1,000 projects, relative to 50 projects with as many lines."""
+
+Figures = Mapping[str, Mapping[str, object]]
+
+
+def measure(*, runs: int = 3, only: str = "", short: bool = False) -> Figures:
+    """CPU seconds and the size of the work, by world. `only`: plans whose name contains this."""
+    figures = {
+        name: plan_figure(snapshot, runs)
+        for name, snapshot in _queues(SHORT if short else SIZES, only)
+    }
+    if not only:
+        figures["simulation"] = simulation_figure(1_000 if short else 10_000)
+    return {name: _kept(figure) for name, figure in figures.items()}
+
+
+def beyond(figures: Figures) -> list[str]:
+    """What grows faster than it may, in words. Empty without the figures for it."""
+    seconds = {name: float(str(each["cpu_seconds"])) for name, each in figures.items()}
+    sizes = sorted(int(name.split()[1]) for name in seconds if name.removeprefix("plan ").isdigit())
+    if len(sizes) < 2 or "plan, 1,000 projects" not in seconds:
+        return []
+    least, most = sizes[0], sizes[-1]
+    growth = log(seconds[f"plan {most}"] / seconds[f"plan {least}"]) / log(most / least)
+    ratio = seconds["plan, 1,000 projects"] / seconds[f"plan {most}"]
+    print(f"growth with waiting jobs: n to the power of {growth:.2f} (at most {MOST_GROWTH})")
+    print(f"1,000 projects cost {ratio:.2f} times as much as 50 (at most {MOST_FOR_PROJECTS})")
+    found = []
+    if growth > MOST_GROWTH:
+        found.append(f"plan() grows with n to the power of {growth:.2f}")
+    if ratio > MOST_FOR_PROJECTS:
+        found.append(f"1,000 projects cost {ratio:.2f} times as much as 50")
+    return found
+
+
+def _kept(figure: Figure) -> dict[str, object]:
+    return {"cpu_seconds": round(figure.seconds, 4), "about": figure.about}
+
+
+def _queues(sizes: Sequence[int], only: str) -> Iterator[tuple[str, Snapshot]]:
+    """The queues to plan, by name; `only` those whose name contains this text."""
+    queues: dict[str, Callable[[], Snapshot]] = {
+        f"plan {waiting}": partial(world, Size(waiting=waiting)) for waiting in sizes
+    }
+    queues |= _largest(sizes[-1])
+    return ((name, make()) for name, make in queues.items() if only in name)
+
+
+def _largest(waiting: int) -> dict[str, Callable[[], Snapshot]]:
+    size = Size(waiting=waiting)
+    projects = Size(waiting=waiting, projects=1_000, departments=50, kinds=4)
+    every_kind = Size(waiting=waiting, projects=1_000, departments=50)
+    users = Size(waiting=waiting, users_of_a_kind=2)
+    gangs = min(waiting, 10_000)
+    return {
+        "plan, 1,000 projects": lambda: world(projects),
+        "plan, 1,000 projects, every kind": lambda: world(every_kind),
+        "plan, 1,000 projects, 30 % free": lambda: with_free_slots(world(projects), 0.3),
+        "plan, 2,000 users with limits": lambda: with_user_limits(world(users)),
+        "plan, 2,000 gangs": lambda: with_gangs(world(Size(waiting=gangs)), gangs // 5),
+        "plan, no projects": lambda: world(Size(waiting=waiting, projects=0)),
+        "plan, after its evictions": lambda: carried_out(world(size)),
+    }

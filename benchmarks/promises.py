@@ -1,0 +1,78 @@
+"""What the live path must reach, by figures of `results.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Parts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    what: str
+    figure: tuple[str, ...]
+    """The names that lead to the figure, from the part on. `*`: the largest of all."""
+    most: float | None = None
+    least: float | None = None
+    counted: bool = True
+    """Whether every run gives the same figure. Others never fail the command."""
+
+    def value(self, parts: Parts) -> float | None:
+        """The figure of one version; None if it was not measured."""
+        found = [*_found(parts, self.figure)]
+        return max(found) if found else None
+
+    def kept(self, value: float) -> bool:
+        if self.least is not None:
+            return value >= self.least
+        return self.most is None or value <= self.most
+
+    @property
+    def bound(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+
+
+_LINES = ("passes", "2,000 lines", "one decision")
+PROMISES = (
+    Promise("calls of a submission, at any queue", ("submissions", "*", "first", "calls"), 5),
+    Promise(
+        "read units of a submission behind 50,000",
+        ("submissions", "behind 50,000 of its line", "first", "read_units"),
+        5,
+    ),
+    Promise("rounds of calls, pass with 2,000 lines", (*_LINES, "rounds"), 20),
+    Promise("its seconds at 4 ms a call", (*_LINES, "seconds"), 0.5),
+    Promise("its read units, one decision", (*_LINES, "read_units"), 250),
+    Promise(
+        "read units beside a blocked job of high rank, 20,000 waiting",
+        ("passes", "a job of high rank that waits", "one decision", "read_units"),
+        150,
+    ),
+    Promise("calls of a job's life", ("life", "calls"), 30),
+    Promise(
+        "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False
+    ),
+)
+
+
+def broken(parts: Parts) -> list[str]:
+    """The counted promises that these figures do not keep, in words."""
+    values = [(promise, promise.value(parts)) for promise in PROMISES if promise.counted]
+    return [
+        f"{promise.what}: {value:g}, not {promise.bound}"
+        for promise, value in values
+        if value is not None and not promise.kept(value)
+    ]
+
+
+def _found(figures: Any, names: tuple[str, ...]) -> Iterator[float]:
+    if not names:
+        yield float(figures)
+        return
+    if not isinstance(figures, Mapping):
+        return
+    first, *rest = names
+    for name in figures if first == "*" else {first} & figures.keys():
+        yield from _found(figures[name], tuple(rest))

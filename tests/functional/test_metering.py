@@ -1,0 +1,101 @@
+"""The meter of `make bench` counts as DynamoDB bills, and sees what is in flight together."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError
+
+from benchmarks.live import classic, meter
+from benchmarks.live.engine import Engine
+from benchmarks.live.queues import Size, queue
+from slotq_core.adapters.dynamodb.layout.table import table_definition
+
+QUERY = {
+    "TableName": "t",
+    "KeyConditionExpression": "pk = :pk",
+    "ExpressionAttributeValues": {":pk": {"S": "p"}},
+    "ConsistentRead": True,
+}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    made = Engine()
+    made.create_table(**table_definition("t"))
+    return made
+
+
+@pytest.fixture
+def long_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that last longer than a busy machine takes to begin all of them."""
+    monkeypatch.setattr(meter, "SPREAD", 0.5)
+
+
+def key(sk: str) -> dict[str, dict[str, str]]:
+    return {"pk": {"S": "p"}, "sk": {"S": sk}}
+
+
+def read(engine: Engine, sk: str) -> None:
+    engine.get_item(TableName="t", Key=key(sk), ConsistentRead=True)
+
+
+def test_calls_one_after_the_other_are_rounds(engine: Engine):
+    with engine.meter.counting() as usage:
+        for n in range(5):
+            read(engine, str(n))
+    assert (len(usage.calls), usage.rounds, usage.read_units) == (5, 5, 5.0)
+
+
+@pytest.mark.usefixtures("long_calls")
+def test_calls_in_flight_at_the_same_moment_are_one_round(engine: Engine):
+    with engine.meter.counting() as usage, ThreadPoolExecutor(4) as pool:
+        assert len([*pool.map(lambda n: read(engine, str(n)), range(4))]) == 4
+    assert len(usage.calls) == 4
+    assert usage.rounds == 1
+
+
+@pytest.mark.usefixtures("long_calls")
+def test_eight_calls_of_four_threads_are_two_rounds(engine: Engine):
+    with engine.meter.counting() as usage, ThreadPoolExecutor(4) as pool:
+        assert len([*pool.map(lambda n: read(engine, str(n)), range(8))]) == 8
+    assert usage.rounds == 2
+
+
+def test_a_query_reads_at_most_a_megabyte_a_page(engine: Engine):
+    for n in range(30):
+        engine.put_item(TableName="t", Item={**key(f"{n:02d}"), "x": {"S": "y" * 100_000}})
+    with engine.meter.counting() as usage:
+        page = engine.query(**QUERY)
+        rest = engine.query(**QUERY, ExclusiveStartKey=page["LastEvaluatedKey"], Select="COUNT")
+    assert (page["Count"], rest["Count"]) == (11, 11)
+    assert usage.read_units == 2 * -(-11 * 100_008 // 4096)
+
+
+def test_a_refused_write_costs_as_much(engine: Engine):
+    with engine.meter.counting() as usage:
+        with pytest.raises(ClientError):
+            engine.update_item(
+                TableName="t",
+                Key=key("1"),
+                UpdateExpression="SET a = :a",
+                ConditionExpression="attribute_exists(pk)",
+                ExpressionAttributeValues={":a": {"S": "x"}},
+            )
+        put = {"Put": {"TableName": "t", "Item": key("2")}}
+        engine.transact_write_items(TransactItems=[put])
+    assert usage.write_units == 1 + 2
+
+
+def test_a_queue_is_as_large_as_asked():
+    with queue(Size(waiting=30, lines=10, active=4, pools=2, urgent=True)) as its:
+        world = its.other.load_all(its.account.clock.now())
+    assert len(world.snapshot.waiting) == 31
+    assert len({(job.priority, job.demand, job.pools) for job in world.snapshot.waiting}) == 11
+    assert len(world.snapshot.active) == 4
+
+
+def test_two_handlers_of_the_classic_design_use_a_slot_twice():
+    found = classic.over_capacity()
+    assert 0 < found["over_capacity"] < found["moments"]
