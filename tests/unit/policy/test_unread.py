@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from slotq_core.adapters.order_keys import order_key, place_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -14,7 +15,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import order_key, place_in, position
+from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need, Plan, Start
 
 NOW = 1_000_000

@@ -10,6 +10,7 @@
     initial_settings  pools and limits of the settings, brought into the store
 Rules that every store applies:
     snapshots       builds the snapshot of a pass
+    order_keys      the order within a line, as strings
     holdings        what a transaction takes from each pool and gives back
     expiry          how long an ended job stays readable
     stored_request  a request as it is kept: compressed JSON

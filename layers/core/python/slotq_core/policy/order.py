@@ -11,13 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.users import AUTO, Yielded
-from slotq_core.timestamps import from_iso, iso
 
-_TOP = 1_000_000
-"""The highest priority; its digits in an order key are all zeros."""
-
-BELOW_ALL = -_TOP - 1
-"""The priority of a waiting AUTO job."""
+BELOW_ALL = -1_000_001
+"""The priority of a waiting AUTO job: below the lowest priority."""
 
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
 """Interactive and inference jobs come before training."""
@@ -65,33 +61,3 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     if yields:
         yielded = yields.get((job.submitter, (workload, priority)), yielded)
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
-
-
-def order_key(job: Job) -> str:
-    """`position` as a string, for the store's sort key, without yields: they move a whole line."""
-    return first_key(rank(job), job.entry_time) + job.name
-
-
-def first_key(of: Rank, moment: int) -> str:
-    """The lowest order key of any job of this rank that enters at that moment (ms) or later."""
-    return f"{key_of_rank(of)}{iso(moment)}#"
-
-
-def key_of_rank(of: Rank) -> str:
-    """What the order keys of all jobs of this rank begin with."""
-    workload, priority = of
-    return f"{2 - workload}{_TOP - priority:07d}#"
-
-
-def moment_in(key: str) -> int:
-    """The entry time (ms) in an order key. Raises ValueError if the key has none."""
-    text = key.partition("#")[2].partition("#")[0]
-    moment = from_iso(text)
-    if iso(moment) != text:
-        raise ValueError(f"{text!r} is no moment as order keys have it")
-    return moment
-
-
-def place_in(key: str) -> tuple[int, str]:
-    """The entry time (ms) and the name in an order key. Raises ValueError."""
-    return moment_in(key), key.split("#", 2)[2]

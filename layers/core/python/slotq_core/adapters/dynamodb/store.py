@@ -46,6 +46,7 @@ from slotq_core.adapters.dynamodb.transactions import (
 )
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
+from slotq_core.adapters.order_keys import order_key
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -60,7 +61,7 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import order_key, rank
+from slotq_core.policy.order import rank
 from slotq_core.ports.stored import (
     MOST_AHEAD,
     Ahead,

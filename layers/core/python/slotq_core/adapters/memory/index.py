@@ -7,9 +7,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import TypeVar
 
+from slotq_core.adapters.order_keys import order_key
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import order_key
 
 K = TypeVar("K")
 Place = tuple[str, str]

@@ -14,6 +14,7 @@ from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.index import Index
+from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
     as_configured,
@@ -28,7 +29,6 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
     MOST_AHEAD,

@@ -63,9 +63,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from slotq_core.adapters.order_keys import order_key
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.policy.order import order_key
 from slotq_core.timestamps import iso
 
 Key = tuple[str, str]
