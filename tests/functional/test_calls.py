@@ -4,15 +4,16 @@ waits, and an event after which no decision changes runs no pass."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
 
 import app
-from benchmarks.dynamodb_units import Meter, metered
+from benchmarks.live.account import handler_over
+from benchmarks.live.engine import Engine
+from benchmarks.live.meter import Usage
 from slotq_core.policy.lines import line_of
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
@@ -21,16 +22,22 @@ from tests.functional.account import NOW, TABLE, Account, add_job, sample
 
 WAITING, LINES = 2_000, 200
 
-Measured = Callable[..., Meter]
+Measured = Callable[..., Usage]
 
 
 @pytest.fixture
-def account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def account(engine: Engine) -> Iterator[Account]:
     """With the limits of the template, which a submission counts."""
-    monkeypatch.setenv("SLOTQ_LIMITS", template()["Parameters"]["Limits"]["Default"])
-    account.send("tick")  # A cold start belongs to nobody.
-    account.call(add_job(TrainingJobName=None))
-    return account
+    limits = template()["Parameters"]["Limits"]["Default"]
+    with handler_over(engine, "main=2@ml.p4d.24xlarge", limits=limits) as account:
+        account.send("tick")  # A cold start belongs to nobody.
+        account.call(add_job(TrainingJobName=None))
+        yield account
 
 
 def amending(**body: Any) -> dict[str, Any]:
@@ -44,15 +51,13 @@ def downloading() -> dict[str, Any]:
 
 
 @pytest.fixture
-def measured(account: Account) -> Measured:
-    aside = boto3.client("dynamodb", region_name="us-east-1")
-
-    def measure(*events: dict[str, Any] | str) -> Meter:
-        with metered(account.dynamodb, aside) as meter:
+def measured(account: Account, engine: Engine) -> Measured:
+    def measure(*events: dict[str, Any] | str) -> Usage:
+        with engine.meter.counting(rounds=False) as usage:
             for event in events:
                 answer = account.send(event)
                 assert answer.get("statusCode", 200) < 300, answer
-        return meter
+        return usage
 
     return measure
 
@@ -80,16 +85,16 @@ def test_a_submission_costs_five_calls_whatever_waits(account: Account, measured
         costs += [measured(event) for event in (first, again, other)]
         account.lambda_.events.clear()
         crowd(account)
-    assert max(cost.calls.total() for cost in costs) <= 5
+    assert max(len(cost.calls) for cost in costs) <= 5
     assert max(cost.read_units for cost in costs) <= 5
     assert [cost.read_units for cost in costs] == [costs[0].read_units] * 6
-    assert costs[1].calls.total() == costs[0].calls.total() - 1, "its line was touched just now"
+    assert len(costs[1].calls) == len(costs[0].calls) - 1, "its line was touched just now"
 
 
 def test_a_repeated_submission_costs_as_few_and_counts_once(account: Account, measured: Measured):
     measured(add_job())
     again = measured(add_job())
-    assert again.calls.total() <= 5
+    assert len(again.calls) <= 5
     limits = account.call(sample("get-limits"))[1]
     assert limits["own"]["waiting_used"] == 1
 
@@ -107,7 +112,7 @@ def test_other_verbs_read_no_line(account: Account, measured: Measured):
     for verb in verbs:
         cost = measured(verb)
         assert cost.read_units <= 5, verb["body"]
-        assert cost.calls.total() <= 6, verb["body"]
+        assert len(cost.calls) <= 6, verb["body"]
 
 
 def test_events_that_change_no_decision_run_no_pass(account: Account, measured: Measured):
@@ -115,9 +120,9 @@ def test_events_that_change_no_decision_run_no_pass(account: Account, measured: 
     account.send("pass")
     events = ("training-starting", downloading(), "training-in-progress")
     costs = [measured(event) for event in events]
-    assert [cost.calls.total() for cost in costs] == [1, 3, 1]
+    assert [len(cost.calls) for cost in costs] == [1, 3, 1]
     repeated = measured(*events)
-    assert repeated.calls == {"GetItem": 3}
+    assert repeated.operations == {"GetItem": 3}
     assert repeated.write_units == 0
 
 
@@ -127,8 +132,10 @@ def test_an_event_that_frees_slots_bumps_and_takes_the_lease_in_one_call(
     account.call("add-job")
     account.settle()
     cost = measured("training-completed")
-    wakes = cost.calls["UpdateItem"]
-    assert (wakes, cost.calls["TransactWriteItems"]) == (2, 1), "lease and its end; the job's end"
+    wakes = cost.operations["UpdateItem"]
+    assert (wakes, cost.operations["TransactWriteItems"]) == (2, 1), (
+        "lease and its end; the job's end"
+    )
 
 
 def test_no_pass_is_asked_for_while_one_is_under_way(account: Account):
