@@ -35,7 +35,7 @@ def test_submit_returns_the_job():
     http = FakeHttp()
     job = client_of(http).submit(REQUEST)
     assert isinstance(job, JobView)
-    assert (job.name, job.priority, job.place) == ("job1", 7, 1)
+    assert (job.name, job.priority, job.state) == ("job1", 7, "pending")
     assert http.sent[0].url == f"{ENDPOINT}/add-job"
     assert http.last_body() == REQUEST
 
@@ -226,8 +226,8 @@ def test_calls_work_over_a_real_connection(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://nowhere.test:1")  # a proxy is never used for loopback
     with served(FakeQueue()) as endpoint:
         client = QueueClient(endpoint, region="eu-west-1")
-        assert client.submit(REQUEST).place == 1
-        assert client.job("job1").priority == 7
+        assert client.submit(REQUEST).priority == 7
+        assert client.job("job1").place == 1
         assert [job.name for job in client.jobs(["pending"])] == ["job1"]
         assert client.cancel("job1").state == "cancelled"
         with pytest.raises(errors.NoSuchJob):

@@ -51,7 +51,7 @@ def test_an_unknown_job_is_an_error(client):
 
 def test_verbs_change_the_job(job, queue):
     assert job.hold().state is JobState.HELD
-    assert job.reason == "the pool is full"
+    assert job.refresh().reason == "the pool is full"
     assert job.release().state is JobState.PENDING
     assert job.set_priority(7).priority == 7
     job.move(["p4", "p5"])

@@ -83,7 +83,7 @@ def test_a_repeated_create_is_recognised_by_its_token() -> None:
     assert world.training.create(request(), job(), attempt()).verdict is Verdict.ALREADY_DONE
 
 
-@pytest.mark.parametrize(("queue", "verdict"), [(None, "already_done"), ("another", "fail")])
+@pytest.mark.parametrize(("queue", "verdict"), [(None, "already_done"), ("another", "name_taken")])
 def test_a_create_of_an_older_version_without_a_queue_tag_is_recognised(
     queue: str | None, verdict: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_name_of_a_foreign_training_job_is_taken(stranger: str) -> None:
     else:
         world.training.create(request(), job(), attempt(entry_time=6))
     answer = world.training.create(request(), job(), attempt())
-    assert answer.verdict is Verdict.FAIL
+    assert answer.verdict is Verdict.NAME_TAKEN
     assert answer.message == (
         "SageMaker already has a training job named job1, which is not from this queue"
     )
@@ -153,7 +153,7 @@ def test_another_queues_tags_count_on_any_page() -> None:
     world.client = OneTagAPage(world.plane)
     other = SageMakerTraining(queue="other", clock=world.clock, make_client=lambda: world.client)
     other.create(request(), job(), attempt())
-    assert world.training.create(request(), job(), attempt()).verdict is Verdict.FAIL
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.NAME_TAKEN
     assert not world.training.look_into("job1", now=7).ours
 
 

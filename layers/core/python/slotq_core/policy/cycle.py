@@ -6,7 +6,7 @@
     3 walk      each job in that order has a turn, with the least disruptive step first:
                   free slots, then slots coming free                 state/pool_room.py
                   move running jobs to another pool                  actions/consolidate.py
-                  take slots back from projects over their share     actions/reclaim.py
+                  take slots back from projects over their share     actions/gate.py, reclaim.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
@@ -18,10 +18,10 @@
     5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
 A line is a group of waiting jobs that differ only in their place (lines.py). If one is blocked,
-those behind it in the line are not looked at. The snapshot may have only the first jobs of a line.
-When the plan has served all the jobs that it has of a line, it asks for more. If a user's job has
-yielded to a time slice in this plan, the plan ends when it reaches a waiting job of the same user
-and rank, because its place has changed.
+those behind it in the line are not looked at. The snapshot may have only the first jobs of a line,
+or only a lower bound of its first job (turn/unread.py). When the plan has served all the jobs that
+it has of a line, it asks for more. If a user's job has yielded to a time slice in this plan, the
+plan ends when it reaches a waiting job of the same user and rank, because its place has changed.
 """
 
 from __future__ import annotations
