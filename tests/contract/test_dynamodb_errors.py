@@ -214,7 +214,7 @@ def test_each_change_has_its_number_of_actions(moto_store: DynamoStore) -> None:
     job = commit(moto_store, claiming(job))
     assert action_count([starting(job)], seen) == 6 + 1
     job = commit(moto_store, starting(job))
-    assert action_count([running(job)]) == 2
+    assert action_count([running(job)]) == 2 + 1
     job = commit(moto_store, running(job))
     assert action_count([completing(job)]) == 4 + 1
     assert action_count([evicting(job, "x")], seen) == 2 + 1

@@ -181,8 +181,9 @@ def test_every_disagreement_is_found_and_repaired(
 
 
 def _essence(table: dict[by_hand.Key, dict[str, Any]]) -> dict[by_hand.Key, dict[str, Any]]:
-    """The items without what may differ: versions, a repaired line's times, an ended job's note."""
-    aside = {"version", "touched", "returned"}
+    """The items without what may differ: versions, a pool's activity, a repaired line's times, an
+    ended job's note."""
+    aside = {"version", "activity", "touched", "returned"}
     return {
         key: {name: value for name, value in item.items() if name not in aside}
         for key, item in table.items()
