@@ -33,7 +33,7 @@ SAFE = 240.0
 
 class Watched:
     """A DynamoDB client that counts passes and loads. A pass begins when the lease is granted, and
-    each load precedes a decision."""
+    each load, of passes only here, precedes a decision."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class Watched:
 
     def query(self, **request: Any) -> Any:
         values = request["ExpressionAttributeValues"]
-        if threading.current_thread().name == "pass" and {"S": DUE} in values.values():
+        if {"S": DUE} in values.values():
             with self._lock:
                 self.looks += 1
         return self._client.query(**request)

@@ -91,7 +91,7 @@ def test_a_repeated_create_after_a_lost_answer_is_recognised(world: World) -> No
     assert answer.verdict is Verdict.RETRY, answer
     assert world.training.create(request(), job(), attempt()).verdict is Verdict.ALREADY_DONE
     stranger = attempt(entry_time=6)
-    assert world.training.create(request(), job(), stranger).verdict is Verdict.FAIL
+    assert world.training.create(request(), job(), stranger).verdict is Verdict.NAME_TAKEN
 
 
 @pytest.mark.parametrize(
