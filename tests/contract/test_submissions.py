@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import store as dynamodb_store
 from slotq_core.adapters.dynamodb import touched_lines
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
+from slotq_core.adapters.dynamodb.reading import places
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
 from slotq_core.adapters.memory import store as memory_store
@@ -105,7 +105,7 @@ def test_no_more_lines_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_place_is_counted_up_to_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (dynamodb_store, memory_store):
+    for module in (places, memory_store):
         monkeypatch.setattr(module, "MOST_AHEAD", 20)
     a_queue(store)
     last = waits(store, "last", entry_time=NOW + 10_000)
@@ -135,3 +135,18 @@ def test_the_place_counts_fifty_lines_at_most_and_no_lower_ranks(client: Any, ta
     with measured(client) as meter:
         assert store.ahead_of(own[2]) == Ahead(jobs=2 + 49, or_more=True)
     assert meter.calls == ["Query"] * (1 + 50)
+
+
+def test_a_line_whose_bound_is_behind_the_job_is_not_counted(client: Any, table: str) -> None:
+    """Nobody there is ahead of it."""
+    store = a_queue(DynamoStore(client, table, clock=lambda: NOW + LINE_KEPT), a_pool("p5", 80))
+    first = replace(a_job("first", entry_time=NOW), version=1)
+    later = replace(a_job("later", slots=2, entry_time=NOW + 9), version=1)
+    fill(client, table, [first, later])
+    with measured(client) as meter:
+        assert store.ahead_of(first) == Ahead(jobs=0)
+    assert meter.calls == ["Query"] * (1 + 2)
+    store.load(NOW + LINE_KEPT).keep_bounds()
+    with measured(client) as meter:
+        assert (store.ahead_of(first), store.ahead_of(later)) == (Ahead(jobs=0), Ahead(jobs=1))
+    assert meter.calls == ["Query"] * (1 + 2)

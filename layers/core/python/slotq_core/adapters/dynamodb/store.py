@@ -31,6 +31,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.loading import WorldLoader
+from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
@@ -46,7 +47,6 @@ from slotq_core.adapters.dynamodb.transactions import (
 )
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
-from slotq_core.adapters.order_keys import order_key
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -60,10 +60,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.order import rank
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (
-    MOST_AHEAD,
     Ahead,
     Change,
     ConfigurationChange,
@@ -78,9 +76,6 @@ from slotq_core.ports.training import Request, Sighting
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
 _SUBMIT_TRIES = 4
-
-_LINES_COUNTED = 50
-"""Most lines that are counted, each by one call, to tell a job's place."""
 
 
 class DynamoStore:
@@ -102,14 +97,15 @@ class DynamoStore:
         read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
         reads that do not depend on each other; default: in threads."""
         self._keeps = history
+        self._clock = clock
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
-        self._world = WorldLoader(
-            self._calls, self._configuration, self._bounds, pause, in_parallel or Threads()
-        )
+        at_once = in_parallel or Threads()
+        self._world = WorldLoader(self._calls, self._configuration, self._bounds, pause, at_once)
+        self._places = Places(self._calls, at_once)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
@@ -325,27 +321,7 @@ class DynamoStore:
         return [job for item in items if (job := whole_job(item))]
 
     def ahead_of(self, job: Job) -> Ahead:
-        found, lines = 0, self._lines_ahead(job)
-        for line in lines[:_LINES_COUNTED]:
-            before = expressions.partition_before(table.waiting_partition(line), order_key(job))
-            found += self._calls.count(before, limit=MOST_AHEAD + 1 - found)
-            if found > MOST_AHEAD:
-                return Ahead(jobs=found, or_more=True)
-        return Ahead(jobs=found, or_more=len(lines) > _LINES_COUNTED)
-
-    def _lines_ahead(self, job: Job) -> list[str]:
-        """Return the lines that may hold jobs ahead of this one: its own, where most are, then the
-        others from the highest rank on. A line of a lower rank holds none."""
-        own = line_of(job)
-        parsed = {line: Line.parse(line) for line in self._world.lines()}
-        return sorted(
-            (
-                line
-                for line, each in parsed.items()
-                if each.rank >= rank(job) and not set(job.pools).isdisjoint(each.pools)
-            ),
-            key=lambda line: (line != own, *(-part for part in parsed[line].rank), line),
-        )
+        return self._places.ahead_of(job, self._world.lines(self._clock()))
 
     def _touch_lines(
         self,

@@ -100,10 +100,9 @@ class WorldLoader:
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
         return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
-    def lines(self) -> list[str]:
+    def lines(self, now: int) -> list[StoredLine]:
         """Return every line of this version that may have jobs."""
-        lines = lines_in(self._partition(_ALL_LINES), Sieve(), 0)
-        return [line.name for line in lines if line.own]
+        return [line for line in lines_in(self._partition(_ALL_LINES), Sieve(), now) if line.own]
 
     def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
         """Return this version's lines, after moving the jobs of other versions' lines into them,
