@@ -21,7 +21,6 @@ ASSUME = {name: assumption.value for name, assumption in ASSUMED.items()}
 COUNTS = {
     "job": Counts(requests=1, write_units=10),
     "job, evicted once": Counts(requests=1, write_units=16),
-    "job, behind 1,000": Counts(requests=1, write_units=10, read_units=100),
     "event that changes nothing": Counts(invocations=2),
     "look at a job that waits": Counts(requests=1, read_units=4),
     "look at a job behind 1,000": Counts(requests=1, read_units=104),
@@ -39,11 +38,15 @@ def usage(**more: float) -> Usage:
     [
         (usage(), Counts(requests=1, write_units=10, invocations=6)),
         (usage(evictions=0.5), Counts(requests=1, write_units=13, invocations=9)),
-        (usage(ahead=500), Counts(requests=1, write_units=10, read_units=50, invocations=6)),
+        (usage(ahead=500), Counts(requests=1, write_units=10, invocations=6)),
         (usage(watched=1), Counts(requests=721, write_units=10, read_units=2880, invocations=6)),
         (
             usage(watched=1, ahead=100),
-            Counts(requests=721, write_units=10, read_units=10 + 720 * 14, invocations=6),
+            Counts(requests=721, write_units=10, read_units=720 * 14, invocations=6),
+        ),
+        (
+            usage(watched=1, ahead=50_000),
+            Counts(requests=721, write_units=10, read_units=720 * 104, invocations=6),
         ),
     ],
 )
@@ -78,7 +81,7 @@ def test_every_count_appears_in_the_bill():
     assert set(COUNTS) <= set(measured())
     counts = measured()
     assert counts["job, evicted once"].write_units > counts["job"].write_units
-    assert counts["job, behind 1,000"].read_units > counts["job"].read_units
+    assert counts["job, behind 1,000"].read_units <= counts["job"].read_units
 
 
 def test_alarms_and_memory_are_as_in_the_template():

@@ -74,8 +74,9 @@ def bill(
 
 
 def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
-    """The counts of one average job. The cost of jobs ahead is assumed to grow linearly."""
-    job, thousands = counts["job"], usage.ahead / 1000
+    """The counts of one average job. It costs the same whatever waits. Only a look at it grows with
+    the jobs ahead: linearly, up to the thousand that are counted."""
+    job, thousands = counts["job"], min(1.0, usage.ahead / 1000)
     looked, looked_behind = (
         counts["look at a job that waits"],
         counts[("look at a job behind 1,000")],
@@ -85,7 +86,6 @@ def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str,
     return (
         job
         + (counts["job, evicted once"] - job) * usage.evictions
-        + (counts["job, behind 1,000"] - job) * thousands
         + counts["event that changes nothing"] * idle_events
         + look * (usage.watched * PER_HOUR / assumed["seconds_between_looks"])
     )
