@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slotq.simulate import simulate
 from slotq.simulate.scenario.scenario import Scenario
+from slotq_core.adapters.snapshots import stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
@@ -63,7 +64,7 @@ class Lines:
     def _stand_in(self, key: Line, number: int, first: Job) -> Job:
         earlier = self._earlier()
         name = first.name if not earlier else ""
-        return key.stand_in(number, entry_time=first.entry_time - earlier, name=name)
+        return stand_in(key, number, entry_time=first.entry_time - earlier, name=name)
 
     def _stands_alone(self, line: WaitingLine) -> bool:
         """Whether a bound is enough: not for gangs, jobs over several pools, and attempts."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.adapters.order_keys import order_key, place_in
+from slotq_core.adapters.snapshots import stand_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -53,7 +54,7 @@ class World:
         self.asked: list[str] = []
         first = [line[0] for line in lines]
         stand_ins = [
-            Line.of(job).stand_in(n, entry_time=job.entry_time, name=job.name)
+            stand_in(Line.of(job), n, entry_time=job.entry_time, name=job.name)
             for n, job in enumerate(first)
         ]
         self.lines = dict(zip((job.name for job in stand_ins), lines, strict=True))
@@ -147,7 +148,7 @@ def test_the_jobs_of_a_line_that_were_later_than_its_bound_take_their_places():
 def test_a_stand_in_has_its_place_from_the_order_key(auto):
     job = replace(JOB, priority_class=AUTO, auto=True, priority=-1) if auto else JOB
     entry_time, name = place_in(order_key(job))
-    stand_in = Line.of(job).stand_in(7, entry_time=entry_time, name=name)
+    found = stand_in(Line.of(job), 7, entry_time=entry_time, name=name)
     later = replace(job, name="job-")
-    assert position(job) < position(stand_in) < position(later)
-    assert Line.of(stand_in) == Line.of(job)
+    assert position(job) < position(found) < position(later)
+    assert Line.of(found) == Line.of(job)

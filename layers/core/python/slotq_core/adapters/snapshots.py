@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.lifecycle.retry import backed_off
 from slotq_core.policy.lines import Line, first_read
+from slotq_core.policy.order import BELOW_ALL
 
 FIRST_JOBS = 10
 """How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
@@ -23,6 +25,31 @@ def read_at_first(line: Line, pools: Sequence[Pool]) -> int | None:
     """Return how many jobs of the line a load reads; None: all of them."""
     needed = first_read(line, pools, {})
     return None if needed is None else max(FIRST_JOBS, needed)
+
+
+def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
+    """Return what a plan knows of a line that has not been read (`Snapshot.unread`).
+
+    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
+    stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
+    """
+    auto = line.priority == BELOW_ALL
+    return Job(
+        name=f"{name}#{number}",
+        state=JobState.PENDING,
+        priority=AUTO_VALUE if auto else line.priority,
+        priority_class=AUTO if auto else line.limited_as,
+        auto=auto,
+        entry_time=entry_time,
+        demand=line.demand,
+        pools=line.pools,
+        parts=line.parts,
+        preemptible=line.preemptible,
+        workload=line.workload,
+        project=line.project,
+        group=line.group,
+        submitter=line.user,
+    )
 
 
 def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:

@@ -50,7 +50,7 @@ class Snapshot:
     unread: frozenset[str] = frozenset()
     """Names in `waiting` that are no jobs. Each stands for the first job of a line that has not
     been read: its place is a lower bound, and the rest is what the jobs of the line share, without
-    the role (`Line.stand_in`). The plan asks for the line's jobs before it does anything for them.
+    the role. The plan asks for the line's jobs before it does anything for them.
     Its `wake_at` may miss the moment when a pool drains for them."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""

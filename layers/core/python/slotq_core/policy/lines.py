@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, JobState, Workload
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import AUTO, AUTO_VALUE
-from slotq_core.policy.order import BELOW_ALL, Rank, rank, rank_of
+from slotq_core.policy.order import Rank, rank, rank_of
 
 _FORM = 2
 """The form of a line's name in the store, which the name begins with.
@@ -117,30 +116,6 @@ class Line(NamedTuple):
             user=user,
             limited_as=limited_as,
             role=role,
-        )
-
-    def stand_in(self, number: int, *, entry_time: int, name: str = "") -> Job:
-        """What a plan knows of a line that has not been read (`Snapshot.unread`).
-
-        `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
-        stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
-        """
-        auto = self.priority == BELOW_ALL
-        return Job(
-            name=f"{name}#{number}",
-            state=JobState.PENDING,
-            priority=AUTO_VALUE if auto else self.priority,
-            priority_class=AUTO if auto else self.limited_as,
-            auto=auto,
-            entry_time=entry_time,
-            demand=self.demand,
-            pools=self.pools,
-            parts=self.parts,
-            preemptible=self.preemptible,
-            workload=self.workload,
-            project=self.project,
-            group=self.group,
-            submitter=self.user,
         )
 
 

@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
 from slotq_core.adapters.order_keys import order_key, place_in
-from slotq_core.adapters.snapshots import read_at_first
+from slotq_core.adapters.snapshots import read_at_first, stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line, line_of
@@ -116,4 +116,4 @@ def _stand_in(line: StoredLine, number: int) -> Job | None:
     if not line.bound or shared.group or shared.parts:
         return None
     entry_time, name = place_in(line.bound)
-    return shared.stand_in(number, entry_time=entry_time, name=name)
+    return stand_in(shared, number, entry_time=entry_time, name=name)
