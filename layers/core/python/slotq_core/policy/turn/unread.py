@@ -1,9 +1,8 @@
 """When a plan reads a line of which it knows only a lower bound.
 
-The jobs of a line are blocked alike, so a line is tried with a stand-in for its first job. If the
-turn brings the stand-in nothing, it brings the line's first job nothing either: a stand-in has
-entered no later, and no missing right keeps it back. So a blocked line costs
-no read. Otherwise the turn is taken back, and the line is read.
+The jobs of a line are blocked alike, so a line is tried with a stand-in for its first job. The
+stand-in has entered no later, and no missing right keeps it back: if its turn brings nothing, the
+first job's brings nothing either, and the line costs no read. Else the line is read first.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from slotq_core.policy.state.plan_state import PlanState
 
 
 def is_to_be_read(state: PlanState, question: Question, job: Job, *, served: bool) -> bool:
-    """Whether the job is a stand-in whose line must be read, after the stand-in's turn.
-
-    A drain serves a job, too. A line that someone asks about is read in any case.
-    """
+    """Whether the job is a stand-in whose line must be read, after the stand-in's turn. A drain
+    serves a job, too. A line that someone asks about is read in any case."""
     if job.name not in state.snapshot.unread:
         return False
     drains = any(room.drain and room.drain.job == job.name for room in state.rooms_of(job))
