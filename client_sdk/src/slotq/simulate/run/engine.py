@@ -190,7 +190,7 @@ class _World:
                     self._put(self._jobs[before.name], _answered(after), now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
-            if not planned.decisions and not self._happens(now):
+            if planned.is_last and not self._happens(now):
                 break
         self._agenda.put(planned.wake_at, Due.PASS)
 

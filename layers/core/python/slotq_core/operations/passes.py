@@ -17,7 +17,7 @@ from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
-from slotq_core.policy.plan import Decision, Plan, Start, StartGang
+from slotq_core.policy.plan import Decision
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
 from slotq_core.ports.surroundings import Clock, Notifier
@@ -114,7 +114,7 @@ class Passes:
             done += applied.decisions
             troubles += applied.troubles
             slow += applied.slow
-            if not (applied.as_planned and _is_last(planned)):
+            if not (applied.as_planned and planned.is_last):
                 continue
             stale = self._effects.stale(world.snapshot.active)
             stale = [job for job in stale if job.name not in tried]
@@ -188,16 +188,6 @@ class _Applied:
     def cut_short(self) -> _Applied:
         self.as_planned = False
         return self
-
-
-def _is_last(planned: Plan) -> bool:
-    """Whether a plan on the state after this one decides nothing, if no time passes.
-
-    That holds if the plan only starts jobs: the walk has asked everybody with these slots gone.
-    After an eviction, a claim that no longer holds may have to be dropped, and settling is a plan
-    of its own: then the state is read and planned anew.
-    """
-    return all(isinstance(decision, Start | StartGang) for decision in planned.decisions)
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:

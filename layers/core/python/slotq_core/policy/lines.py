@@ -101,22 +101,11 @@ class Line(NamedTuple):
         form, *parts = json.loads(key)
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
-        first, whose = parts[:8], parts[8:]
-        workload, priority, project, group, demand, pools, parts, preemptible = first
+        workload, priority, project, group, demand, pools, held, preemptible, *whose = parts
         user, limited_as, role = [*whose, "", "", ""][:3]
-        return cls(
-            workload=Workload(workload),
-            priority=priority,
-            project=project,
-            group=group,
-            demand=Demand(demand),
-            pools=tuple(pools),
-            parts=tuple((pool, Demand(amounts)) for pool, amounts in parts),
-            preemptible=preemptible,
-            user=user,
-            limited_as=limited_as,
-            role=role,
-        )
+        in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
+        kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
+        return cls(*kind, preemptible, user, limited_as, role)
 
 
 @lru_cache(maxsize=1024)

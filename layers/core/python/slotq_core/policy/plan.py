@@ -134,6 +134,12 @@ class Plan:
     wake_at: int | None = None
     """When (ms) another plan could first differ from this one if nothing else happens."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether a plan on the state after this one decides nothing, if no time passes: this one
+        only starts jobs, so it has asked everybody with these slots gone."""
+        return all(isinstance(decision, Start | StartGang) for decision in self.decisions)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
