@@ -147,8 +147,8 @@ class Store(Protocol):
         """
 
     def load(self, now: int) -> World:
-        """Load the input of a pass at `now`: active jobs, claimants, the heads of each line (as
-        many as could start or evict) and due back-offs.
+        """Load the input of a pass at `now`: active jobs, claimants, due back-offs, and of each
+        line the first jobs or, where a lower bound is known, a stand-in (`Snapshot.unread`).
 
         The cost does not depend on the number of waiting jobs.
         """

@@ -196,8 +196,9 @@ class DynamoStore:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
         if not self._touched.lately(job):
+            # Before the transaction: inside, submissions to one line would collide.
             touch = expressions.touch_line if opens_line else expressions.touch_known_line
-            self._touch_lines([job], touch)
+            self._calls.update(table.line_key(_checked(line_of(job))), touch(job.entry_time))
             self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
@@ -322,17 +323,6 @@ class DynamoStore:
 
     def ahead_of(self, job: Job) -> Ahead:
         return self._places.ahead_of(job, self._world.lines(self._clock()))
-
-    def _touch_lines(
-        self,
-        jobs: Iterable[Job],
-        touch: Callable[[int], expressions.Expression] = expressions.touch_line,
-    ) -> None:
-        """Touch the new jobs' lines before the transaction. Touches inside the transaction would
-        make submissions to one line collide."""
-        touched = {_checked(line_of(job)): max(job.entry_time, job.changed_at) for job in jobs}
-        for line, at in touched.items():
-            self._calls.update(table.line_key(line), touch(at))
 
 
 def _checked(line: str) -> str:
