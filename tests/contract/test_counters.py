@@ -136,11 +136,11 @@ def test_the_use_of_all_callers_is_read_with_the_configuration(store: Store) -> 
 
 def test_changes_of_limits_are_recorded(store: Store) -> None:
     a_queue(store)
-    store.set_limits(LIMITS, who="ada", now=NOW, seen=1)
+    store.configure(limits=LIMITS, who="ada", now=NOW, seen=1)
     assert store.configuration().limits == LIMITS
     with pytest.raises(Conflict):
-        store.set_limits(limits_from({}), who="grace", now=NOW, seen=1)
-    store.set_limits(LIMITS, who="grace", now=NOW)
+        store.configure(limits=limits_from({}), who="grace", now=NOW, seen=1)
+    store.configure(limits=LIMITS, who="grace", now=NOW)
     last, first = store.changes(limit=9)
     assert (last.who, last.limits_before, last.limits_after) == ("ada", limits_from({}), LIMITS)
     assert (last.before, first.limits_after) == (last.after, limits_from({}))

@@ -42,7 +42,7 @@ def test_a_change_by_another_handler_is_seen_at_once(
         assert dynamo.load(NOW).snapshot.pools == dynamo.pools()
         a_queue(other, a_pool("p5", slots), a_pool("p4"))
         limits = limits_from({"waiting": slots})
-        other.set_limits(limits, who="ada", now=NOW)
+        other.configure(limits=limits, who="ada", now=NOW)
         stand = dynamo.configuration()
         assert stand == other.configuration()
         assert (stand.pools[0].capacity.slots, stand.limits) == (slots, limits)
@@ -70,7 +70,7 @@ def test_two_handlers_that_keep_a_configuration_lose_no_change(
     a_queue(dynamo, a_pool("p5"))
     assert dynamo.configuration() == other.configuration()
     with before_the_next(client, "TransactWriteItems", lambda: a_queue(other, a_pool("p4"))):
-        dynamo.set_limits(LIMITS, who="ada", now=NOW)
+        dynamo.configure(limits=LIMITS, who="ada", now=NOW)
     for store in (dynamo, other):
         stand = store.configuration()
         assert (stand.pools, stand.limits, stand.revision) == ((a_pool("p4"),), LIMITS, 3)
@@ -164,7 +164,7 @@ def test_an_unreadable_use_counts_as_none_and_hides_nothing(
     dynamo: DynamoStore, items: Table
 ) -> None:
     a_queue(dynamo)
-    dynamo.set_limits(LIMITS, who="ada", now=NOW)
+    dynamo.configure(limits=LIMITS, who="ada", now=NOW)
     items.change(revision_key(), waiting=text("many"), lines=text("few"))
     stand = dynamo.configuration()
     assert (stand.use, stand.limits, stand.revision) == (NOTHING_USED, LIMITS, 2)
@@ -174,7 +174,7 @@ def test_unreadable_limits_apply_again_once_they_are_mended(
     dynamo: DynamoStore, items: Table
 ) -> None:
     a_queue(dynamo)
-    dynamo.set_limits(LIMITS, who="ada", now=NOW)
+    dynamo.configure(limits=LIMITS, who="ada", now=NOW)
     whole = items.get(limits_key())
     items.change(limits_key(), settings=text("{"))
     assert dynamo.configuration().limits == NO_LIMITS

@@ -141,7 +141,7 @@ class World:
         store = DynamoStore(self.dynamo, TABLE)
         store.configure(self.pools, who="campaign", now=START)
         if limits != NO_LIMITS:
-            store.set_limits(limits, who="campaign", now=START)
+            store.configure(limits=limits, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:

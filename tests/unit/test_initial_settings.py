@@ -77,11 +77,11 @@ class Hurried(MemoryStore):
 
     hurry = True
 
-    def configure(self, wanted, *, who, now, seen=None):
-        if self.hurry and who == WHO and self.pools():
+    def configure(self, wanted=None, **kwargs):
+        if self.hurry and kwargs["who"] == WHO and self.pools():
             self.hurry = False
-            super().configure(pools("a=7"), who="grace", now=now)
-        super().configure(wanted, who=who, now=now, seen=seen)
+            super().configure(pools("a=7"), who="grace", now=NOW)
+        super().configure(wanted, **kwargs)
 
 
 def test_an_operators_concurrent_change_is_not_overwritten():

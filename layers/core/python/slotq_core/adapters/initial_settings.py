@@ -79,8 +79,8 @@ def _limits(limits: Limits) -> _Setting:
         wanted=limits,
         read=lambda stand: stand.limits,
         change=lambda change: (change.limits_before, change.limits_after),
-        write=lambda store, now, seen: store.set_limits(
-            limits, who=LIMITS_VARIABLE, now=now, seen=seen
+        write=lambda store, now, seen: store.configure(
+            limits=limits, who=LIMITS_VARIABLE, now=now, seen=seen
         ),
     )
 

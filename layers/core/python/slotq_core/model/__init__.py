@@ -7,7 +7,10 @@ times compare equal on every path.
     attempts  one run of a job
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on
+    access    who may do what in a project
+    prescriptions  what a project prescribes for requests
     projects  projects and departments: quota, weight, limit
+    sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
     limits    what callers may ask of the queue

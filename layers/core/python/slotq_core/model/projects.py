@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotq_core.model.access import NO_ACCESS, Access
 from slotq_core.model.demand import Demand
+from slotq_core.model.prescriptions import NO_PRESCRIPTION, Prescription
 
 EVERYWHERE = ""
 """The scope of an amount over all pools together. Any other scope is a pool's name."""
@@ -60,3 +62,10 @@ class Project:
     over_quota: bool = True
     min_runtime: int = 0
     """Protection of the project's attempts from eviction, from each start (ms)."""
+    pools: tuple[str, ...] = ()
+    """The pools of jobs that name none, in order of preference; empty: every pool with the job's
+    instance type."""
+    access: Access = NO_ACCESS
+    """The project's people. The policy does not look at them."""
+    requests: Prescription = NO_PRESCRIPTION
+    """What the project prescribes for requests. The policy does not look at it."""

@@ -115,7 +115,7 @@ class Configurator:
             return replace(now, limits=limits_from(settings, now.limits))
 
         def write(after: Configuration, seen: int) -> None:
-            self._store.set_limits(after.limits, who=by, now=self._clock.now(), seen=seen)
+            self._store.configure(limits=after.limits, who=by, now=self._clock.now(), seen=seen)
 
         self._decide(planned, write, by=by, seen=seen)
 

@@ -10,6 +10,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import (
     Ahead,
@@ -37,12 +38,19 @@ class Store(Protocol):
         """The configured pools, in their configured order."""
 
     def configuration(self) -> Configuration:
-        """The configuration: pools, limits, use and revision."""
+        """The configuration: pools, limits, sharing, use and revision."""
 
     def configure(
-        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+        self,
+        pools: Sequence[Pool] | None = None,
+        *,
+        limits: Limits | None = None,
+        sharing: Sharing | None = None,
+        who: str,
+        now: int,
+        seen: int | None = None,
     ) -> None:
-        """Replace the pools and record who did so, when, before and after.
+        """Replace what is given, all at once, and record who did so, when, before and after.
 
         `seen` is the revision that the caller decided on; raises Conflict if it is outdated.
         Removes a pool that is not listed any more. Raises PoolInUse if something runs in such a
@@ -50,11 +58,8 @@ class Store(Protocol):
         then nothing is admitted until use has fallen.
         """
 
-    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
-        """Replace the limits, on the same record. Raises Conflict as `configure` does."""
-
     def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
-        """At most `limit` recorded changes of pools and limits, the latest first; with `who`, only
+        """At most `limit` recorded changes of the configuration, the latest first; with `who`, only
         that caller's."""
 
     def pool(self, name: str) -> Pool | None:

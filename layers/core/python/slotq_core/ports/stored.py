@@ -11,6 +11,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
@@ -109,6 +110,7 @@ class Configuration:
     revision: int
     """Rises with each change; 0: never configured."""
     limits: Limits = NO_LIMITS
+    sharing: Sharing = NO_SHARING
     use: QueueUse = NOTHING_USED
     """What all callers used at the last audit. It is read with the configuration but is not part of
     it."""
@@ -127,3 +129,5 @@ class ConfigurationChange:
     after: tuple[Pool, ...]
     limits_before: Limits = NO_LIMITS
     limits_after: Limits = NO_LIMITS
+    sharing: tuple[Sharing, Sharing] | None = None
+    """How projects shared before and after; None: that stayed."""

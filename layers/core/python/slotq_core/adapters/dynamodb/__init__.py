@@ -7,7 +7,8 @@ transactions      changes of jobs as the actions of one transaction
 line_bounds       lines: touches, returns, lower bounds, removals
 counters          what callers have used of their limits
 held_slots        who holds and claims the slots of a pool
-configured_pools  the pools, changed on the record
+configured_pools  the configuration, changed on the record
+sharing_documents  departments and projects, as documents that never change
 pool_facts        a pool's health, and what others occupy of it
 sightings         training jobs that nobody expects
 touched_lines     the lines that a submission need not touch again

@@ -1,4 +1,4 @@
-"""The configuration, pools and limits: read, and changed on the record.
+"""The configuration (pools, limits, and how projects share): read, and changed on the record.
 
 What was read is kept for as long as the REVISION item stands still (`_Kept`), so a pass or a
 submission reads that one small item.
@@ -26,12 +26,14 @@ from slotq_core.adapters.dynamodb.layout.items import (
     write,
 )
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
+from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
 from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.stored import ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
@@ -39,25 +41,24 @@ from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
 U = TypeVar("U")
-_Planned = Callable[[Stand], tuple[Stand, list[Action]]]
-"""Maps the current configuration to the new one and to the actions that write the new one."""
-
 _TRIES = 5
 _CHANGES_A_PAGE = 25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kept:
-    """Pools and limits as they stood when REVISION had this label, or later."""
+    """The configuration as it stood when REVISION had this label, or later."""
 
     label: Item
     pools: tuple[Pool, ...]
     limits: Limits
+    sharing: Sharing
 
 
 class Configuration:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
+        self._documents = SharingDocuments(calls)
         self._kept: _Kept | None = None
         """The last configuration that was read whole."""
 
@@ -65,9 +66,9 @@ class Configuration:
         """Return the readable pools."""
         return self.read().pools
 
-    def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
-        """Return the readable pools; put the unreadable ones into the sieve."""
-        return self._read(sieve).pools
+    def read_through(self, sieve: Sieve) -> Stand:
+        """Return the configuration; put unreadable pools into the sieve."""
+        return self._read(sieve)
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools() if pool.name == name), None)
@@ -85,12 +86,12 @@ class Configuration:
             pools=kept.pools,
             revision=_one(item, _revision_of, 0),
             limits=kept.limits,
+            sharing=kept.sharing,
             use=_one(item, queue_use_of, NOTHING_USED),
         )
 
     def _read_anew(self, label: Item, sieve: Sieve) -> _Kept:
-        """Read pools and limits after the REVISION item with this label; keep them if everything is
-        readable.
+        """Read everything after the REVISION item with this label; keep it if all is readable.
 
         What is read is never older than the label. A change committed in between makes it newer:
         then the next label differs, and everything is read again.
@@ -101,45 +102,49 @@ class Configuration:
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
         read = _Kept(
-            label=label, pools=_in_order(pools, unread), limits=_one(limits, limits_of, NO_LIMITS)
+            label=label,
+            pools=_in_order(pools, unread),
+            limits=_one(limits, limits_of, NO_LIMITS),
+            sharing=self._documents.read(_document(label)),
         )
         sieve.add(unread.poison)
         whole = not unread.poison and (limits is None or _one(limits, limits_of, None) is not None)
         self._kept = read if whole and _one(label, _revision_of, 0) else None
         return read
 
-    def change(self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None) -> None:
-        check_names(pools)
-        pools = as_configured(pools)
-
-        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
-            return replace(stand, pools=pools), [*self._pool_actions(stand.pools, pools)]
-
-        self._change(planned, who=who, now=now, seen=seen)
-
-    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None) -> None:
-        item: Item = {"settings": {"S": _json(limits)}}
-
-        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
-            written = put(self._calls.table, table.limits_key(), item)
-            return replace(stand, limits=limits), [written]
-
-        self._change(planned, who=who, now=now, seen=seen)
-
-    def _change(self, planned: _Planned, *, who: str, now: int, seen: int | None) -> None:
+    def change(
+        self,
+        *,
+        pools: Sequence[Pool] | None,
+        limits: Limits | None,
+        sharing: Sharing | None,
+        who: str,
+        now: int,
+        seen: int | None,
+    ) -> None:
+        """Change what is given, as `Store.configure` says. The transaction comes last: before it,
+        only a document has been written that nobody reads yet."""
         for _ in range(_TRIES):
             before = self.read()
             if seen not in {None, before.revision}:
                 raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
-            after, actions = planned(before)
+            after = replace(
+                before,
+                pools=before.pools if pools is None else as_configured(pools),
+                limits=before.limits if limits is None else limits,
+                sharing=before.sharing if sharing is None else sharing,
+            )
             if before == after:
                 return None
-            actions += self._record(before, after, who, now)
+            check_names(after.pools)
+            actions = [*self._actions(before, after, who, now)]
             if len(actions) > MAX_ACTIONS:
                 raise Misconfigured(
                     f"too many pools change at once ({len(actions)} actions): change fewer "
                     "pools in one update"
                 )
+            if after.sharing != before.sharing:
+                self._documents.write(after.sharing)
             try:
                 return self._calls.transact(actions)
             except Conflict:
@@ -151,9 +156,16 @@ class Configuration:
         records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         page = {"ScanIndexForward": False, "Limit": min(limit, _CHANGES_A_PAGE)}
         latest_first = self._calls.query({**records, **page})
-        found = (Sieve().read([record], _change_of) for record in latest_first)
+        found = (Sieve().read([record], self._change_of) for record in latest_first)
         wanted = (each for read in found for each in read if who in {None, each.who})
         return tuple(islice(wanted, limit))
+
+    def _actions(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
+        yield from self._pool_actions(before.pools, after.pools)
+        if after.limits != before.limits:
+            item: Item = {"settings": {"S": _json(after.limits)}}
+            yield put(self._calls.table, table.limits_key(), item)
+        yield from self._record(before, after, who, now)
 
     def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
         old = {pool.name: (position, pool) for position, pool in enumerate(before)}
@@ -204,7 +216,8 @@ class Configuration:
     def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
         """Yield the actions that raise the revision and record who changed what, and when."""
         name, revision = self._calls.table, before.revision
-        raised = expressions.next_revision(revision, _digest(after))
+        documents = name_of(before.sharing), name_of(after.sharing)
+        raised = expressions.next_revision(revision, _digest(after), documents[1])
         yield update(name, table.revision_key(), raised)
         record: Item = {
             "who": {"S": who},
@@ -213,8 +226,32 @@ class Configuration:
             "after": {"L": [{"M": write(pool)} for pool in after.pools]},
             "limitsBefore": {"S": _json(before.limits)},
             "limitsAfter": {"S": _json(after.limits)},
+            "sharingBefore": {"S": documents[0]},
+            "sharingAfter": {"S": documents[1]},
         }
         yield put(name, table.change_key(now, revision + 1), record)
+
+    def _change_of(self, record: Item) -> ConfigurationChange:
+        return ConfigurationChange(
+            revision=int(record["sk"]["S"].rpartition("#")[2]),
+            who=record["who"]["S"],
+            at=from_iso(record["at"]["S"]),
+            before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
+            after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+            limits_before=_limits(record.get("limitsBefore")),
+            limits_after=_limits(record.get("limitsAfter")),
+            sharing=self._sharing_of(record),
+        )
+
+    def _sharing_of(self, record: Item) -> tuple[Sharing, Sharing] | None:
+        """Return how projects shared before and after a change; None: as before, and in a record
+        from before there were projects."""
+        before, after = (
+            record.get(key, {}).get("S", "") for key in ("sharingBefore", "sharingAfter")
+        )
+        if before == after:
+            return None
+        return self._documents.read(before), self._documents.read(after)
 
 
 def _label(revision: Item) -> Item:
@@ -223,14 +260,23 @@ def _label(revision: Item) -> Item:
     return {name: value for name, value in revision.items() if name not in USE}
 
 
+def _document(revision: Item) -> str:
+    """Return the name of the document of departments and projects; empty: there are none."""
+    return str(revision.get("sharing", {}).get("S", ""))
+
+
 def _revision_of(item: Item) -> int:
     return int(item["revision"]["N"])
 
 
 def _digest(stand: Stand) -> str:
-    """Return a short hash of pools and limits. After a restored backup, a revision may come a
+    """Return a short hash of everything configured. After a restored backup, a revision may come a
     second time with other contents; its digest differs then."""
-    contents = [[write(pool) for pool in stand.pools], limit_settings(stand.limits)]
+    contents = [
+        [write(pool) for pool in stand.pools],
+        limit_settings(stand.limits),
+        name_of(stand.sharing),
+    ]
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -246,18 +292,6 @@ def in_use(pool: Pool, used: Demand) -> PoolInUse:
         f"pool {pool.name} cannot be removed while {used.slots} of its slots are in use: drain "
         "it, and remove it when it is empty",
         field="name",
-    )
-
-
-def _change_of(record: Item) -> ConfigurationChange:
-    return ConfigurationChange(
-        revision=int(record["sk"]["S"].rpartition("#")[2]),
-        who=record["who"]["S"],
-        at=from_iso(record["at"]["S"]),
-        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
-        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
-        limits_before=_limits(record.get("limitsBefore")),
-        limits_after=_limits(record.get("limitsAfter")),
     )
 
 

@@ -60,6 +60,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (
     Ahead,
@@ -123,12 +124,18 @@ class DynamoStore:
         return self._configuration.read()
 
     def configure(
-        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+        self,
+        pools: Sequence[Pool] | None = None,
+        *,
+        limits: Limits | None = None,
+        sharing: Sharing | None = None,
+        who: str,
+        now: int,
+        seen: int | None = None,
     ) -> None:
-        self._configuration.change(pools, who=who, now=now, seen=seen)
-
-    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
-        self._configuration.set_limits(limits, who=who, now=now, seen=seen)
+        self._configuration.change(
+            pools=pools, limits=limits, sharing=sharing, who=who, now=now, seen=seen
+        )
 
     def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
         return self._configuration.changes(limit=limit, who=who)

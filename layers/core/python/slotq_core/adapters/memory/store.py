@@ -28,6 +28,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
@@ -71,6 +72,7 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
         self._limits = NO_LIMITS
+        self._sharing = NO_SHARING
         self._changes: list[ConfigurationChange] = []
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
         self._jobs: dict[str, Job] = {}
@@ -98,6 +100,7 @@ class MemoryStore:
             pools=self._pools,
             revision=len(self._changes),
             limits=self._limits,
+            sharing=self._sharing,
             use=self.counters.queue_use,
         )
 
@@ -108,46 +111,58 @@ class MemoryStore:
 
     @_one_at_a_time
     def configure(
-        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+        self,
+        pools: Sequence[Pool] | None = None,
+        *,
+        limits: Limits | None = None,
+        sharing: Sharing | None = None,
+        who: str,
+        now: int,
+        seen: int | None = None,
     ) -> None:
-        after = {pool.name: pool for pool in pools}
-        if len(after) < len(pools):
-            raise Misconfigured("two pools have one name")
-        if seen not in {None, len(self._changes)}:
+        before = self.configuration()
+        if seen not in {None, before.revision}:
             raise Conflict("the configuration has changed since it was read")
-        if self._pools == as_configured(pools):
+        after = replace(
+            before,
+            pools=before.pools if pools is None else as_configured(pools),
+            limits=before.limits if limits is None else limits,
+            sharing=before.sharing if sharing is None else sharing,
+        )
+        if before == after:
             return
-        before = {pool.name: pool for pool in self._pools}
-        gone = before.keys() - after.keys()
+        self._change_pools(before.pools, after.pools)
+        self._record(before, after, who, now)
+
+    def _change_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
+        """Raise the versions of ledgers whose room changes. Raises PoolInUse and Misconfigured."""
+        old, new = ({pool.name: pool for pool in each} for each in (before, after))
+        if len(new) < len(after):
+            raise Misconfigured("two pools have one name")
+        gone = old.keys() - new.keys()
         for name in gone:
             if self._ledgers[name].used:
                 raise PoolInUse(f"pool {name} cannot be removed: jobs run in it", field="name")
         for name in gone:
             self._foreign.pop(name, None)
-        for name in before.keys() | after.keys():
-            if _room(before.get(name)) != _room(after.get(name)):
+        for name in old.keys() | new.keys():
+            if _room(old.get(name)) != _room(new.get(name)):
                 self._raise_version(name, Demand())
-        self._record(as_configured(pools), self._limits, who, now)
 
-    @_one_at_a_time
-    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
-        if seen not in {None, len(self._changes)}:
-            raise Conflict("the configuration has changed since it was read")
-        if limits != self._limits:
-            self._record(self._pools, limits, who, now)
-
-    def _record(self, pools: tuple[Pool, ...], limits: Limits, who: str, now: int) -> None:
+    def _record(self, before: Configuration, after: Configuration, who: str, now: int) -> None:
+        shared = None if before.sharing == after.sharing else (before.sharing, after.sharing)
         change = ConfigurationChange(
-            revision=len(self._changes) + 1,
+            revision=before.revision + 1,
             who=who,
             at=now,
-            before=self._pools,
-            after=pools,
-            limits_before=self._limits,
-            limits_after=limits,
+            before=before.pools,
+            after=after.pools,
+            limits_before=before.limits,
+            limits_after=after.limits,
+            sharing=shared,
         )
         self._changes.append(change)
-        self._pools, self._limits = pools, limits
+        self._pools, self._limits, self._sharing = after.pools, after.limits, after.sharing
 
     @_one_at_a_time
     def pool(self, name: str) -> Pool | None:
@@ -378,7 +393,7 @@ class MemoryStore:
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(
-            snapshot=snapshot_of(self._pools_now(), active, waiting, due),
+            snapshot=snapshot_of(self._pools_now(), self._sharing, active, waiting, due),
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
         )
 

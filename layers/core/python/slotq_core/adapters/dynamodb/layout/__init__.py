@@ -2,6 +2,7 @@
 
 table               keys, partitions and the table's definition
 items               items to model and back
+sharing_text        departments and projects, as stored
 validation          which items can be understood
 lines               a line's item, and the rules of its bound
 expressions         conditions, updates and queries, named

@@ -342,21 +342,22 @@ def set_turn(next_at: int) -> Expression:
     }
 
 
-def next_revision(seen: int, digest: str) -> Expression:
-    """Raise the configuration's revision, and record the digest of the new configuration.
-    Condition: nobody has changed the configuration since it was read. `seen` 0: there is no
-    revision, or it is unreadable."""
+def next_revision(seen: int, digest: str, sharing: str) -> Expression:
+    """Raise the configuration's revision, and record the digest of the new configuration and its
+    document of departments and projects. Condition: nobody has changed the configuration since it
+    was read. `seen` 0: there is no revision, or it is unreadable."""
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
         condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
     return {
-        "UpdateExpression": "SET revision = :next, digest = :digest",
+        "UpdateExpression": "SET revision = :next, digest = :digest, sharing = :sharing",
         "ConditionExpression": condition,
         "ExpressionAttributeValues": {
             **values,
             ":next": _number(seen + 1),
             ":digest": _text(digest),
+            ":sharing": _text(sharing),
         },
     }
 

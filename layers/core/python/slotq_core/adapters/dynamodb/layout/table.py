@@ -21,6 +21,8 @@
                                                   limits at the last audit (`waiting`, `lines`)
     CONFIG              LIMITS                    the limits of callers and of the queue
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
+    CONFIG              SHARING#<hash>#<00>       departments, projects and operators: a document
+                                                  that never changes; REVISION names the current one
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
@@ -86,6 +88,7 @@ CLAIM_PREFIX = "CLAIM#"
 HELD_PREFIX = "HELD#"
 POOL_PREFIX = "POOL#"
 CHANGE_PREFIX = "CHANGE#"
+SHARING_PREFIX = "SHARING#"
 LEDGER = "LEDGER"
 HEALTH = "HEALTH"
 SCHEDULER = "SCHEDULER"
@@ -230,3 +233,7 @@ def revision_key() -> Key:
 
 def change_key(moment: int, revision: int) -> Key:
     return CONFIG, f"CHANGE#{iso(moment)}#{revision:06d}"
+
+
+def sharing_key(document: str, part: int) -> Key:
+    return CONFIG, f"{SHARING_PREFIX}{document}#{part:02d}"

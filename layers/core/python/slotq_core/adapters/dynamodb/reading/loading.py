@@ -10,7 +10,7 @@ which are read first, and on the version of each job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
@@ -28,11 +28,29 @@ from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Capacity:
+    """The pools, who shares them, and who holds their slots."""
+
+    pools: tuple[Pool, ...]
+    sharing: Sharing
+    holders: Mapping[str, Holders]
+
+    @property
+    def active(self) -> list[Job]:
+        return [job for each in self.holders.values() for job in each.active]
+
+    @property
+    def claimants(self) -> list[Job]:
+        return [job for each in self.holders.values() for job in each.claimants]
 
 
 class WorldLoader:
@@ -58,22 +76,22 @@ class WorldLoader:
     def load(self, now: int) -> World:
         sieve, self._late, late = Sieve(), (), self._late
         sieve.add(late)
-        pools, holders = self._pools(sieve, now)
+        capacity = self._capacity(sieve, now)
         lines, due_read = self._lines_and_due(now, sieve)
         waiting = WaitingLines(
             self._waiting,
             self._bounds,
             self._in_parallel,
             lines,
-            pools=pools,
-            seen={job.name for job in (*_active(holders), *_claimants(holders))},
+            pools=capacity.pools,
+            seen={job.name for job in (*capacity.active, *capacity.claimants)},
             now=now,
         )
         found = waiting.read_first(sieve)
         first = [job for each in found for job in each.jobs]
         stand_ins = [*waiting.stand_ins.values()]
         due = due_part(sieve.read(due_read, copy_of), now)
-        world = _world(pools, holders, [*_claimants(holders), *first, *stand_ins], due, sieve)
+        world = _world(capacity, [*first, *stand_ins], due, sieve)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -94,11 +112,11 @@ class WorldLoader:
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()
-        pools, holders = self._pools(sieve, now)
+        capacity = self._capacity(sieve, now)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = [job for line in lines for job in self._waiting.all_jobs(line.name, sieve)]
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
-        return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
+        return _world(capacity, waiting, due, sieve)
 
     def lines(self, now: int) -> list[StoredLine]:
         """Return every line of this version that may have jobs."""
@@ -119,15 +137,15 @@ class WorldLoader:
             lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         return [line for line in lines if line.own], due
 
-    def _pools(self, sieve: Sieve, now: int) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
-        configured, holders = self._configuration.pools_through(sieve), {}
+    def _capacity(self, sieve: Sieve, now: int) -> _Capacity:
+        configured, holders = self._configuration.read_through(sieve), {}
         pools = []
-        all_read = self._held.read(configured, now)
-        for pool, (read, foreign, poison) in zip(configured, all_read, strict=True):
+        all_read = self._held.read(configured.pools, now)
+        for pool, (read, foreign, poison) in zip(configured.pools, all_read, strict=True):
             sieve.add(poison)
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
-        return tuple(pools), holders
+        return _Capacity(pools=tuple(pools), sharing=configured.sharing, holders=holders)
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
         """Return the first items of a partition. `asked`: its key, and how many; None: all."""
@@ -135,23 +153,11 @@ class WorldLoader:
         return [*self._calls.query(expressions.partition(pk), limit=limit)]
 
 
-def _active(holders: Mapping[str, Holders]) -> list[Job]:
-    return [job for each in holders.values() for job in each.active]
-
-
-def _claimants(holders: Mapping[str, Holders]) -> list[Job]:
-    return [job for each in holders.values() for job in each.claimants]
-
-
-def _world(
-    pools: tuple[Pool, ...],
-    holders: Mapping[str, Holders],
-    waiting: Iterable[Job],
-    due: Iterable[Job],
-    sieve: Sieve,
-) -> World:
+def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], sieve: Sieve) -> World:
+    """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
+    everyone = [*capacity.claimants, *waiting]
     return World(
-        snapshot=snapshot_of(pools, _active(holders), waiting, due),
-        ledgers={name: each.ledger for name, each in holders.items()},
+        snapshot=snapshot_of(capacity.pools, capacity.sharing, capacity.active, everyone, due),
+        ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,
     )

@@ -1,0 +1,98 @@
+"""The stored form of departments, projects and operators: compact JSON, compressed.
+
+Values that are the model's defaults are left out, so a value that a later version adds costs
+nothing where nobody uses it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from typing import Any, TypeVar
+
+from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
+from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Department, Fairness, Project
+from slotq_core.model.sharing import Sharing, Subscription
+
+T = TypeVar("T")
+Reader = Callable[[Any], Any]
+
+
+def packed(sharing: Sharing) -> bytes:
+    """Return the stored form; equal contents have equal forms."""
+    text = json.dumps(_written(sharing), sort_keys=True, separators=(",", ":"))
+    return zlib.compress(text.encode(), 9)
+
+
+def unpacked(data: bytes) -> Sharing:
+    """Return the contents. Raises ValueError, also for what only a later version understands."""
+    try:
+        return _sharing(json.loads(zlib.decompress(data)))
+    except (zlib.error, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"departments and projects cannot be read: {error}") from None
+
+
+def _written(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {
+            field.name: _written(own)
+            for field in fields(value)
+            if (own := getattr(value, field.name)) != _default(field)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _written(own) for key, own in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(_written(each) for each in value)
+    if isinstance(value, tuple | list):
+        return [_written(each) for each in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def _default(field: Any) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _reading(kind: Callable[..., T], **readers: Reader) -> Callable[[Any], T]:
+    """Return a reader for a class of the model. `readers`: for fields that JSON has no type for.
+    An unknown field raises TypeError."""
+
+    def read(value: Mapping[str, Any]) -> T:
+        return kind(**{key: readers.get(key, _as_it_is)(own) for key, own in value.items()})
+
+    return read
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _each(read: Reader) -> Reader:
+    return lambda values: tuple(read(each) for each in values)
+
+
+def _amounts(value: Mapping[str, Mapping[str, int]] | None) -> Mapping[str, Demand] | None:
+    return None if value is None else {scope: Demand(own) for scope, own in value.items()}
+
+
+def _lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    return {key: tuple(own) for key, own in value.items()}
+
+
+_access = _reading(Access, viewers=tuple, members=tuple, admins=tuple, default_for=tuple)
+_requests = _reading(
+    Prescription, roles=tuple, images=tuple, outputs=tuple, pools=tuple, instance_types=_lists
+)
+_project = _reading(Project, quota=_amounts, pools=tuple, access=_access, requests=_requests)
+_department = _reading(Department, quota=_amounts, fairness=Fairness)
+_sharing = _reading(
+    Sharing,
+    departments=_each(_department),
+    projects=_each(_project),
+    operators=tuple,
+    unchecked=lambda values: frozenset(map(Subscription, values)),
+)

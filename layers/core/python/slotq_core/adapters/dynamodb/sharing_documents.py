@@ -1,0 +1,56 @@
+"""Departments, projects and operators, as documents that are written once and never changed.
+
+A document's key is a hash of its contents, and the REVISION item names the document that counts. So
+a change of a thousand projects is complete at the moment when REVISION changes, and one that is
+interrupted has changed nothing. The record of changes names the documents before and after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
+from slotq_core.errors import Unavailable
+from slotq_core.model.sharing import NO_SHARING, Sharing
+
+PART = 350_000
+"""Size (bytes) of a part: DynamoDB limits an item to 400 KB."""
+
+
+def name_of(sharing: Sharing) -> str:
+    """Return the document's name; empty for `NO_SHARING`, which needs no document."""
+    return "" if sharing == NO_SHARING else hashlib.sha256(packed(sharing)).hexdigest()[:32]
+
+
+class SharingDocuments:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def read(self, name: str) -> Sharing:
+        """Return the document. Raises Unavailable if it is missing or unreadable: without it nobody
+        knows who may use how much, so nothing may start."""
+        if not name:
+            return NO_SHARING
+        parts = self._calls.query(expressions.partition_from(table.CONFIG, _prefix(name)))
+        try:
+            return unpacked(b"".join(part["data"]["B"] for part in parts))
+        except (ValueError, KeyError) as error:
+            raise Unavailable(
+                f"the departments and projects of the configuration (document {name}) cannot be "
+                f"read: {error}; nothing starts until they are restored from a backup"
+            ) from None
+
+    def write(self, sharing: Sharing) -> str:
+        """Store the document, unless it needs none; return its name."""
+        if name := name_of(sharing):
+            data = packed(sharing)
+            for number, start in enumerate(range(0, len(data), PART)):
+                key = table.sharing_key(name, number)
+                self._calls.put(key, {"data": {"B": data[start : start + PART]}})
+        return name
+
+
+def _prefix(name: str) -> str:
+    return table.sharing_key(name, 0)[1].removesuffix("00")

@@ -1,0 +1,35 @@
+"""Who may do what in a project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Role(IntEnum):
+    """What a person may do in a project; each role includes those below it."""
+
+    NOBODY = 0
+    VIEWER = 1
+    """Sees the project's jobs."""
+    MEMBER = 2
+    """Submits jobs, and cancels and amends the own ones, up to the project's largest priority."""
+    ADMIN = 3
+    """Does anything to any job of the project."""
+    OPERATOR = 4
+    """Does anything to any job, and changes the configuration."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """The people of a project, as patterns of ARNs in which `*` matches any text. A pattern is
+    compared with the caller's ARN and with the person behind it."""
+
+    viewers: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    default_for: tuple[str, ...] = ()
+    """The members and admins whose jobs belong to this project if they name none."""
+
+
+NO_ACCESS = Access()

@@ -1,0 +1,43 @@
+"""How people share the pools: departments, projects, and who operates the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slotq_core.model.projects import Department, Project
+
+
+class Subscription(StrEnum):
+    """The rules that keep quotas honest. An operator may switch each off (`Sharing.unchecked`)."""
+
+    PROJECTS_WITHIN_DEPARTMENT = "projects_within_department"
+    """The quotas of a department's projects are together at most the department's quota. Asked when
+    a project changes."""
+    DEPARTMENT_ABOVE_PROJECTS = "department_above_projects"
+    """The same, asked when the department's own quota changes."""
+    PROJECT_ABOVE_RUNNING = "project_above_running"
+    """A project's quota is at least what its running non-preemptible jobs hold."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sharing:
+    """The part of the configuration that says who may use how much. Without projects, all jobs
+    belong to one implicit project, and everybody who may reach the queue may use all of it."""
+
+    departments: tuple[Department, ...] = ()
+    projects: tuple[Project, ...] = ()
+    """The oldest first: an older project goes before a younger one that deserves the same."""
+    operators: tuple[str, ...] = ()
+    """Patterns of callers' ARNs who may do anything to any job, and change the configuration; `*`
+    matches any text. Empty: IAM alone decides who may change the configuration."""
+    weights: bool = True
+    """False: weights do not count; each project's weight is its quota."""
+    unchecked: frozenset[Subscription] = frozenset()
+    """The rules that are switched off."""
+
+    def project(self, name: str) -> Project | None:
+        return next((each for each in self.projects if each.name == name), None)
+
+
+NO_SHARING = Sharing()
