@@ -104,7 +104,8 @@ def test_a_switch_turns_weights_off(store: Store) -> None:
     a_queue(store)
     share(store, FULL)
     snapshot = store.load(NOW).snapshot
-    assert [each.weight for each in (*snapshot.departments, *snapshot.projects[:-1])] == [None] * 5
+    assert [each.weight for each in snapshot.departments] == [None] * 3
+    assert [each.weight for each in snapshot.projects[:-1]] == [None] * 2
 
 
 def test_changes_name_both_sides_and_only_what_changed(store: Store) -> None:

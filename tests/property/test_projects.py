@@ -11,7 +11,7 @@ from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import JobSpec, PoolSpec, ProjectSpec
+from slotq.simulate.scenario.sections import JobSpec, PoolSpec
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import Fairness
@@ -25,6 +25,7 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 from slotq_core.policy.state.quotas.limits import Limits
 from slotq_core.policy.state.quotas.shares import Shares
+from slotq_core.wire.document.sections import ProjectSection
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
@@ -43,7 +44,7 @@ def worlds(draw: st.DrawFn) -> Scenario:
     names = ("a", "b", "c")[: draw(st.integers(1, 3))]
     departments = draw(st.sampled_from([(), ("d",), ("d", "e")]))
     projects = [
-        ProjectSpec(
+        ProjectSection(
             name=name,
             quota=draw(st.integers(0, 3)),
             weight=draw(st.sampled_from([None, 0, 1, 3])),

@@ -77,7 +77,7 @@ class Hurried(MemoryStore):
 
     hurry = True
 
-    def configure(self, wanted=None, **kwargs):
+    def configure(self, wanted=None, **kwargs):  # type: ignore[override]
         if self.hurry and kwargs["who"] == WHO and self.pools():
             self.hurry = False
             super().configure(pools("a=7"), who="grace", now=NOW)

@@ -407,7 +407,9 @@ def _refused(error: Refused) -> Response:
 
 
 def _refusal(error: Refused) -> wire.ErrorView:
-    return wire.ErrorView(code=error.code, message=error.message, field=error.field)
+    found = error.faults if isinstance(error, InvalidRequest) else ()
+    faults = [wire.FaultView(path=path, message=message) for path, message in found]
+    return wire.ErrorView(code=error.code, message=error.message, field=error.field, faults=faults)
 
 
 def _no_route(_: Exception) -> Response:

@@ -57,7 +57,16 @@ class Refused(SlotQError):
 
 
 class InvalidRequest(Refused):
+    """A field is malformed, unknown or out of range. `faults`: where more than one may be at fault,
+    each field's path and what would be right."""
+
     code = "invalid_request"
+
+    def __init__(
+        self, message: str, *, field: str = "", faults: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(message, field=field)
+        self.faults = faults
 
 
 class NeverFits(Refused):

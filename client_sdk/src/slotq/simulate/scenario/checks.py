@@ -5,28 +5,18 @@ To add a rule, add a function here and a line in `CHECKS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from slotq.simulate.scenario import references
 from slotq.simulate.scenario.contents import Contents
-from slotq.simulate.scenario.faults import Fault, Loc, listed, unknown
-from slotq.simulate.scenario.sections import (
-    DepartmentSpec,
-    ProjectSpec,
-)
 from slotq_core.admission.dependencies import circle
 from slotq_core.admission.requirements import divided
 from slotq_core.model.demand import Demand
 from slotq_core.model.users import AUTO
-from slotq_core.wire.pool_definition import clashes
+from slotq_core.wire.document import checks
+from slotq_core.wire.document.faults import Fault, listed, unknown
 
 Check = Callable[[Contents], Iterable[Fault]]
-
-
-def there_is_a_pool(scenario: Contents) -> Iterator[Fault]:
-    if not scenario.pools:
-        yield Fault(("pools",), "at least one is needed")
 
 
 def classes_demote_downwards(scenario: Contents) -> Iterator[Fault]:
@@ -58,12 +48,6 @@ def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
         yield Fault(
             (), ("until is needed: with time slices, jobs without a runtime take turns for ever")
         )
-
-
-def a_name_has_one_meaning(scenario: Contents) -> Iterator[Fault]:
-    places = {pool.name: place for place, pool in enumerate(scenario.pools)}
-    for clash in clashes(scenario.pools):
-        yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
 
 
 def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
@@ -138,76 +122,21 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
             room[pool] -= needed
 
 
-def quotas_are_of_one_kind(scenario: Contents) -> Iterator[Fault]:
-    """ "Numeric quotas … over all pools together; … per-pool maps, per pool; the two are not
-    mixed." """
-    first: tuple[bool, str] | None = None
-    for where, name, quota in quotas(scenario):
-        keys = [key for key in quota if key not in scenario.resources] if _map(quota) else []
-        for key in keys:
-            if key not in scenario.pool_names:
-                known = [*scenario.pool_names, *scenario.resources]
-                yield unknown((*where, key), "pool or resource", key, known)
-        if keys and len(keys) < len(quota):
-            yield Fault(where, "its keys are either all pools or all resources")
-        for pool, resource in _inner(quota):
-            if resource not in scenario.resources:
-                yield unknown((*where, pool, resource), "resource", resource, scenario.resources)
-        by_pool = bool(keys)
-        if quota == {} or (where[-1] == "quota" and not quota):
-            continue  # An empty quota or a quota of 0 has no kind. A limit of 0 has one.
-        if first is None:
-            first = by_pool, name
-        elif first[0] != by_pool:
-            kind = "by pool" if first[0] else "over all pools together"
-            yield Fault(
-                where,
-                (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
-            )
-
-
 CHECKS: tuple[Check, ...] = (
-    there_is_a_pool,
+    *checks.CHECKS,
     references.names_are_unique,
-    references.projects_are_of_departments,
     classes_demote_downwards,
     references.jobs_name_pools_that_there_are,
     references.jobs_name_what_there_is,
     references.limits_name_what_there_is,
     turns_come_to_an_end,
     references.changes_are_of_what_there_is,
-    a_name_has_one_meaning,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,
-    quotas_are_of_one_kind,
     references.expectations_name_what_there_is,
     references.questions_name_what_there_is,
 )
-
-
-def quotas(scenario: Contents) -> Iterator[tuple[Loc, str, Any]]:
-    """Every quota and limit of the file: its place, its owner and its value."""
-    owners: Sequence[tuple[str, Sequence[ProjectSpec | DepartmentSpec]]] = (
-        ("projects", scenario.projects),
-        ("departments", scenario.departments),
-    )
-    for section, entries in owners:
-        for place, owner in enumerate(entries):
-            for key in ("quota", "limit"):
-                value = getattr(owner, key)
-                if value is not None:
-                    yield (section, place, key), f"'{owner.name}'", value
-
-
-def _map(quota: Any) -> bool:
-    return isinstance(quota, dict)
-
-
-def _inner(quota: Any) -> Iterator[tuple[str, str]]:
-    for pool, amounts in quota.items() if _map(quota) else ():
-        for resource in amounts if _map(amounts) else ():
-            yield pool, resource
 
 
 def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> list[str]:

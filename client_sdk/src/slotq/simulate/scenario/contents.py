@@ -5,31 +5,37 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from slotq.simulate.scenario.fields import Duration
 from slotq.simulate.scenario.sections import (
     ClassSpec,
-    DepartmentSpec,
     Expectation,
     GroupSpec,
     JobSpec,
     PoolSpec,
-    ProjectSpec,
     SchedulerSpec,
-    Section,
     UserGroupSpec,
     UserSpec,
 )
 from slotq_core.policy.lifecycle.priority_classes import Classes, classes_of
+from slotq_core.wire.document.checks import resources_of
+from slotq_core.wire.document.contents import SECTIONS as CONFIGURED
+from slotq_core.wire.document.sections import (
+    DepartmentSection,
+    LimitsSection,
+    Principals,
+    ProjectSection,
+    Section,
+    SharingSection,
+)
+from slotq_core.wire.document.values import Duration
 
 DEFAULT_PROJECT = "default"
 """The project of jobs that name none, if the scenario has projects: quota 0, weight 0."""
 
 SECTIONS: dict[str, type[Section]] = {
+    **CONFIGURED,
     "pools": PoolSpec,
-    "projects": ProjectSpec,
-    "departments": DepartmentSpec,
     "classes": ClassSpec,
     "users": UserSpec,
     "user_groups": UserGroupSpec,
@@ -42,8 +48,12 @@ SECTIONS: dict[str, type[Section]] = {
 
 class Contents(Section):
     pools: tuple[PoolSpec, ...]
-    projects: tuple[ProjectSpec, ...] = ()
-    departments: tuple[DepartmentSpec, ...] = ()
+    projects: tuple[ProjectSection, ...] = ()
+    departments: tuple[DepartmentSection, ...] = ()
+    limits: LimitsSection = Field(default={})
+    """Of a queue only, as are the operators."""
+    operators: Principals = ()
+    sharing: SharingSection = SharingSection()
     classes: tuple[ClassSpec, ...] = ()
     users: tuple[UserSpec, ...] = ()
     user_groups: tuple[UserGroupSpec, ...] = ()
@@ -85,7 +95,7 @@ class Contents(Section):
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources of the pools: `slots` first."""
-        return tuple({"slots": 0, **{name: 0 for pool in self.pools for name in pool.capacity}})
+        return resources_of(self.pools)
 
     @cached_property
     def known_classes(self) -> Classes:

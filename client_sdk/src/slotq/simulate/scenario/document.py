@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from slotq.errors import ScenarioError
-from slotq.simulate.scenario.faults import Loc
+from slotq_core.wire.document.faults import Fault, Loc
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml reads a file of 10,000 jobs in one second, the Python loader in ten."""
 
+
+_SHOWN = 20
+"""The most faults reported for one file."""
+
+Place = tuple[Path, int, str]
+"""A file, a line, and the name of the key there."""
 
 _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
@@ -105,3 +111,15 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
     elif isinstance(node, yaml.SequenceNode):
         for each in node.value:
             yield from _mappings(each, seen)
+
+
+def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
+    """One line per fault, in the order of the file's lines."""
+    placed = sorted((*where(fault.loc), fault.message) for fault in faults)
+    lines = [
+        f"{path}:{line}: {key + ': ' if key else ''}{message}"
+        for path, line, key, message in placed[:_SHOWN]
+    ]
+    if len(placed) > _SHOWN:
+        lines.append(f"and {len(placed) - _SHOWN} more")
+    return "\n".join(lines)

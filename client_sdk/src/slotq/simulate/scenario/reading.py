@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from slotq.errors import ScenarioError
 from slotq.simulate.scenario.contents import SECTIONS
-from slotq.simulate.scenario.document import Document
-from slotq.simulate.scenario.faults import Keys, Loc, Place, faults_of, spelled, told
+from slotq.simulate.scenario.document import Document, Place, told
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import ChangeSpec, Section, WhySpec
+from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq.simulate.scenario.trace import Trace
+from slotq_core.wire.document.faults import Keys, Loc, faults_of, spelled
+from slotq_core.wire.document.sections import Section
 
 
 def load(path: Path, trace: Path | None = None) -> Scenario:
@@ -34,7 +35,7 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
+        raise ScenarioError(told(faults_of(error, _keys(), "a scenario"), where)) from None
 
 
 def _keys() -> Keys:

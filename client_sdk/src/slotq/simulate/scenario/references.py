@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from slotq.simulate.scenario.contents import Contents
-from slotq.simulate.scenario.faults import Fault, Loc, unknown
 from slotq.simulate.scenario.sections import UserGroupSpec, UserSpec, WhySpec
 from slotq_core.model import outlook, reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.reasons import codes
 from slotq_core.model.users import AUTO
+from slotq_core.wire.document import checks
+from slotq_core.wire.document.faults import Fault, Loc, unknown
 
 NAMED = (
     "pools",
@@ -35,23 +36,7 @@ STATES = (*(state.value for state in JobState), "refused", "not submitted")
 
 
 def names_are_unique(scenario: Contents) -> Iterator[Fault]:
-    for section in NAMED:
-        first: dict[str, int] = {}
-        for place, entry in enumerate(getattr(scenario, section)):
-            if first.setdefault(entry.name, place) != place:
-                yield Fault(
-                    (section, place, "name"),
-                    f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
-                )
-
-
-def projects_are_of_departments(scenario: Contents) -> Iterator[Fault]:
-    departments = [department.name for department in scenario.departments]
-    for place, project in enumerate(scenario.projects):
-        if project.department and project.department not in departments:
-            yield unknown(
-                ("projects", place, "department"), "department", project.department, departments
-            )
+    yield from checks.names_are_unique(scenario, NAMED)
 
 
 def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[Fault]:

@@ -6,29 +6,28 @@ The file counts in seconds, all other code in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from functools import cached_property
+from typing import Self
 
 from pydantic import model_validator
 
 from slotq.simulate.scenario.checks import CHECKS
 from slotq.simulate.scenario.contents import Contents
-from slotq.simulate.scenario.faults import refuse
 from slotq.simulate.scenario.sections import (
     ChangeSpec,
-    DepartmentSpec,
     GroupSpec,
     JobSpec,
     PoolSpec,
-    ProjectSpec,
 )
-from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
+from slotq_core.wire.document.faults import refuse
+from slotq_core.wire.document.models import department_of, project_of
 
 INSTANCE_TYPE = "ml.m5.large"
 """The one instance type of all scenarios: pools differ by name alone."""
@@ -64,12 +63,21 @@ class Scenario(Contents):
             return job.priority if isinstance(job.priority, int) else 0
         return AUTO_VALUE if its == AUTO else self.known_classes[its].value
 
+    @cached_property
+    def shared(self) -> Sharing:
+        """Who may use how much."""
+        return Sharing(
+            departments=tuple(department_of(each, self.resources) for each in self.departments),
+            projects=tuple(project_of(each, self.resources) for each in self.projects),
+            weights=self.sharing.weights,
+        ).weighed()
+
     def configuration(self) -> Snapshot:
         """The world before the first job."""
         return Snapshot(
             pools=tuple(_pool(spec) for spec in self.pools),
-            projects=tuple(self._project(spec) for spec in self.projects),
-            departments=tuple(self._department(spec) for spec in self.departments),
+            projects=self.shared.projects,
+            departments=self.shared.departments,
             classes=tuple(spec.priority_class() for spec in self.classes),
             users=tuple(spec.user() for spec in self.users),
             user_groups=tuple(spec.group() for spec in self.user_groups),
@@ -118,45 +126,6 @@ class Scenario(Contents):
             same_pool=spec.same_pool,
             max_parallel=spec.max_parallel,
         )
-
-    def _project(self, spec: ProjectSpec) -> Project:
-        return Project(
-            name=spec.name,
-            department=spec.department,
-            quota=self._amounts(spec.quota),
-            weight=spec.weight,
-            limit=self._scopes(spec.limit),
-            priority=spec.priority,
-            over_quota=spec.over_quota,
-            min_runtime=spec.min_runtime,
-        )
-
-    def _department(self, spec: DepartmentSpec) -> Department:
-        return Department(
-            name=spec.name,
-            quota=None if spec.quota is None else self._amounts(spec.quota),
-            weight=spec.weight,
-            limit=self._scopes(spec.limit),
-            priority=spec.priority,
-            over_quota=spec.over_quota,
-            fairness=spec.fairness,
-        )
-
-    def _amounts(self, quota: int | dict[str, Any] | None) -> Amounts:
-        return {scope: Demand(amounts) for scope, amounts in self._scopes(quota).items()}
-
-    def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
-        """Amounts by scope (all pools together, or one pool), then by resource."""
-        if quota is None or quota == {}:
-            return {}
-        if isinstance(quota, int):
-            return {EVERYWHERE: {"slots": quota}}
-        if set(quota) <= set(self.resources):
-            return {EVERYWHERE: dict(quota)}
-        return {
-            pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
-            for pool, amount in quota.items()
-        }
 
 
 def _pool(spec: PoolSpec) -> Pool:

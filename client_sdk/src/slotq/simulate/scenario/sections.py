@@ -1,6 +1,7 @@
 """The sections of a scenario file: one model for each, with one field for each key.
 
-Unknown keys are refused: nothing in a file is ignored. `checks` has the rules across sections.
+Pools, departments and projects are those of a queue's configuration (`wire.document`). Unknown keys
+are refused. `checks` has the rules across sections.
 """
 
 from __future__ import annotations
@@ -10,49 +11,38 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from slotq.simulate.scenario.faults import Fault, refuse
 from slotq.simulate.scenario.fields import (
     Amounts,
-    Capacity,
-    Count,
-    Duration,
     Failure,
-    Flag,
     Limits,
-    MaybeName,
     Moment,
-    Name,
     Parts,
-    Period,
-    Positive,
     Priority,
-    Properties,
-    Quota,
-    Seconds,
+    SomeCapacity,
     Use,
-    Value,
     Vector,
 )
 from slotq_core import names
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
-from slotq_core.model.projects import Fairness
 from slotq_core.model.snapshot import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup
-
-
-class Section(BaseModel):
-    """One entry of a section."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @classmethod
-    def keys(cls) -> tuple[str, ...]:
-        """The keys, as the file spells them."""
-        return tuple(field.alias or name for name, field in cls.model_fields.items())
+from slotq_core.wire.document.faults import Fault, refuse
+from slotq_core.wire.document.sections import PoolSection, Section
+from slotq_core.wire.document.values import (
+    Count,
+    Duration,
+    Flag,
+    MaybeName,
+    Name,
+    Period,
+    Positive,
+    Seconds,
+    Value,
+)
 
 
 class ChangeSpec(Section):
@@ -80,44 +70,13 @@ class ChangeSpec(Section):
         )
 
 
-class PoolSpec(Section):
+class PoolSpec(PoolSection):
     name: Annotated[Name, Field(max_length=40)]
-    capacity: Capacity
-    properties: Properties = Demand()
-    """What each slot is like. Jobs require it, and none uses it up."""
+    capacity: SomeCapacity
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""
-    state: PoolState = PoolState.ACTIVE
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
-    reserve_after: Duration | None = None
-    min_runtime: Duration = 0
-    max_min_runtime: Duration = 0
-    suspend_grace: Duration = 0
-    open: Flag = True
-    time_slice: Period | None = None
-    consolidate: Flag = False
-
-
-class DepartmentSpec(Section):
-    name: Name
-    quota: Quota | None = None
-    weight: Count | None = None
-    limit: Quota | None = None
-    priority: Value = 0
-    over_quota: Flag = True
-    fairness: Fairness = Fairness.PROTECT_QUOTA
-
-
-class ProjectSpec(Section):
-    name: Name
-    department: MaybeName = ""
-    quota: Quota = 0
-    weight: Count | None = None
-    limit: Quota | None = None
-    priority: Value = 0
-    over_quota: Flag = True
-    min_runtime: Duration = 0
 
 
 class ClassSpec(Section):
@@ -134,7 +93,7 @@ class UserGroupSpec(Section):
     """Users with the same limits. Each member may hold that many slots."""
 
     name: Name
-    limits: Limits = {}
+    limits: Limits = Field(default={})
 
     def group(self) -> UserGroup:
         return UserGroup(name=self.name, limits=self.limits)
@@ -142,7 +101,7 @@ class UserGroupSpec(Section):
 
 class UserSpec(Section):
     name: Name
-    limits: Limits = {}
+    limits: Limits = Field(default={})
     groups: tuple[Name, ...] = ()
     """The user's groups."""
 
@@ -201,7 +160,7 @@ class JobSpec(Section):
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()
-    parts: Parts = {}
+    parts: Parts = Field(default={})
     """The demand in each of several pools that the job occupies at once."""
     runtime: Duration | None = None
     """The duration of the work. None: the job runs for ever."""
@@ -303,9 +262,9 @@ class WhySpec(Section):
     reason: Name | None = None
     """The code of the reason."""
     place: Positive | None = None
-    evictions: dict[str, Count] = {}
+    evictions: dict[str, Count] = Field(default={})
     """Slots in the job's pools, by the reason that protects their holders from eviction."""
-    reserved: dict[str, Count] = {}
+    reserved: dict[str, Count] = Field(default={})
     """Slots kept for other jobs, by job."""
     earliest: Seconds | None = None
     """The earliest known time. Null: none is known."""
@@ -313,9 +272,9 @@ class WhySpec(Section):
 
 class Expectation(Section):
     at: Moment
-    states: dict[str, str] = {}
-    started: dict[str, list[Seconds]] = {}
-    evictions: dict[str, Count] = {}
-    running_slots: dict[str, Count] = {}
+    states: dict[str, str] = Field(default={})
+    started: dict[str, list[Seconds]] = Field(default={})
+    evictions: dict[str, Count] = Field(default={})
+    running_slots: dict[str, Count] = Field(default={})
     """The slots of running jobs, by project."""
     why: tuple[WhySpec, ...] = ()

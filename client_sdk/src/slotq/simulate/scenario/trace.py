@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slotq.errors import ScenarioError
-from slotq.simulate.scenario.document import read_text
-from slotq.simulate.scenario.faults import Fault, Loc, Place, said, told
+from slotq.simulate.scenario.document import Place, read_text, told
+from slotq_core.wire.document.faults import Fault, Loc, said
 
 COLUMNS = {
     "job": "name",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import HEALTHY, Pool
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.lifecycle.retry import backed_off
 from slotq_core.policy.lines import Line, first_read
 from slotq_core.policy.order import BELOW_ALL
-
-Owner = TypeVar("Owner", Project, Department)
 
 FIRST_JOBS = 10
 """How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
@@ -89,28 +86,19 @@ def snapshot_of(
     because the ledgers were read then too: a commit that depends on the old state is refused.
     """
     seen: set[str] = set()
+    shared = sharing.weighed()
     return Snapshot(
         pools=tuple(replace(pool, time_slice=None) for pool in pools),
         active=_once(active, seen),
         waiting=_once(waiting, seen),
         due=_once(due, seen),
-        projects=_projects(sharing),
-        departments=tuple(_weighed(each, sharing) for each in sharing.departments),
+        projects=(*shared.projects, WITHOUT_PROJECT) if shared.projects else (),
+        departments=shared.departments,
     )
 
 
 WITHOUT_PROJECT = Project(name="", weight=0)
 """The project of jobs that were submitted before there were projects: they use what is idle."""
-
-
-def _projects(sharing: Sharing) -> tuple[Project, ...]:
-    named = tuple(_weighed(each, sharing) for each in sharing.projects)
-    return (*named, WITHOUT_PROJECT) if named else ()
-
-
-def _weighed(owner: Owner, sharing: Sharing) -> Owner:
-    """Return the project or department as it weighs: without weights, by its quota."""
-    return owner if sharing.weights else replace(owner, weight=None)
 
 
 def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:

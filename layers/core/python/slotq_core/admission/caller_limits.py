@@ -5,7 +5,6 @@ Pure: the store counts (`ports.Counters`), and `operations.admit` combines both.
 
 from __future__ import annotations
 
-from slotq_core.admission.roles import fits
 from slotq_core.errors import (
     LimitReached,
     PriorityTooHigh,
@@ -14,6 +13,7 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
+from slotq_core.model.access import fits
 from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
 from slotq_core.model.reasons import units
 

@@ -6,11 +6,11 @@ caller's choice; otherwise a user could run code under a role that the user may 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.errors import RoleNotAllowed
+from slotq_core.model.access import fits
 
 FIELD = "RoleArn"
 
@@ -46,9 +46,3 @@ class ExecutionRoles:
 
 
 ANY_ROLE = ExecutionRoles()
-
-
-def fits(pattern: str, text: str) -> bool:
-    """Whether the whole text matches the pattern, in which `*` matches any text."""
-    parts = (re.escape(part) for part in pattern.split("*"))
-    return re.fullmatch(".*".join(parts), text) is not None

@@ -1,4 +1,4 @@
-"""Who may do what in a project."""
+"""Who may do what in a project, and patterns of callers."""
 
 from __future__ import annotations
 
@@ -33,3 +33,21 @@ class Access:
 
 
 NO_ACCESS = Access()
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether the whole text matches the pattern, in which `*` matches any text. Takes time in
+    proportion to the text, whatever the pattern."""
+    first, *others = pattern.split("*")
+    if not others:
+        return pattern == text
+    *middle, last = others
+    at, end = len(first), len(text) - len(last)
+    if at > end or not (text.startswith(first) and text.endswith(last)):
+        return False
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.model.projects import Department, Project
@@ -35,6 +35,16 @@ class Sharing:
     """False: weights do not count; each project's weight is its quota."""
     unchecked: frozenset[Subscription] = frozenset()
     """The rules that are switched off."""
+
+    def weighed(self) -> Sharing:
+        """What plans use: without weights, every weight is the quota."""
+        if self.weights:
+            return self
+        return replace(
+            self,
+            departments=tuple(replace(each, weight=None) for each in self.departments),
+            projects=tuple(replace(each, weight=None) for each in self.projects),
+        )
 
     def project(self, name: str) -> Project | None:
         return next((each for each in self.projects if each.name == name), None)

@@ -1,9 +1,11 @@
 """Lines: equivalence classes of waiting jobs, which are blocked alike.
 
 For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
-Where users matter (`by_user`), a line has one user and one class in that user's limits. A plan
-begins with the first job of each line and asks for more where a line is served. So the cost of a
-pass grows with lines and decisions, not with jobs. A claimant shares no line, because of its claim.
+A line of a project has one user, because reclaim never interrupts a user's job for one of the same
+user and rank. Where users matter otherwise (`by_user`), each line has one user and one class in
+that user's limits. A plan begins with the first job of each line and asks for more where a line is
+served. So the cost of a pass grows with lines and decisions, not with jobs. A claimant shares no
+line, because of its claim.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class Line(NamedTuple):
             job.pools,
             job.parts,
             job.preemptible,
-            job.submitter if by_user else "",
+            job.submitter if by_user or job.project else "",
             (job.admitted_class or job.priority_class) if by_user else "",
             short_role(job.role),
         )
@@ -115,10 +117,10 @@ def short_role(arn: str) -> str:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim. The
-    last two never interrupt a user's job for one of the same user and rank."""
+    """Whether all lines tell users apart: with user limits, time slices or consolidation. The last
+    two never interrupt a user's job for one of the same user and rank."""
     apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
-    return apart or bool(snapshot.users) or len(snapshot.projects) > 1
+    return apart or bool(snapshot.users)
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:

@@ -42,6 +42,8 @@ class PoolBody(BaseModel):
     pending_timeout: int | None = _seconds("pending_timeout")
     count_foreign: bool = Field(default=False, strict=True)
     consolidate: bool = Field(default=False, strict=True)
+    open: bool = Field(default=True, strict=True)
+    """False: only projects with a quota in the pool may use it."""
     resources: dict[str, int] = Field(default_factory=dict)
     """All resources of the pool besides slots."""
     properties: dict[str, int] = Field(default_factory=dict)

@@ -35,7 +35,8 @@ DURATIONS: Mapping[str, int] = {
     "pending_timeout": 1,
 }
 """Durations, each with its smallest value (s)."""
-SWITCHES = ("count_foreign", "consolidate")
+SWITCHES: Mapping[str, bool] = {"count_foreign": False, "consolidate": False, "open": True}
+"""Settings that are true or false, each with its default."""
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", "state")
 """All settings of a pool but its name."""
 
@@ -92,7 +93,9 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     wanted = {**(settings_of(before) if before else {}), **settings}
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     given: dict[str, Any] = {**durations}
-    given |= {key: _switch(name, key, wanted.get(key, False)) for key in SWITCHES}
+    given |= {
+        key: _switch(name, key, wanted.get(key, default)) for key, default in SWITCHES.items()
+    }
     given |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),

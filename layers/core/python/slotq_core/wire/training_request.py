@@ -92,12 +92,13 @@ class Fault:
 
 def refusal(faults: Sequence[Fault]) -> InvalidRequest:
     """The error that lists all faults, one a line. Its field is the first fault's."""
+    pairs = tuple((fault.path, fault.message) for fault in faults[:MOST_FAULTS])
     if len(faults) == 1:
-        return InvalidRequest(str(faults[0]), field=faults[0].path)
+        return InvalidRequest(str(faults[0]), field=faults[0].path, faults=pairs)
     told = [f"  {fault}" for fault in faults[:MOST_FAULTS]]
     number = str(len(faults)) if len(faults) <= MOST_FAULTS else f"more than {MOST_FAULTS}"
     lines = "\n".join([f"the request has {number} faults:", *told])
-    return InvalidRequest(lines, field=faults[0].path)
+    return InvalidRequest(lines, field=faults[0].path, faults=pairs)
 
 
 @cache

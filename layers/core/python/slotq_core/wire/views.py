@@ -177,6 +177,8 @@ class PoolSettingsView(BaseModel):
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
     """Whether running jobs may move to another pool."""
+    open: bool = True
+    """False: only projects with a quota in the pool may use it."""
     resources: dict[str, int]
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
@@ -237,6 +239,14 @@ class AboutView(BaseModel):
     """The ARN of who signed the request."""
 
 
+class FaultView(BaseModel):
+    """One fault of a request."""
+
+    path: str
+    """The faulty field, e.g. `projects[2].quota`."""
+    message: str
+
+
 class ErrorView(BaseModel):
     """The body of every 4xx and 5xx answer."""
 
@@ -244,6 +254,8 @@ class ErrorView(BaseModel):
     code: str
     message: str
     field: str = ""
+    faults: list[FaultView] = Field(default=[])
+    """All faults of a malformed request; the message tells them too."""
 
 
 def reason_view(reason: Reason) -> ReasonView:

@@ -1,15 +1,14 @@
-"""The faults of a scenario: where they are, and what would be right.
+"""The faults of a document: where they are, and what would be right.
 
-The data model (`sections`, `scenario`) or a check across sections (`checks`) finds them. All are
-reported in one form, `FILE:LINE: key: message`.
+The data model (`sections`) or a check across sections (`checks`) finds them, and all are reported
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
@@ -21,9 +20,6 @@ Loc = tuple[int | str, ...]
 Keys = Mapping[str, Sequence[str]]
 """The keys of each section's entries (`pools`, `pools.changes`). The empty name maps to the
 sections."""
-
-_SHOWN = 20
-"""The most faults reported for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Fault:
 def refuse(*faults: Fault) -> NoReturn:
     """Raise faults in a validator of the data model, which adds the path to the section."""
     raise ValidationError.from_exception_data(
-        "scenario",
+        "document",
         [
             InitErrorDetails(
                 type=PydanticCustomError("fault", "{message}", {"message": fault.message}),
@@ -49,28 +45,12 @@ def refuse(*faults: Fault) -> NoReturn:
     )
 
 
-def faults_of(error: ValidationError, keys: Keys | None = None) -> list[Fault]:
-    """The faults that the data model found."""
+def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") -> list[Fault]:
+    """The faults that the data model found. `what`: the whole document's name in a message."""
     return [
-        Fault(tuple(found["loc"]), _message(found, keys or {}))
+        Fault(tuple(found["loc"]), _message(found, keys or {}, what))
         for found in error.errors(include_url=False)
     ]
-
-
-Place = tuple[Path, int, str]
-"""A file, a line, and the name of the key there."""
-
-
-def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
-    """One line per fault, in the order of the file's lines."""
-    placed = sorted((*where(fault.loc), fault.message) for fault in faults)
-    lines = [
-        f"{path}:{line}: {key + ': ' if key else ''}{message}"
-        for path, line, key, message in placed[:_SHOWN]
-    ]
-    if len(placed) > _SHOWN:
-        lines.append(f"and {len(placed) - _SHOWN} more")
-    return "\n".join(lines)
 
 
 def unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
@@ -102,10 +82,10 @@ def listed(names: Iterable[str], none: str = "none") -> str:
     return ", ".join(every[:12]) + more if every else none
 
 
-def _message(found: ErrorDetails, keys: Keys) -> str:
+def _message(found: ErrorDetails, keys: Keys, what: str) -> str:
     match found["type"]:
         case "extra_forbidden":
-            return _unknown_key(found["loc"], keys)
+            return _unknown_key(found["loc"], keys, what)
         case "missing":
             return "this key is needed"
         case "model_type" | "model_attributes_type" | "dict_type":
@@ -118,10 +98,10 @@ def _message(found: ErrorDetails, keys: Keys) -> str:
     return found["msg"].removeprefix("Value error, ")
 
 
-def _unknown_key(loc: Sequence[Any], keys: Keys) -> str:
+def _unknown_key(loc: Sequence[Any], keys: Keys, what: str) -> str:
     section = ".".join(part for part in loc[:-1] if isinstance(part, str))
     known = keys.get(section, ())
     close = get_close_matches(str(loc[-1]), known, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""
-    here = f"an entry of {section}" if section else "a scenario"
+    here = f"an entry of {section}" if section else what
     return f"there is no such key; {hint}{here} takes {', '.join(known)}"

@@ -1,0 +1,140 @@
+"""Rules across the sections of a document. Each check yields its faults and their places.
+
+To add a rule, add a function here and a line in `CHECKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from slotq_core.wire.document.faults import Fault, Loc, unknown
+from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
+from slotq_core.wire.pool_definition import clashes
+
+
+class Shared(Protocol):
+    """The sections that a configuration and a scenario have in common."""
+
+    @property
+    def pools(self) -> Sequence[PoolSection]: ...
+    @property
+    def projects(self) -> Sequence[ProjectSection]: ...
+    @property
+    def departments(self) -> Sequence[DepartmentSection]: ...
+
+
+Check = Callable[[Shared], Iterable[Fault]]
+
+
+def there_is_a_pool(document: Shared) -> Iterator[Fault]:
+    if not document.pools:
+        yield Fault(("pools",), "at least one is needed")
+
+
+def names_are_unique(document: Any, sections: Iterable[str]) -> Iterator[Fault]:
+    for section in sections:
+        first: dict[str, int] = {}
+        for place, entry in enumerate(getattr(document, section)):
+            if first.setdefault(entry.name, place) != place:
+                yield Fault(
+                    (section, place, "name"),
+                    f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
+                )
+
+
+def projects_are_of_departments(document: Shared) -> Iterator[Fault]:
+    departments = [department.name for department in document.departments]
+    for place, project in enumerate(document.projects):
+        if project.department and project.department not in departments:
+            yield unknown(
+                ("projects", place, "department"), "department", project.department, departments
+            )
+
+
+def projects_name_pools_that_there_are(document: Shared) -> Iterator[Fault]:
+    pools = {pool.name for pool in document.pools}
+    for place, project in enumerate(document.projects):
+        lists: list[tuple[Loc, Sequence[str]]] = [
+            (("pools",), project.pools),
+            (("requests", "pools"), project.requests.pools),
+        ]
+        for where, names in lists:
+            for index, name in enumerate(names):
+                if name not in pools:
+                    yield unknown(("projects", place, *where, index), "pool", name, pools)
+                elif name in names[:index]:
+                    yield Fault(("projects", place, *where, index), f"pool '{name}' occurs twice")
+
+
+def a_name_has_one_meaning(document: Shared) -> Iterator[Fault]:
+    places = {pool.name: place for place, pool in enumerate(document.pools)}
+    for clash in clashes(document.pools):
+        yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
+
+
+def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
+    """ "Numeric quotas … over all pools together; … per-pool maps, per pool; the two are not
+    mixed." """
+    resources = resources_of(document.pools)
+    pools = [pool.name for pool in document.pools]
+    first: tuple[bool, str] | None = None
+    for where, name, quota in quotas(document):
+        keys = [key for key in quota if key not in resources] if _map(quota) else []
+        for key in keys:
+            if key not in pools:
+                yield unknown((*where, key), "pool or resource", key, [*pools, *resources])
+        if keys and len(keys) < len(quota):
+            yield Fault(where, "its keys are either all pools or all resources")
+        for pool, resource in _inner(quota):
+            if resource not in resources:
+                yield unknown((*where, pool, resource), "resource", resource, resources)
+        by_pool = bool(keys)
+        if quota == {} or (where[-1] == "quota" and not quota):
+            continue  # An empty quota or a quota of 0 has no kind. A limit of 0 has one.
+        if first is None:
+            first = by_pool, name
+        elif first[0] != by_pool:
+            kind = "by pool" if first[0] else "over all pools together"
+            yield Fault(
+                where,
+                (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
+            )
+
+
+CHECKS: tuple[Check, ...] = (
+    there_is_a_pool,
+    projects_are_of_departments,
+    projects_name_pools_that_there_are,
+    a_name_has_one_meaning,
+    quotas_are_of_one_kind,
+)
+
+
+def resources_of(pools: Iterable[PoolSection]) -> tuple[str, ...]:
+    """Return the resources of the pools: `slots` first."""
+    return tuple({"slots": 0, **{name: 0 for pool in pools for name in pool.capacity}})
+
+
+def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:
+    """Every quota and limit of the document: its place, its owner and its value."""
+    owners: Sequence[tuple[str, Sequence[ProjectSection | DepartmentSection]]] = (
+        ("projects", document.projects),
+        ("departments", document.departments),
+    )
+    for section, entries in owners:
+        for place, owner in enumerate(entries):
+            for key in ("quota", "limit"):
+                value = getattr(owner, key)
+                if value is not None:
+                    yield (section, place, key), f"'{owner.name}'", value
+
+
+def _map(quota: Any) -> bool:
+    return isinstance(quota, dict)
+
+
+def _inner(quota: Any) -> Iterator[tuple[str, str]]:
+    for pool, own in quota.items() if _map(quota) else ():
+        for resource in own if _map(own) else ():
+            yield pool, resource

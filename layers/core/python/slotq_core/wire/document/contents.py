@@ -1,0 +1,154 @@
+"""A configuration document, read: all sections together, as settings of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
+from slotq_core.wire.document import checks
+from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, spelled
+from slotq_core.wire.document.models import department_of, project_of
+from slotq_core.wire.document.sections import (
+    DepartmentSection,
+    LimitsSection,
+    PoolSection,
+    Principals,
+    ProjectSection,
+    RequestsSection,
+    Section,
+    SharingSection,
+)
+from slotq_core.wire.limits_definition import limits_from
+from slotq_core.wire.pool_definition import DURATIONS, SWITCHES, defined
+from slotq_core.wire.training_request import Fault as BodyFault
+from slotq_core.wire.training_request import refusal
+
+T = TypeVar("T")
+
+MOST_PROJECTS = 2_000
+MOST_DEPARTMENTS = 500
+
+SECTIONS: Mapping[str, type[Section]] = {
+    "pools": PoolSection,
+    "departments": DepartmentSection,
+    "projects": ProjectSection,
+    "projects.requests": RequestsSection,
+    "sharing": SharingSection,
+}
+_KEYS = {"slots": "capacity", "resources": "capacity"}
+"""Settings that a document spells differently."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """All that an operator configures."""
+
+    pools: tuple[Pool, ...]
+    limits: Limits
+    sharing: Sharing
+
+
+class Configuration(Section):
+    """The document. What it does not name has its default: a document is complete."""
+
+    pools: tuple[PoolSection, ...]
+    departments: Annotated[tuple[DepartmentSection, ...], Field(max_length=MOST_DEPARTMENTS)] = ()
+    projects: Annotated[tuple[ProjectSection, ...], Field(max_length=MOST_PROJECTS)] = ()
+    limits: LimitsSection = Field(default={})
+    operators: Principals = ()
+    sharing: SharingSection = SharingSection()
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        faults = [fault for check in checks.CHECKS for fault in check(self)]
+        faults += checks.names_are_unique(self, ("pools", "departments", "projects"))
+        faults += [fault for _, fault in self._pools_read() if fault]
+        faults += [fault for _, fault in [self._limits_read()] if fault]
+        if faults:
+            refuse(*faults)
+        return self
+
+    def settings(self) -> Settings:
+        resources = checks.resources_of(self.pools)
+        limits, _ = self._limits_read()
+        assert limits is not None
+        return Settings(
+            pools=tuple(pool for pool, _ in self._pools_read() if pool),
+            limits=limits,
+            sharing=Sharing(
+                departments=tuple(department_of(each, resources) for each in self.departments),
+                projects=tuple(project_of(each, resources) for each in self.projects),
+                operators=self.operators,
+                weights=self.sharing.weights,
+                unchecked=frozenset(self.sharing.unchecked),
+            ),
+        )
+
+    def _pools_read(self) -> Iterator[tuple[Pool | None, Fault | None]]:
+        """Yield each pool, or its fault: a queue's pools have more rules than a scenario's."""
+        for place, section in enumerate(self.pools):
+
+            def read(section: PoolSection = section) -> Pool:
+                return defined(section.name, _pool_settings(section))
+
+            yield _read(read, ("pools", place))
+
+    def _limits_read(self) -> tuple[Limits | None, Fault | None]:
+        return _read(lambda: limits_from(self.limits), ("limits",))
+
+
+def read(data: Any) -> Settings:
+    """Read a document. Raises InvalidRequest with every fault, its place and what would be
+    right."""
+    try:
+        return Configuration.model_validate(data).settings()
+    except ValidationError as error:
+        found = faults_of(error, _keys(), "a configuration")
+        faults = [BodyFault(path=spelled(each.loc), message=each.message) for each in found]
+        raise refusal(faults) from None
+
+
+def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:
+    try:
+        return make(), None
+    except InvalidRequest as error:
+        keys = tuple(_KEYS.get(part, part) for part in error.field.split(".") if part)
+        return None, Fault((*where, *keys), error.message)
+
+
+def _pool_settings(section: PoolSection) -> dict[str, Any]:
+    """The settings as `pool_definition.defined` takes them. Raises InvalidRequest for what no queue
+    does yet."""
+    if section.suspend_grace:
+        raise InvalidRequest(
+            "leave this out: the queue stops a job without asking it first; only `slotq simulate` "
+            "asks",
+            field="suspend_grace",
+        )
+    amounts = {name: amount for name, amount in section.capacity.items() if name != "slots"}
+    return {
+        "slots": section.capacity.slots,
+        "instance_type": section.instance_type,
+        "resources": amounts,
+        "properties": dict(section.properties),
+        "state": section.state,
+        **{key: getattr(section, key) for key in SWITCHES},
+        **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
+    }
+
+
+def _whole_seconds(key: str, milliseconds: int | None) -> int | None:
+    if milliseconds is not None and milliseconds % 1000:
+        raise InvalidRequest("whole seconds are needed", field=key)
+    return None if milliseconds is None else milliseconds // 1000
+
+
+def _keys() -> Keys:
+    return {"": Configuration.keys(), **{name: each.keys() for name, each in SECTIONS.items()}}

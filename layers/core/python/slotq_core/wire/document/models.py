@@ -1,0 +1,73 @@
+"""Sections to model. A document counts in seconds, the model in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
+from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.wire.document.sections import DepartmentSection, ProjectSection, RequestsSection
+
+
+def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
+    """Return the project. `resources`: those of all pools, which tell the keys of a quota from
+    pools."""
+    return Project(
+        name=section.name,
+        department=section.department,
+        quota=amounts(section.quota, resources),
+        weight=section.weight,
+        limit=scopes(section.limit, resources),
+        priority=section.priority,
+        over_quota=section.over_quota,
+        min_runtime=section.min_runtime,
+        pools=section.pools,
+        access=Access(
+            viewers=section.viewers,
+            members=section.members,
+            admins=section.admins,
+            default_for=section.default_for,
+        ),
+        requests=_prescription(section.requests),
+    )
+
+
+def department_of(section: DepartmentSection, resources: Collection[str]) -> Department:
+    return Department(
+        name=section.name,
+        quota=None if section.quota is None else amounts(section.quota, resources),
+        weight=section.weight,
+        limit=scopes(section.limit, resources),
+        priority=section.priority,
+        over_quota=section.over_quota,
+        fairness=section.fairness,
+    )
+
+
+def amounts(quota: int | dict[str, Any] | None, resources: Collection[str]) -> Amounts:
+    return {scope: Demand(own) for scope, own in scopes(quota, resources).items()}
+
+
+def scopes(
+    quota: int | dict[str, Any] | None, resources: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Return amounts by scope (all pools together, or one pool), then by resource."""
+    if quota is None or quota == {}:
+        return {}
+    if isinstance(quota, int):
+        return {EVERYWHERE: {"slots": quota}}
+    if set(quota) <= set(resources):
+        return {EVERYWHERE: dict(quota)}
+    return {
+        pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
+        for pool, amount in quota.items()
+    }
+
+
+def _prescription(section: RequestsSection) -> Prescription:
+    own = {name: getattr(section, name) for name in RequestsSection.model_fields}
+    by_class = {kind.value: types for kind, types in section.instance_types.items()}
+    return Prescription(**{**own, "instance_types": by_class})

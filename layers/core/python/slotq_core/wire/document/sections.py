@@ -1,0 +1,131 @@
+"""The sections of a configuration document: one model for each, with one field for each key.
+
+Unknown keys are refused: nothing in a document is ignored. A key that is missing has its default.
+`checks` has the rules across sections.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Workload
+from slotq_core.model.pools import PoolState
+from slotq_core.model.projects import Fairness
+from slotq_core.model.sharing import Subscription
+from slotq_core.wire.body import BaseModel
+from slotq_core.wire.document.values import (
+    Capacity,
+    Count,
+    Duration,
+    Fields,
+    Flag,
+    MaybeName,
+    Name,
+    Pattern,
+    Period,
+    Principal,
+    Properties,
+    Quota,
+    Value,
+    Weight,
+)
+
+MOST_PATTERNS = 200
+"""The most patterns in one list."""
+
+Principals = Annotated[tuple[Principal, ...], Field(max_length=MOST_PATTERNS)]
+Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MOST_PATTERNS)]
+
+
+class Section(BaseModel):
+    """One entry of a section."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys, as a document spells them."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+
+class PoolSection(Section):
+    """A pool. A queue's pools need `instance_type`, which a scenario ignores."""
+
+    name: Name
+    capacity: Capacity
+    instance_type: MaybeName = ""
+    properties: Properties = Demand()
+    """What each slot is like. Jobs require it, and none uses it up."""
+    state: PoolState = PoolState.ACTIVE
+    reserve_after: Duration | None = None
+    min_runtime: Duration = 0
+    max_min_runtime: Duration = 0
+    pending_timeout: Period | None = None
+    suspend_grace: Duration = 0
+    open: Flag = True
+    time_slice: Period | None = None
+    consolidate: Flag = False
+    count_foreign: Flag = False
+
+
+class DepartmentSection(Section):
+    """Projects with a common quota; without a quota, it is the sum of theirs."""
+
+    name: Name
+    quota: Quota | None = None
+    weight: Weight | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    fairness: Fairness = Fairness.PROTECT_QUOTA
+
+
+class RequestsSection(Section):
+    """What a project prescribes for its jobs' CreateTrainingJob requests."""
+
+    defaults: Fields = Field(default={})
+    fixed: Fields = Field(default={})
+    roles: Patterns = ()
+    images: Patterns = ()
+    outputs: Patterns = ()
+    """Prefixes: s3://bucket/path"""
+    pools: tuple[Name, ...] = ()
+    instance_types: dict[Workload, Patterns] = Field(default={})
+    max_priority: Value | None = None
+    waiting: Count = 0
+    submissions: Count = 0
+    approval: Flag = False
+
+
+class ProjectSection(Section):
+    """A project. The order of a document's projects is their age, the oldest first."""
+
+    name: Name
+    department: MaybeName = ""
+    quota: Quota = 0
+    weight: Weight | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    min_runtime: Duration = 0
+    pools: tuple[Name, ...] = ()
+    """The pools of jobs that name none, in order of preference."""
+    viewers: Principals = ()
+    members: Principals = ()
+    admins: Principals = ()
+    default_for: Principals = ()
+    requests: RequestsSection = RequestsSection()
+
+
+class SharingSection(Section):
+    """How the queue treats weights and quotas."""
+
+    weights: Flag = True
+    unchecked: tuple[Subscription, ...] = ()
+
+
+LimitsSection = dict[str, Any]
+"""As PATCH /limits takes them (`limits_definition`)."""

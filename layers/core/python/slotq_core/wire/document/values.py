@@ -1,0 +1,210 @@
+"""The types of values in a document: what each accepts, and the message for other values.
+
+Strict where YAML is lenient: `"2"` is no number, and `yes` is no text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainValidator, ValidationError
+
+from slotq_core.model.access import fits
+from slotq_core.model.demand import Demand
+from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
+
+MOST = 1_000_000
+"""The largest number of slots, or of units of any other resource."""
+
+_LONGEST = 10_000_000_000
+"""The largest number of seconds, a few hundred years. Later moments have no date."""
+
+
+def seconds(value: object) -> int:
+    """Read seconds; return whole milliseconds. Raises ValueError, as all checks here do."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or abs(value) > _LONGEST:  # type: ignore[arg-type]
+        raise ValueError(f"a number of seconds is needed, not {said(value)}")
+    return round(value * 1000)  # type: ignore[operator]
+
+
+def _duration(value: object) -> int:
+    milliseconds = seconds(value)
+    if milliseconds < 0:
+        raise ValueError(f"a duration is at least 0 seconds, not {said(value)}")
+    return milliseconds
+
+
+def period(value: object) -> int:
+    """Read a number of seconds above 0; return milliseconds."""
+    milliseconds = seconds(value)
+    if milliseconds <= 0:
+        raise ValueError(f"more than 0 seconds are needed, not {said(value)}")
+    return milliseconds
+
+
+def whole(low: int, high: int) -> Callable[[object], int]:
+    """Return a check for whole numbers from `low` to `high`."""
+
+    def check(value: object) -> int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not low <= value <= high:  # type: ignore[operator]
+            raise ValueError(
+                f"a whole number from {low:,} to {high:,} is needed, not {said(value)}"
+            )
+        return value  # type: ignore[return-value]
+
+    return check
+
+
+def text(value: object) -> str:
+    """Read a name."""
+    if not isinstance(value, str) or not value:
+        quoted = "; put it in quotes" if isinstance(value, int | float) else ""
+        raise ValueError(f"a name is needed, not {said(value)}{quoted}")
+    return value
+
+
+def _maybe_text(value: object) -> str:
+    return "" if value == "" else text(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false is needed, not {said(value)}")
+    return value
+
+
+def vector(low: int, slots: int) -> Callable[[object], Demand]:
+    """Return a check for amounts by resource. A bare number means slots. `slots`: the least number
+    of slots."""
+
+    def check(value: object) -> Demand:
+        if isinstance(value, Demand):
+            return value
+        if not isinstance(value, dict):
+            return Demand(slots=whole(slots, MOST)(value))
+        if slots and "slots" not in value:
+            raise ValueError("slots are needed: {slots: n, …}")
+        each(value, lambda name: whole(slots if name == "slots" else low, MOST))
+        return Demand(value)
+
+    return check
+
+
+def _properties(value: object) -> Demand:
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
+        )
+    each(value, lambda _: whole(1, MOST))
+    return Demand(value)
+
+
+WEIGHTS = {"None": 0, "Low": 1, "Medium": 2, "High": 3}
+"""Run:ai's names for weights."""
+
+LONGEST_PATTERN = 512
+
+EVERYONE = "everyone"
+"""The pattern of all callers. `*` is refused, because it is more often a mistake."""
+
+_STRANGERS = ("arn:aws:iam::000000000000:user/a", "arn:aws:sts::999999999999:assumed-role/b/c")
+"""Callers with nothing in common: a pattern that matches both names nobody in particular."""
+
+
+def _weight(value: object) -> int:
+    if isinstance(value, str) and value in WEIGHTS:
+        return WEIGHTS[value]
+    try:
+        return whole(0, MOST)(value)
+    except ValueError:
+        raise ValueError(
+            f"a whole number from 0 to {MOST:,}, or one of {', '.join(WEIGHTS)}, is needed, not "
+            f"{said(value)}"
+        ) from None
+
+
+def _pattern(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_PATTERN:
+        raise ValueError(
+            f"a text of 1 to {LONGEST_PATTERN} characters is needed, in which * matches any text, "
+            f"not {said(value)}"
+        )
+    return value
+
+
+def _principal(value: object) -> str:
+    pattern = _pattern(value)
+    if pattern == EVERYONE:
+        return "*"
+    if all(fits(pattern, stranger) for stranger in _STRANGERS):
+        raise ValueError(
+            f"'{pattern}' matches every caller: name an account, a role or a user, or write "
+            f"{EVERYONE} if you mean that"
+        )
+    return pattern
+
+
+def _fields(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"fields of CreateTrainingJob are needed, not {said(value)}")
+    each(value, lambda _: lambda _: None)
+    return dict(value)
+
+
+def _quota(value: object) -> int | dict[str, Any]:
+    if not isinstance(value, dict):
+        return whole(0, MOST)(value)
+    amounts, number = vector(0, 0), whole(0, MOST)
+    each(value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner))
+    return dict(value)
+
+
+def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
+    """Check every value of a map by its key. A fault is reported at its key."""
+    faults: list[Fault] = []
+    for name, value in values.items():
+        if not isinstance(name, str) or not name:
+            faults.append(Fault((), f"names are needed as keys, not {said(name)}"))
+            continue
+        try:
+            check_of(name)(value)
+        except ValidationError as error:
+            faults += [Fault((name, *deeper.loc), deeper.message) for deeper in faults_of(error)]
+        except ValueError as error:
+            faults.append(Fault((name,), str(error)))
+    if faults:
+        refuse(*faults)
+
+
+Seconds = Annotated[int, BeforeValidator(seconds)]
+"""Seconds in the file; whole milliseconds in the model."""
+Duration = Annotated[int, BeforeValidator(_duration)]
+"""The same, at least 0."""
+Period = Annotated[int, BeforeValidator(period)]
+"""The same, more than 0."""
+Count = Annotated[int, BeforeValidator(whole(0, MOST))]
+Positive = Annotated[int, BeforeValidator(whole(1, MOST))]
+Value = Annotated[int, BeforeValidator(whole(-1_000_000, 1_000_000))]
+"""A priority."""
+Name = Annotated[str, BeforeValidator(text)]
+MaybeName = Annotated[str, BeforeValidator(_maybe_text)]
+"""A name, or the empty string for none."""
+Weight = Annotated[int, BeforeValidator(_weight)]
+Pattern = Annotated[str, BeforeValidator(_pattern)]
+"""A text in which `*` matches any text."""
+Principal = Annotated[str, BeforeValidator(_principal)]
+"""A pattern of callers' ARNs."""
+Fields = Annotated[dict[str, Any], BeforeValidator(_fields)]
+"""Fields of CreateTrainingJob."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Capacity = Annotated[Demand, PlainValidator(vector(0, 0))]
+"""Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
+Properties = Annotated[Demand, PlainValidator(_properties)]
+"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`."""
+Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]
+"""`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
+{slots: 4, gpus: 16}}` (pool by pool). `models.scopes` tells them apart."""

@@ -1,0 +1,156 @@
+"""Model to document: a queue's configuration as the document that would make it.
+
+What has its default is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slotq_core.model.limits import NO_LIMITS, Limits
+from slotq_core.model.pools import Pool
+from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.sharing import Sharing
+from slotq_core.wire.document.contents import Settings
+from slotq_core.wire.document.sections import (
+    DepartmentSection,
+    PoolSection,
+    ProjectSection,
+    RequestsSection,
+    Section,
+)
+from slotq_core.wire.document.values import EVERYONE
+from slotq_core.wire.limits_definition import limit_settings
+from slotq_core.wire.pool_definition import DURATIONS, SWITCHES
+
+Entry = dict[str, Any]
+
+_EMPTY: Mapping[str, tuple[Any, ...]] = {"quota": ()}
+"""Values that are left out though they are no defaults. A department with an empty quota has one,
+and not the sum of its projects' quotas."""
+
+
+def written(settings: Settings) -> Entry:
+    """Return the document; `contents.read` makes the same settings of it."""
+    sharing = settings.sharing
+    sections: Entry = {
+        "pools": [_pool(pool) for pool in settings.pools],
+        "departments": [_department(each) for each in sharing.departments],
+        "projects": [project_entry(each) for each in sharing.projects],
+        "limits": _limits(settings.limits),
+        "operators": _principals(sharing.operators),
+        "sharing": _switches(sharing),
+    }
+    return {name: section for name, section in sections.items() if section or name == "pools"}
+
+
+def project_entry(project: Project) -> Entry:
+    """Return a project's entry."""
+    return _entry(
+        ProjectSection,
+        name=project.name,
+        department=project.department,
+        quota=_amounts(project.quota),
+        weight=project.weight,
+        limit=_limit(project.limit),
+        priority=project.priority,
+        over_quota=project.over_quota,
+        min_runtime=_seconds(project.min_runtime),
+        pools=[*project.pools],
+        viewers=_principals(project.access.viewers),
+        members=_principals(project.access.members),
+        admins=_principals(project.access.admins),
+        default_for=_principals(project.access.default_for),
+        requests=_requests(project.requests),
+    )
+
+
+def _department(department: Department) -> Entry:
+    quota = department.quota
+    return _entry(
+        DepartmentSection,
+        name=department.name,
+        quota=None if quota is None else _amounts(quota),
+        weight=department.weight,
+        limit=_limit(department.limit),
+        priority=department.priority,
+        over_quota=department.over_quota,
+        fairness=department.fairness.value,
+    )
+
+
+def _pool(pool: Pool) -> Entry:
+    return _entry(
+        PoolSection,
+        name=pool.name,
+        capacity=_amount(pool.capacity),
+        instance_type=pool.instance_type,
+        properties=dict(pool.properties),
+        state=pool.state.value,
+        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
+        **{key: getattr(pool, key) for key in SWITCHES},
+    )
+
+
+def _requests(prescription: Prescription) -> Entry:
+    own = {name: _plain(getattr(prescription, name)) for name in RequestsSection.model_fields}
+    return _entry(RequestsSection, **own)
+
+
+def _limits(limits: Limits) -> Entry:
+    default = limit_settings(NO_LIMITS)
+    given = limit_settings(limits)
+    rules = [{k: v for k, v in rule.items() if v not in (None, False)} for rule in given["callers"]]
+    return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
+
+
+def _switches(sharing: Sharing) -> Entry:
+    entry: Entry = {} if sharing.weights else {"weights": False}
+    off = sorted(rule.value for rule in sharing.unchecked)
+    return {**entry, "unchecked": off} if off else entry
+
+
+def _entry(section: type[Section], **values: Any) -> Entry:
+    """Return the values that differ from the section's defaults. An empty map or list is one."""
+    defaults = {name: field.default for name, field in section.model_fields.items()}
+    return {
+        name: value
+        for name, value in values.items()
+        if name == "name"
+        or not (value is None or value == defaults[name] or value in _EMPTY.get(name, ([], {})))
+    }
+
+
+def _amounts(quota: Mapping[str, Mapping[str, int]]) -> Any:
+    """Return a quota or limit as people write it: a number of slots, amounts, or pool by pool."""
+    if not quota:
+        return {}
+    if EVERYWHERE in quota:
+        return _amount(quota[EVERYWHERE])
+    return {pool: _amount(own) for pool, own in quota.items()}
+
+
+def _limit(limit: Mapping[str, Mapping[str, int]]) -> Any:
+    return _amounts(limit) if limit else None
+
+
+def _amount(amounts: Mapping[str, int]) -> Any:
+    return amounts.get("slots", 0) if set(amounts) <= {"slots"} else dict(amounts)
+
+
+def _principals(patterns: tuple[str, ...]) -> list[str]:
+    return [EVERYONE if pattern == "*" else pattern for pattern in patterns]
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    if milliseconds is None:
+        return None
+    return milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(own) for key, own in value.items()}
+    return [*value] if isinstance(value, tuple) else value
