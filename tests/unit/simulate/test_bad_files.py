@@ -224,11 +224,17 @@ def test_the_table_has_an_unknown_key_for_every_section():
         assert "sellotape" not in section.keys(), name  # noqa: SIM118
 
 
+WRONG_ENTRY = {
+    "scheduler": "scheduler: {sellotape: 1}\n",
+    "sharing": "sharing: {sellotape: 1}\n",
+    "projects.requests": "projects: [{name: a, requests: {sellotape: 1}}]\n",
+}
+
+
 @pytest.mark.parametrize("section", [name for name in SECTIONS if name != "pools"])
 def test_an_unknown_key_is_refused_in_every_section(tmp_path, section):
     path = tmp_path / "s.yaml"
-    entry = "{sellotape: 1}" if section == "scheduler" else "[{sellotape: 1}]"
-    path.write_text(POOL + f"{section}: {entry}\n")
+    path.write_text(POOL + WRONG_ENTRY.get(section, f"{section}: [{{sellotape: 1}}]\n"))
     with pytest.raises(ScenarioError, match=r"sellotape: there is no such key"):
         load(path)
 
