@@ -30,6 +30,8 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.limits import NO_LIMITS
+from slotq_core.model.sharing import Sharing, Subscription
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.time_slice import after_yield
@@ -39,6 +41,8 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
+from slotq_core.wire.document.contents import Settings, read
+from slotq_core.wire.document.writing import written
 
 
 def unsupported(scenario: Scenario) -> str:
@@ -83,11 +87,10 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's projects, classes, users, groups and time slices, which no real
-        queue has yet. With any of these, load all waiting jobs, not only the heads of lines chosen
-        without them."""
-        bare = self._configuration == Snapshot(pools=self._configuration.pools)
-        if bare and not by_user(self._configuration):
+        """Load with the scenario's classes, users, groups and time slices, which no real queue has
+        yet. With any of these, load all waiting jobs, not only the heads of lines chosen without
+        them."""
+        if self._is_known and not by_user(self._configuration):
             return self._store.load(now)
         world = self._store.load_all(now)
         seen = world.snapshot
@@ -96,6 +99,8 @@ class _Recording:
             pools=tuple(
                 replace(pool, time_slice=self._slices.get(pool.name)) for pool in seen.pools
             ),
+            projects=seen.projects,
+            departments=seen.departments,
             active=seen.active,
             waiting=seen.waiting,
             due=seen.due,
@@ -103,6 +108,12 @@ class _Recording:
             yields=self._yields,
         )
         return replace(world, snapshot=snapshot)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether a queue can be configured with all of the scenario's world."""
+        shared = replace(self._configuration, projects=(), departments=())
+        return shared == Snapshot(pools=shared.pools)
 
     def refused(self, submission: Submission) -> None:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
@@ -165,6 +176,7 @@ class _Live:
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
+        self._sharing = _as_configured(scenario)
         self._configure()
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
@@ -206,7 +218,9 @@ class _Live:
                     self.record.asked[now, name] = status
 
     def _configure(self) -> None:
-        self._store.configure([*self._pools.values()], who="scenario", now=self._clock.now())
+        self._store.configure(
+            [*self._pools.values()], sharing=self._sharing, who="scenario", now=self._clock.now()
+        )
         for pool in self._pools.values():
             self._store.set_foreign(pool.name, pool.foreign)
 
@@ -292,6 +306,24 @@ class _Live:
             return None
         fate = fate_of(self._specs[job.name].fails, job.attempt.number)
         return fate.ending if fate and fate.after is None else None
+
+
+def _as_configured(scenario: Scenario) -> Sharing:
+    """What a queue makes of the scenario's departments and projects. Everybody is a member, and no
+    quota is checked: "Checks on changes of quotas do not apply here." """
+    settings = Settings(
+        pools=tuple(replace(pool, time_slice=None) for pool in scenario.configuration().pools),
+        limits=NO_LIMITS,
+        sharing=replace(
+            scenario.shared,
+            projects=tuple(
+                replace(each, access=replace(each.access, members=("*",)))
+                for each in scenario.shared.projects
+            ),
+            unchecked=frozenset(Subscription),
+        ),
+    )
+    return read(written(settings)).sharing
 
 
 def _request(spec: JobSpec) -> Request:
