@@ -7,7 +7,7 @@ Numeric quotas count over all pools together; quotas by pool count in each pool 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, ValuesView
+from collections.abc import Iterable, Iterator, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import Demand
@@ -74,6 +74,15 @@ class Accounts:
 
     def of_project(self, name: str, pool: str) -> Chain:
         return self._of_pool.get(pool, self._elsewhere).get(name, ())
+
+    def everyone(self) -> Iterator[tuple[Account, str]]:
+        """Yield every account with its scope: projects by scope, then departments."""
+        above: dict[int, tuple[Account, str]] = {}
+        for scope, books in self._books.items():
+            for own, *others in books.values():
+                yield own, scope
+                above |= {id(each): (each, scope) for each in others}
+        yield from above.values()
 
     def open_to(self, job: Job, pool: str) -> bool:
         """Whether the job's project may use the pool: if not `open`, only with a quota there."""
