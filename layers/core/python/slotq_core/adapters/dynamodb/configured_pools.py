@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from slotq_core.adapters.configured import configured
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
@@ -28,7 +29,6 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
-from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
@@ -128,12 +128,7 @@ class Configuration:
             before = self.read()
             if seen not in {None, before.revision}:
                 raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
-            after = replace(
-                before,
-                pools=before.pools if pools is None else as_configured(pools),
-                limits=before.limits if limits is None else limits,
-                sharing=before.sharing if sharing is None else sharing,
-            )
+            after = configured(before, pools=pools, limits=limits, sharing=sharing)
             if before == after:
                 return None
             check_names(after.pools)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.configured import configured
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
@@ -17,7 +18,6 @@ from slotq_core.adapters.memory.index import Index
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
-    as_configured,
     due_part,
     read_at_first,
     snapshot_of,
@@ -123,12 +123,7 @@ class MemoryStore:
         before = self.configuration()
         if seen not in {None, before.revision}:
             raise Conflict("the configuration has changed since it was read")
-        after = replace(
-            before,
-            pools=before.pools if pools is None else as_configured(pools),
-            limits=before.limits if limits is None else limits,
-            sharing=before.sharing if sharing is None else sharing,
-        )
+        after = configured(before, pools=pools, limits=limits, sharing=sharing)
         if before == after:
             return
         self._change_pools(before.pools, after.pools)
