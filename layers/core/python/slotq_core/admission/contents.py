@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from slotq_core.admission.requirements import Needs
 from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
@@ -42,6 +43,13 @@ def contained(pools: Sequence[Pool], slots: int) -> Demand:
     each = [_in_a_slot(pool) for pool in pools]
     names = set.intersection(*(set(amounts) for amounts in each)) if each else set()
     return Demand({name: slots * min(amounts[name] for amounts in each) for name in names})
+
+
+def with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
+    """Return the needs of a job that may run in these pools, with what its instances contain. Of a
+    job over several pools at once it is not counted."""
+    more = Demand() if needs.parts else contained(pools, needs.demand.slots)
+    return replace(needs, demand=Demand({**needs.demand, **more})) if more else needs
 
 
 def _counting(pool: Pool, named: Iterable[str]) -> Pool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
-from slotq_core.admission.contents import contained
+from slotq_core.admission.contents import with_contents
 from slotq_core.admission.dependencies import incomplete_dependencies
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
@@ -50,7 +50,7 @@ def admit(
     """
     needs = _needs(submission, pools)
     accepted = _accepted(submission, needs, pools)
-    needs = _with_contents(needs, accepted)
+    needs = with_contents(needs, accepted)
     large = [pool for pool in accepted if needs.demand.within(pool.capacity)]
     if submission.parts:
         _check_parts(submission.group, needs, accepted)
@@ -219,15 +219,6 @@ def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
 
 def _needs(submission: Submission, pools: Iterable[Pool]) -> Needs:
     return needs_of(submission.demand, submission.parts, property_names(pools))
-
-
-def _with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
-    """The needs with what the instances contain, where its pools count that. Of a job over several
-    pools it is not counted."""
-    if needs.parts:
-        return needs
-    more = contained(pools, needs.demand.slots)
-    return replace(needs, demand=Demand({**needs.demand, **more})) if more else needs
 
 
 def _accepted(submission: Submission, needs: Needs, pools: Sequence[Pool]) -> list[Pool]:
