@@ -187,6 +187,14 @@ def test_an_unreadable_counter_locks_nobody_out(
     assert take(dynamo, limits=limits, minute=MIN + 5)
 
 
+def test_nothing_is_given_back_to_an_unreadable_counter(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    Table(client, table).put(caller_key(ADA), {"waiting": {"S": "many"}})
+    dynamo.counters.give_back(ADA, minute=None)
+    assert dynamo.counters.all() == {ADA: Counter(readable=False)}
+
+
 def test_unreadable_limits_count_as_none(dynamo: DynamoStore, client: Any, table: str) -> None:
     a_queue(dynamo)
     for settings in ({"S": "{"}, {"S": '{"waiting": -1}'}, {"N": "1"}):

@@ -139,7 +139,7 @@ def uncount_submission(minute: str) -> Expression:
 
 def uncount_waiting() -> Expression:
     """Take back the count of a waiting job that was not stored; its submission stays counted in its
-    minute. Condition: the count is above zero."""
+    minute. Condition: the count is a number above zero."""
     return {
         "UpdateExpression": "ADD waiting :less",
         "ConditionExpression": "attribute_type(waiting, :number) AND waiting > :none",
