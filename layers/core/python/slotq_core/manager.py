@@ -59,7 +59,7 @@ from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Ahead, Change, Finding, StoredAlready
+from slotq_core.ports.stored import Change, Finding, StoredAlready
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
@@ -145,6 +145,8 @@ class QueueManager:
         try:
             return Changed(job=self._keep(submission, request, submitter), anew=True)
         except Refused as refusal:
+            if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
+                raise
             known = refusal.job if isinstance(refusal, StoredAlready) else None
             known = known or self._store.job(submission.name)
             if known is None:
@@ -159,7 +161,12 @@ class QueueManager:
         stand, now = self._store.configuration(), self._clock.now()
         job = admit(submission, stand.pools, submitter=submitter, now=now, rights=self._rights)
         with self._admitter.counted(job, stand) as opens_line:
-            return self._store.submit(job, request, opens_line=opens_line)
+            try:
+                return self._store.submit(job, request, opens_line=opens_line)
+            except StoredAlready as stored:
+                if stored.job is not None:
+                    _refuse_other(stored.job, submission)
+                raise
 
     def cancel(self, name: str, *, by: str) -> Status:
         """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
@@ -355,13 +362,15 @@ class QueueManager:
 
     def status(self, name: str) -> Status:
         """One job with its place, reason, outlook and attempts. Raises NoSuchJob."""
-        job = self._job(name)
-        attempts = self._store.attempts(name)
+        found = self._store.job_and_attempts(name) if names.is_legal(name) else None
+        if found is None:
+            raise _no_such_job(name)
+        job, attempts = found
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        ahead = self._store.ahead_of(job) if job.waits else Ahead(jobs=0)
-        known = status.looked_into(job, self._store.load(now), ahead, now)
+        world = self._store.load(now)
+        known = status.looked_into(job, world, now)
         return replace(known, attempts=attempts)
 
     def statuses(
@@ -414,8 +423,12 @@ class QueueManager:
     def _job(self, name: str) -> Job:
         job = self._store.job(name) if names.is_legal(name) else None
         if job is None:
-            raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
+            raise _no_such_job(name)
         return job
+
+
+def _no_such_job(name: str) -> NoSuchJob:
+    return NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
 
 
 def _is_cancelled(job: Job) -> bool:

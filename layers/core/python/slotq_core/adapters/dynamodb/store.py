@@ -31,7 +31,6 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.loading import WorldLoader
-from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
@@ -63,7 +62,6 @@ from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (
-    Ahead,
     Change,
     ConfigurationChange,
     Finding,
@@ -98,7 +96,6 @@ class DynamoStore:
         read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
         reads that do not depend on each other; default: in threads."""
         self._keeps = history
-        self._clock = clock
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
@@ -106,7 +103,6 @@ class DynamoStore:
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
         self._world = WorldLoader(self._calls, self._configuration, self._bounds, pause, at_once)
-        self._places = Places(self._calls, at_once)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
@@ -277,22 +273,23 @@ class DynamoStore:
         except (*UNREADABLE, zlib.error):
             raise NotUnderstood(f"the request of job {name} cannot be read") from None
 
-    def attempts(self, name: str) -> tuple[Attempt, ...]:
-        """Return the job's attempts by one read: in sort-key order, attempts and job come before
-        the (large) request."""
+    def job_and_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        """Return the job and its attempts by one read: in sort-key order, attempts and job come
+        before the (large) request. Raises NotUnderstood as `job` does."""
         wanted = expressions.partition_between(
             table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
         )
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
-            return ()
+            return None
         own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
         found = {each.number: each for each in Sieve().read(own, attempt_of)}
-        job = whole_job(main)
-        live = job.attempt if job else None
+        if (job := whole_job(main) or self.job(name)) is None:
+            return None
+        live = job.attempt
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
-        return tuple(found[number] for number in sorted(found))
+        return job, tuple(found[number] for number in sorted(found))
 
     def job_of(self, training_job: str) -> str | None:
         item = self._calls.item(table.name_key(training_job))
@@ -327,9 +324,6 @@ class DynamoStore:
             consistent=False,
         )
         return [job for item in items if (job := whole_job(item))]
-
-    def ahead_of(self, job: Job) -> Ahead:
-        return self._places.ahead_of(job, self._world.lines(self._clock()))
 
 
 def _checked(line: str) -> str:

@@ -137,6 +137,20 @@ def uncount_submission(minute: str) -> Expression:
     }
 
 
+def uncount_waiting() -> Expression:
+    """Take back the count of a waiting job that was not stored; its submission stays counted in its
+    minute. Condition: the count is a number above zero."""
+    return {
+        "UpdateExpression": "ADD waiting :less",
+        "ConditionExpression": "attribute_type(waiting, :number) AND waiting > :none",
+        "ExpressionAttributeValues": {
+            ":less": _number(-1),
+            ":none": _number(0),
+            ":number": _text("N"),
+        },
+    }
+
+
 def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Expression:
     """Correct a counter by an audit's difference; later submissions stay counted. Condition: no
     other audit has corrected the counter since it was read."""
