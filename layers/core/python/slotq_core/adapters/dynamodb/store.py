@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
 )
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
+from slotq_core.adapters.dynamodb.layout.lines import is_counted
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
@@ -198,10 +200,12 @@ class DynamoStore:
     def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
-        if not self._touched.lately(job):
+        line = _checked(line_of(job))
+        arriving = 1 if is_counted(line) and job.waits else 0
+        if arriving or not self._touched.lately(job):
             # Before the transaction: inside, submissions to one line would collide.
-            touch = expressions.touch_line if opens_line else expressions.touch_known_line
-            self._calls.update(table.line_key(_checked(line_of(job))), touch(job.entry_time))
+            touch = expressions.touch_line(job.entry_time, known=not opens_line, arriving=arriving)
+            self._calls.update(table.line_key(line), touch)
             self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
@@ -239,6 +243,7 @@ class DynamoStore:
             self._world.forget()
             self._doubt(changes, refused_keys(conflict, actions))
             raise
+        self._bounds.count(_arrivals(changes))
         return tuple(committed(change) for change in changes)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
@@ -324,6 +329,16 @@ class DynamoStore:
             consistent=False,
         )
         return [job for item in items if (job := whole_job(item))]
+
+
+def _arrivals(changes: Sequence[Change]) -> dict[str, int]:
+    """Return by how much the changes raise (below 0: lower) the counts of counted lines."""
+    found: Counter[str] = Counter()
+    for change in changes:
+        for job, by in ((change.before, -1), (change.after, 1)):
+            if job.waits and job.project:
+                found[line_of(job)] += by
+    return {line: by for line, by in found.items() if by}
 
 
 def _checked(line: str) -> str:

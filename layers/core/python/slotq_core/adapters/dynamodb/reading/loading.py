@@ -86,7 +86,8 @@ class WorldLoader:
             self._in_parallel,
             lines,
             pools=capacity.pools,
-            seen={job.name for job in (*capacity.active, *capacity.claimants)},
+            claimants=capacity.claimants,
+            active=capacity.active,
             now=now,
         )
         found = waiting.read_first(sieve)
@@ -103,7 +104,10 @@ class WorldLoader:
 
         snapshot = replace(
             world.snapshot,
-            behind={each.jobs[-1].name: each.behind for each in found if each.behind},
+            behind={
+                **waiting.behind,
+                **{each.jobs[-1].name: each.behind for each in found if each.behind},
+            },
             unread=frozenset(job.name for job in stand_ins),
         )
         return replace(
