@@ -26,7 +26,6 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
 )
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
-from slotq_core.adapters.dynamodb.layout.lines import is_counted
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
@@ -201,7 +200,7 @@ class DynamoStore:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
         line = _checked(line_of(job))
-        arriving = 1 if is_counted(line) and job.waits else 0
+        arriving = 1 if job.project and job.waits else 0
         if arriving or not self._touched.lately(job):
             # Before the transaction: inside, submissions to one line would collide.
             touch = expressions.touch_line(job.entry_time, known=not opens_line, arriving=arriving)
