@@ -106,8 +106,8 @@ class Configuration:
         return item, kept
 
     def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool) -> _Kept:
-        """Read everything after the REVISION item with this label. Keep it if all is readable and has
-        the label's digest; with `believe`, whatever the digest.
+        """Read everything after the REVISION item with this label. Keep it if all is readable and
+        has the label's digest; with `believe`, whatever the digest.
 
         What is read is never older than the label. A change committed in between makes it newer:
         then the next label differs, and everything is read again.
