@@ -58,7 +58,8 @@ class Eligibility:
 
     def _goes_with_its_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
-        return job.group in self._state.gangs and any(
+        gang = self._state.gangs.get(job.group)
+        return gang is not None and gang.runs and any(
             victim.group == job.group
             for each in self._state.decided.decisions.values()
             if isinstance(each, Evict)

@@ -11,7 +11,6 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slotq_core.model.jobs import Job
@@ -34,9 +33,6 @@ class Head(NamedTuple):
     line: WaitingLine
     at: int
     """The place of the job among `line.jobs`."""
-
-
-_place = attrgetter("place")
 
 
 class Ranking:
@@ -188,12 +184,12 @@ class TurnOrder:
         return head
 
     def _insert(self, head: Head) -> None:
-        insort(self._heads[head.job.project], head, key=_place)
+        insort(self._heads[head.job.project], head)
         self._stale.add(head.job.project)
 
     def _remove(self, head: Head) -> None:
         heads = self._heads[head.job.project]
-        del heads[bisect_left(heads, head.place, key=_place)]
+        del heads[bisect_left(heads, head)]
         self._stale.add(head.job.project)
 
     def _place_project(self, project: str, departments: set[str]) -> None:
