@@ -43,7 +43,9 @@ class Reclaims:
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`."""
-        searches = [_InPool(job, room, self, set(spare)) for room in rooms]
+        accounts = self.state.accounts
+        within_share = [room for room in rooms if may_reclaim(job, accounts.of(job, room.pool.name))]
+        searches = [_InPool(job, room, self, set(spare)) for room in within_share]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -58,7 +60,7 @@ class Reclaims:
 
 
 class _InPool:
-    """The search for what one job may reclaim in one pool."""
+    """The search for what one job may reclaim in one pool, within its project's share."""
 
     def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
@@ -74,8 +76,6 @@ class _InPool:
     def victims(self) -> tuple[Candidate, ...] | None:
         """Victims, one at a time, from the most over-served project first; None if the gate closes
         before they free enough."""
-        if not may_reclaim(self.job, self._mine):
-            return None
         givers = sorted(self._accounts.givers(self.job, self._name, self.room.jobs.may_give()))
         if not givers:
             return None  # Earlier steps have served what fits without an eviction.
