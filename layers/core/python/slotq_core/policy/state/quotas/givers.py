@@ -14,6 +14,8 @@ from slotq_core.policy.state.quotas.account import Account, Chain
 Gives = tuple[bool, bool, bool, bool]
 """Whether a project is over its share and over its quota, and whether the top of its chain is."""
 
+NOTHING_GIVEN: Gives = (False, False, False, False)
+
 
 class Givers:
     """Sets of projects, each for one condition of the gate of reclaims (actions/gate.py).
@@ -44,14 +46,16 @@ class Givers:
 
     def keep(self, project: str, chain: Chain) -> None:
         """Enter the project after a change of its accounts."""
-        top = chain[-1]
+        top, below = chain[-1], len(chain) > 1
+        gives = top.gives()
         branch = self._members[top.key]
         branch.add(project)
-        self._keep(project, (*chain[0].gives(), *top.gives()), below=len(chain) > 1)
-        if self._tops.get(top.key) != top.gives():
-            self._tops[top.key] = top.gives()
+        self._keep(project, (*chain[0].gives(), *gives), below=below)
+        if below and self._tops.get(top.key) != gives:
+            self._tops[top.key] = gives
             for name in branch:
-                self._keep(name, (*self._known[name][:2], *top.gives()), below=len(chain) > 1)
+                own = self._known.get(name, NOTHING_GIVEN)
+                self._keep(name, (*own[:2], *gives), below=below)
 
     def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
@@ -73,7 +77,7 @@ class Givers:
         return found
 
     def _keep(self, project: str, gives: Gives, *, below: bool) -> None:
-        if self._known.get(project) == gives:
+        if self._known.get(project, NOTHING_GIVEN) == gives:
             return
         self._known[project] = share, quota, top_share, top_quota = gives
         for projects, belongs in (
