@@ -85,7 +85,7 @@ class PoolJobs:
 
     def take_in(self, job: Job, project_min: int, *, in_gang: bool) -> Protection | None:
         """Enter a job that ran before this plan. Return its protection, if it has one."""
-        self._hold(job)
+        self._running.setdefault(job.project, {})[job.name] = job
         protected, until = False, None
         if self._protects or project_min:
             protected, until = protection(job, self._pool, project_min, self._now)
