@@ -92,8 +92,7 @@ def _may_gain(job: Job, room: PoolRoom) -> bool:
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:
-    mine = rank(job)
     for other in room.jobs.candidates(job.project):
-        if other.rank >= mine:
+        if other.rank >= rank(job):
             return  # Candidates come in the order of their ranks, lowest first.
         yield other

@@ -43,9 +43,9 @@ class Reclaims:
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`."""
-        accounts = self.state.accounts
-        within_share = [room for room in rooms if may_reclaim(job, accounts.of(job, room.pool.name))]
-        searches = [_InPool(job, room, self, set(spare)) for room in within_share]
+        of = self.state.accounts.of
+        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
+        searches = [_InPool(job, room, self, set(spare)) for room in able]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None

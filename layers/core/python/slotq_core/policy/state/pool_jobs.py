@@ -98,7 +98,7 @@ class PoolJobs:
 
     def add(self, job: Job, project_min: int, *, in_gang: bool) -> None:
         """Add a job that this plan gives slots, or one whose eviction is rolled back."""
-        self._hold(job)
+        self._running.setdefault(job.project, {})[job.name] = job
         if job.attempt is None:
             self.placed[job.name] = job
             if is_safe_once_started(job, self._pool, project_min):
@@ -148,6 +148,3 @@ class PoolJobs:
     def _single(self, job: Job) -> Candidate:
         self._alone[job.name] = alone(job, self._pool.name, self._now)
         return self._alone[job.name]
-
-    def _hold(self, job: Job) -> None:
-        self._running.setdefault(job.project, {})[job.name] = job

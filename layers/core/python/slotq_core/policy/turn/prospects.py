@@ -21,11 +21,11 @@ from slotq_core.policy.state.quotas.account import Chain
 def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     mine: Chain = ()
-    reclaims, project = False, job.project
+    reclaims = False
     for room in rooms:
         if room.fits_soon(job, rules.entitled) or room.pool.consolidate:
             return True
-        lowest = room.jobs.lowest(project)
+        lowest = room.jobs.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
         chain = state.accounts.of(job, room.pool.name)

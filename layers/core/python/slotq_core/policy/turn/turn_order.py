@@ -69,9 +69,8 @@ class BlockedHeads:
         self._of_project: dict[str, dict[Position, Head]] = defaultdict(dict)
 
     def add(self, head: Head) -> None:
-        place = head.place
         for heads in self._kept_in(head):
-            heads[place] = head
+            heads[head.place] = head
 
     def remove(self, head: Head) -> None:
         for heads in self._kept_in(head):

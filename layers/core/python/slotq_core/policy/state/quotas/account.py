@@ -74,11 +74,7 @@ class Account:
         """Whether the account is over its share, and over its quota: others may then reclaim from
         it. What is only promised does not count. Cached until an amount changes."""
         if self.known_gives is None:
-            held = self.used - self.promised
-            self.known_gives = (
-                held.exceeds(self.share, self.resources, NOTHING),
-                held.exceeds(self.quota, self.resources, NOTHING),
-            )
+            self.known_gives = self.over_share(self.promised), self.over_quota(self.promised)
         return self.known_gives
 
     def in_share(self, demand: Demand) -> bool:

@@ -213,23 +213,20 @@ class Accounts:
         running = holdings(snapshot, self._scope)
         asked = asked_in(snapshot, lines, running, self._scopes_of, self._shut)
         for scope, chains in self._books.items():
-            chains |= opened(snapshot, scope, asked)
+            chains.update(opened(snapshot, scope, asked))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)
-        for (project, scope, evictable), amount in running.items():
-            self._enter(project, scope, amount, evictable=evictable)
-        for job in (*snapshot.active, *snapshot.waiting):
-            if job.claim:
-                scope = self.scope(job.claim.pool)
-                self._enter(job.project, scope, job.demand, evictable=job.evictable)
+        claims = [
+            ((job.project, self.scope(job.claim.pool), job.evictable), job.demand)
+            for job in (*snapshot.active, *snapshot.waiting)
+            if job.claim
+        ]
+        for (project, scope, evictable), amount in (*running.items(), *claims):
+            for account in self._books.get(scope, {}).get(project, ()):
+                account.used += amount
+                if not evictable:
+                    account.fixed += amount
         for scope, chains in self._books.items():
             for project, chain in chains.items():
                 self._keep(project, scope, chain)
-
-    def _enter(self, project: str, scope: str, amount: Demand, *, evictable: bool) -> None:
-        """Enter what is held or claimed when the plan begins."""
-        for account in self._books.get(scope, {}).get(project, ()):
-            account.used += amount
-            if not evictable:
-                account.fixed += amount

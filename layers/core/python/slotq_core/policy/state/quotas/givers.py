@@ -14,8 +14,6 @@ from slotq_core.policy.state.quotas.account import Account, Chain
 Gives = tuple[bool, bool, bool, bool]
 """Whether a project is over its share and over its quota, and whether the top of its chain is."""
 
-NOTHING_GIVEN: Gives = (False, False, False, False)
-
 
 class Givers:
     """Sets of projects, each for one condition of the gate of reclaims (actions/gate.py).
@@ -32,7 +30,7 @@ class Givers:
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
         """What `Account.gives` said of each of these accounts."""
-        self._known: dict[str, Gives] = {}
+        self._known: dict[str, Gives] = defaultdict(lambda: (False, False, False, False))
         self._by_share: set[str] = set()
         """Over their own share: they give within their department."""
         self._by_quota: set[str] = set()
@@ -54,8 +52,7 @@ class Givers:
         if below and self._tops.get(top.key) != gives:
             self._tops[top.key] = gives
             for name in branch:
-                own = self._known.get(name, NOTHING_GIVEN)
-                self._keep(name, (*own[:2], *gives), below=below)
+                self._keep(name, (*self._known[name][:2], *gives), below=below)
 
     def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
@@ -77,7 +74,7 @@ class Givers:
         return found
 
     def _keep(self, project: str, gives: Gives, *, below: bool) -> None:
-        if self._known.get(project, NOTHING_GIVEN) == gives:
+        if self._known[project] == gives:
             return
         self._known[project] = share, quota, top_share, top_quota = gives
         for projects, belongs in (

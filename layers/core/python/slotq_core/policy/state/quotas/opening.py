@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
