@@ -10,11 +10,12 @@ scheduler.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 
-class Sharer(NamedTuple):
+@dataclass(kw_only=True, slots=True)
+class Sharer:
     """A project or department that takes part. Amounts are whole units of one resource."""
 
     name: str

@@ -53,7 +53,7 @@ def opened(
         if department.quota is not None:
             quota = department.quota.get(scope, NOTHING)
         departments[department.name] = opened_account = account(department, age, quota)
-        opened_account.asked = sum((_wish(each) for each in within), NOTHING)
+        opened_account.asked = sum((_within_limit(each, each.asked) for each in within), NOTHING)
     _share_out(total, [*departments.values(), *tops])
     for name, above in departments.items():
         _share_out(above.share, members[name])
@@ -115,10 +115,10 @@ def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
             yield job.project, job.attempt.pool, job.demand
 
 
-def _wish(account: Account) -> Demand:
-    """What the account asks for, up to its limit."""
-    asked = account.asked
-    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
+def _within_limit(account: Account, amounts: Mapping[str, int]) -> Demand:
+    """The amounts, up to the account's limit."""
+    limit = account.limit
+    return Demand({name: min(most, limit.get(name, most)) for name, most in amounts.items()})
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
@@ -146,6 +146,4 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     for each in everyone:
         each.share = Demand({name: shares[name][each.key] for name in each.resources})
         larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = Demand(
-            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
-        )
+        each.deserved = _within_limit(each, larger)
