@@ -58,7 +58,7 @@ def sent(http):
 def test_a_verb_changes_all_selected_jobs_in_few_requests(slotq, http, jobs):
     names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*"))
     assert names == [f"ablation-{n}" for n in range(1, 160)]
-    assert sent(http) == [("GET", "/version"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
+    assert sent(http) == [("GET", "/me"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
     query = parse_qs(urlsplit(http.sent[1].url).query)
     assert query == {"state": ["pending"], "submitter": [CALLER]}
     assert {jobs[name].state for name in names} == {"cancelled"}

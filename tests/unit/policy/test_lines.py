@@ -37,6 +37,7 @@ OTHERWISE: dict[str, object] = {
     "auto": True,
     "checkpoints": False,
     "submitter": "ana",
+    "person": "ana",
     "role": "arn:aws:iam::1:role/r",
     "attempts": 1,
     "evictions": 1,

@@ -19,6 +19,7 @@ from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
+from slotq_core.privacy.identity import People
 
 RECOUNT = "recount"
 """Name of the task that counts the waiting jobs again after a refusal."""
@@ -30,8 +31,8 @@ again would make the queue read all waiting jobs each time."""
 class Admitter:
     """The submission counters, over the ports."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, people: People) -> None:
+        self._store, self._clock, self._people = store, clock, people
 
     @contextmanager
     def counted(self, job: Job, stand: Configuration) -> Iterator[bool]:
@@ -73,7 +74,7 @@ class Admitter:
         census = counters.census()
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
-            waiting[caller_limits.counted_as(stand.limits, submitter)] += number
+            waiting[caller_limits.counted_as(stand.limits, submitter, self._people)] += number
         minute = caller_limits.minute_of(self._clock.now())
         for caller in sorted({*kept, *waiting}):
             seen = kept.get(caller, Counter())
@@ -119,5 +120,5 @@ class Admitter:
         self._store.counters.give_back(name, minute=minute)
 
     def _counted(self, caller: str, stand: Configuration) -> tuple[str, int]:
-        name = caller_limits.counted_as(stand.limits, caller)
+        name = caller_limits.counted_as(stand.limits, caller, self._people)
         return name, caller_limits.minute_of(self._clock.now())

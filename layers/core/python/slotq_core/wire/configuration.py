@@ -113,7 +113,7 @@ class OwnLimitsView(BaseModel):
 
     caller: str
     counted_as: str
-    """The rule's pattern if a rule counts several callers together; else the caller."""
+    """The rule's pattern if a rule counts several callers together; else the person."""
     waiting: int
     waiting_used: int
     submissions: int
