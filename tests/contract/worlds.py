@@ -207,6 +207,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         auto=draw(st.booleans()),
         checkpoints=draw(st.booleans()),
         submitter=draw(_texts),
+        person=draw(_texts),
         attempts=draw(_counts),
         evictions=draw(_counts),
         schedule_attempts=draw(_counts),

@@ -192,7 +192,7 @@ class QueueClient:
     def request(self, name: str) -> dict[str, Any]:
         """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob.
 
-        Where the job was submitted under another IAM identity, without what may hold secrets
+        Where another person submitted the job, without what may hold secrets
         (`HyperParameters`, `Environment` and more).
         """
         return self._request(name).request

@@ -203,7 +203,7 @@ def write(record: Record) -> Item:
 
 
 def _is_default(value: object, field: Any, record: Record) -> bool:
-    if isinstance(record, Job) and field.name == "person":
+    if field.name == "person" and isinstance(record, Job):
         return value == BY_DEFAULT.person(record.submitter)
     if field.default_factory is not MISSING:
         return bool(value == field.default_factory())
