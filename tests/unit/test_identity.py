@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Any
 
 import pytest
 
+from slotq_core.errors import InvalidRequest, TooManyWaiting
+from slotq_core.model.access import fits
+from slotq_core.model.jobs import Job
+from slotq_core.model.sharing import Sharing
+from slotq_core.operations.status import Wanted
 from slotq_core.privacy.identity import BY_DEFAULT, People, fault_in
-from slotq_core.privacy.patterns import LONGEST_PATTERN, fits
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.writing import written
+from slotq_core.wire.limits_definition import limits_from
+from slotq_core.wire.submission import parse_submission
+from tests.queue_world import START, QueueWorld, pool, request
 
 STS = "arn:aws:sts::123456789012:assumed-role"
 SSO = f"{STS}/AWSReservedSSO_Research_0a1b2c3d4e5f6071"
@@ -95,9 +106,7 @@ def test_patterns_say_whose_sessions_are_persons(patterns: tuple[str, ...], *, w
         ("Research-*.lab@x,+=_", ""),
         ("arn:aws-cn:sts::123456789012:assumed-role/Research*", ""),
         ("arn:*:sts::*:assumed-role/AWSReservedSSO_*", ""),
-        ("R" * LONGEST_PATTERN, ""),
-        ("R" * (LONGEST_PATTERN + 1), "1 to 512 characters"),
-        ("", "1 to 512 characters"),
+        ("R" * 512, ""),
         ("*", "matches every role"),
         ("***", "matches every role"),
         ("arn:aws:sts::123456789012:assumed-role/*", "matches every role"),
@@ -115,27 +124,84 @@ def test_a_pattern_that_cannot_be_meant_is_faulted(pattern: str, said: str):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "fitting"),
+    ("pattern", "caller", "meant"),
     [
-        ("a", "a", True),
-        ("a", "ab", False),
-        ("a*", "a", True),
-        ("a*a", "a", False),
-        ("a*a", "aa", True),
-        ("*b*", "abc", True),
-        ("*ab*ab*", "xabyab", True),
-        ("*ab*ab", "abxab", True),
-        ("*ab*b", "ab", False),
-        ("*abc*bc", "abcbc", True),
-        ("", "", True),
-        ("", "a", False),
-        ("**", "", True),
-        ("a.c", "abc", False),
-        ("a*c", "a\nc", True),
+        (f"{STS}/Research/*", f"{STS}/Research/ada", True),
+        (f"{STS}/Research", f"{STS}/Research/ada", True),
+        ("arn:aws:sts::123456789012:*", f"{STS}/Research/ada", True),
+        # Whoever assumes the role chooses the session name, which may look like anything.
+        (f"{STS}/Research/ada", f"{STS}/Research/ada", False),
+        (f"{STS}/Research/a*", f"{STS}/Research/ada", False),
+        ("*/ada@example.org", f"{STS}/Lab/ada@example.org", False),
+        ("*ada*", f"{STS}/Lab/ada", False),
+        ("*AWSReservedSSO_Research*", f"{STS}/Lab/AWSReservedSSO_Research", False),
+        (f"{SSO}/ada", f"{SSO}/ada", True),
+        (f"{SSO}/ada", f"{SSO}/bob", False),
+        (f"{SSO}/*", f"{SSO}/bob", True),
+        (SSO, f"{SSO}/bob", True),
+        ("arn:aws:iam::123456789012:role/Research", f"{STS}/Research/ada", True),
+        ("arn:aws:iam::*:role/Res*", f"{STS}/Research/ada", True),
+        ("arn:aws:iam::210987654321:role/Research", f"{STS}/Research/ada", False),
+        ("arn:aws-cn:iam::123456789012:role/Research", f"{STS}/Research/ada", False),
+        # Callers' ARNs do not show the path.
+        ("arn:aws:iam::123456789012:role/team/Research", f"{STS}/Research/ada", False),
+        ("arn:aws:iam::*:user/ada", "arn:aws:iam::123456789012:user/ada", True),
+        ("arn:aws:iam::*:user/ada", "arn:aws:iam::123456789012:user/x/ada", False),
     ],
 )
-def test_a_pattern_fits_the_whole_text(pattern: str, text: str, *, fitting: bool):
-    assert fits(pattern, text) is fitting
+def test_a_pattern_means_nobody_by_a_chosen_name(pattern: str, caller: str, *, meant: bool):
+    assert BY_DEFAULT.fit(pattern, caller) is meant
+
+
+def document(**people: Any) -> dict[str, Any]:
+    pools = [{"name": "p5", "capacity": 2, "instance_type": "ml.p5.48xlarge"}]
+    return {"pools": pools, "people": people}
+
+
+@pytest.mark.parametrize("roles", [[], ["Research", "AWSReservedSSO_*"], [f"{STS}/Research*"]])
+def test_a_configuration_says_whose_sessions_are_persons(roles: list[str]):
+    settings = read(document(session_roles=roles))
+    assert settings.sharing.session_roles == tuple(roles)
+    assert written(settings)["people"] == {"session_roles": roles}
+
+
+def test_a_configuration_without_people_has_the_default():
+    settings = read(document())
+    assert People(session_roles=settings.sharing.session_roles) == BY_DEFAULT
+    assert "people" not in written(settings)
+
+
+def test_all_faults_of_the_patterns_are_reported_with_their_places():
+    with pytest.raises(InvalidRequest) as refused:
+        read(document(session_roles=["Research", "*", "/x", 7, "R" * 10_000]))
+    for place, said in enumerate(("every role", "no role", "a text of 1 to", "a text of 1 to"), 1):
+        assert re.search(rf"people\.session_roles\[{place}\].*{said}", refused.value.message)
+
+
+def test_the_queue_follows_the_configured_people():
+    world = QueueWorld(pool())
+    world.store.configure(limits=limits_from({"waiting": 1}), who="test", now=START)
+
+    def submit(name: str, session: str) -> Job:
+        submission, body = parse_submission({**request(name), "Environment": {"TOKEN": "s3cr3t"}})
+        caller = f"{STS}/Research/{session}"
+        return world.manager.submit(submission, body, submitter=caller).job
+
+    def seen(name: str, session: str) -> bool:
+        return not world.manager.request(name, by=f"{STS}/Research/{session}").withheld
+
+    assert submit("a", "ada").person == f"{STS}/Research"
+    assert seen("a", "bob")
+    with pytest.raises(TooManyWaiting):
+        submit("b", "bob")
+    shared = Sharing(session_roles=("Research",))
+    world.store.configure(sharing=shared, who="test", now=START)
+    assert world.manager.people().person(f"{STS}/Research/bob") == f"{STS}/Research/bob"
+    assert submit("b", "bob").person == f"{STS}/Research/bob"
+    assert (seen("a", "ada"), seen("a", "bob"), seen("b", "bob")) == (True, False, True)
+    mine = Wanted(submitter=f"{STS}/Research/bob")
+    assert [it.job.name for it in world.manager.statuses(wanted=mine)] == ["b"]
+    assert world.job("a").person == f"{STS}/Research"
 
 
 def test_no_pattern_makes_the_match_slow():

@@ -237,7 +237,7 @@ class Routes:
         return _json(HTTPStatus.OK, about)
 
     def _me(self) -> Response:
-        caller, people = self._caller(), self._manager().people
+        caller, people = self._caller(), self._manager().people()
         view = wire.MeView(caller=caller, person=people.person(caller), why=people.why(caller))
         return _json(HTTPStatus.OK, view)
 

@@ -92,15 +92,12 @@ class QueueManager:
         rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
-        people: People = BY_DEFAULT,
     ) -> None:
         """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
-        roles and training plans that training jobs may use. `people`: which sessions of roles are
-        persons of their own."""
+        roles and training plans that training jobs may use."""
         self._rights = rights
         self._roles = roles
         self._plans = plans
-        self.people = people
         self._store = store
         self._training = training
         self._clock = clock
@@ -115,8 +112,8 @@ class QueueManager:
             effects=self._effects,
             poisons=self._poisons,
         )
-        self._admitter = Admitter(store, clock, people)
-        self._resubmitter = Resubmitter(store, people, submit=self._submitted)
+        self._admitter = Admitter(store, clock)
+        self._resubmitter = Resubmitter(store, submit=self._submitted)
         self.configuration = Configurator(store, clock, self._wake)
         """The operators' verbs."""
         self.bulk = Bulk(
@@ -169,7 +166,7 @@ class QueueManager:
             submitter=submitter,
             now=now,
             rights=self._rights,
-            people=self.people,
+            people=stand.people,
         )
         with self._admitter.counted(job, stand) as opens_line:
             try:
@@ -253,7 +250,7 @@ class QueueManager:
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
-                people=self.people,
+                people=stand.people,
             )
             after = settled(job, revision, admitted, self._rights.classes)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
@@ -267,7 +264,11 @@ class QueueManager:
         """The part of the job's current CreateTrainingJob request that `by` may see."""
         job = self._job(name)
         request = self._store.request(job.name)
-        return shown(request, submitter=job.submitter, to=by, people=self.people)
+        return shown(request, submitter=job.submitter, to=by, people=self.people())
+
+    def people(self) -> People:
+        """Who callers are, as configured now."""
+        return self._store.configuration().people
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.
@@ -351,7 +352,7 @@ class QueueManager:
         return LimitsStatus(
             stand=stand,
             caller=caller,
-            counted_as=counted_as(stand.limits, caller, self.people),
+            counted_as=counted_as(stand.limits, caller, stand.people),
             own=of_caller(stand.limits, caller),
             use=self._admitter.use(caller, stand),
         )
@@ -396,7 +397,8 @@ class QueueManager:
         """
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
         found = self._store.jobs(asked, limit=limit)
-        jobs = [job for job in found if wanted.has(job, self.people)]
+        people = self.people() if wanted.submitter else BY_DEFAULT
+        jobs = [job for job in found if wanted.has(job, people)]
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:

@@ -19,7 +19,6 @@ from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
-from slotq_core.privacy.identity import People
 
 RECOUNT = "recount"
 """Name of the task that counts the waiting jobs again after a refusal."""
@@ -31,8 +30,8 @@ again would make the queue read all waiting jobs each time."""
 class Admitter:
     """The submission counters, over the ports."""
 
-    def __init__(self, store: Store, clock: Clock, people: People) -> None:
-        self._store, self._clock, self._people = store, clock, people
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
 
     @contextmanager
     def counted(self, job: Job, stand: Configuration) -> Iterator[bool]:
@@ -74,7 +73,7 @@ class Admitter:
         census = counters.census()
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
-            waiting[caller_limits.counted_as(stand.limits, submitter, self._people)] += number
+            waiting[caller_limits.counted_as(stand.limits, submitter, stand.people)] += number
         minute = caller_limits.minute_of(self._clock.now())
         for caller in sorted({*kept, *waiting}):
             seen = kept.get(caller, Counter())
@@ -120,5 +119,5 @@ class Admitter:
         self._store.counters.give_back(name, minute=minute)
 
     def _counted(self, caller: str, stand: Configuration) -> tuple[str, int]:
-        name = caller_limits.counted_as(stand.limits, caller, self._people)
+        name = caller_limits.counted_as(stand.limits, caller, stand.people)
         return name, caller_limits.minute_of(self._clock.now())

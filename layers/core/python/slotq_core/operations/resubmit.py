@@ -14,7 +14,6 @@ from slotq_core.operations.amend import Changed, Retry
 from slotq_core.ports.store import Store
 from slotq_core.ports.training import Request
 from slotq_core.privacy.disclosure import shown
-from slotq_core.privacy.identity import People
 from slotq_core.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
 
 
@@ -22,14 +21,10 @@ class Resubmitter:
     """Retries, over the store and the submission of a job."""
 
     def __init__(
-        self,
-        store: Store,
-        people: People,
-        *,
-        submit: Callable[[Submission, Request, str], Changed],
+        self, store: Store, *, submit: Callable[[Submission, Request, str], Changed]
     ) -> None:
         """`submit` stores a submission of the caller given last, and asks for no pass."""
-        self._store, self._people, self._submit = store, people, submit
+        self._store, self._submit = store, submit
 
     def retry(self, job: Job, wanted: Retry, *, by: str) -> Changed:
         """Submit the job's request under `wanted.new_name`, else under the next free name.
@@ -39,8 +34,8 @@ class Resubmitter:
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
         check_ended_in_vain(job.name, job.state)
-        request = self._store.request(job.name)
-        seen = shown(request, submitter=job.submitter, to=by, people=self._people)
+        people, request = self._store.configuration().people, self._store.request(job.name)
+        seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
         if wanted.new_name is not None:
             return self._submit(*wanted.renamed(seen.request, wanted.new_name), by)

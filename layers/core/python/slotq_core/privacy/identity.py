@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from slotq_core.model.access import fits
+from slotq_core.model.sharing import NO_SHARING
 
-IDENTITY_CENTER = "AWSReservedSSO_*"
-"""The roles that IAM Identity Center makes for its permission sets."""
-
-_SESSION = re.compile(r"(?P<role>arn:[^:]*:sts::[^:]*:assumed-role/(?P<name>[^/]+))/.+", re.DOTALL)
+_SESSION = re.compile(
+    r"(?P<role>arn:(?P<partition>[^:]*):sts::(?P<account>[^:]*):assumed-role/(?P<name>[^/]+))/.+",
+    re.DOTALL,
+)
 """The ARN of a role's session. It shows the role's name without the role's path. Names of roles are
 unique in an account, whatever their paths."""
 
@@ -29,15 +30,27 @@ _AS_ARN = "arn:"
 class People:
     """Which sessions of roles are persons of their own."""
 
-    session_roles: tuple[str, ...] = (IDENTITY_CENTER,)
-    """Patterns for the roles whose sessions the identity provider names: of a role's name, or of
-    its ARN as STS shows it (`arn:aws:sts::123456789012:assumed-role/NAME`). `*` matches any
-    text."""
+    session_roles: tuple[str, ...] = NO_SHARING.session_roles
+    """As in `Sharing`."""
 
     def person(self, arn: str) -> str:
         """The person behind a caller, as an ARN: a role's session, a role alone, or the caller's
         own ARN if it is no session. The person of a person is the same."""
         return _person(self.session_roles, arn)
+
+    def fit(self, pattern: str, arn: str) -> bool:
+        """Whether a pattern of principals' ARNs means this caller.
+
+        A role, in IAM's form without its path or in that of STS, means all of its sessions. A
+        session means nobody if anybody may choose its name: the pattern must leave the name open.
+        """
+        session = _SESSION.fullmatch(arn)
+        if session is None:
+            return fits(pattern, arn)
+        role, name = session["role"], session["name"]
+        in_iam = f"arn:{session['partition']}:iam::{session['account']}:role/{name}"
+        whole = arn if self.person(arn) == arn else f"{role}/*"
+        return any(fits(pattern, text) for text in (whole, role, in_iam))
 
     def why(self, arn: str) -> str:
         """How the person behind a caller was decided, as a sentence without a full stop."""
@@ -78,8 +91,6 @@ def fault_in(pattern: str) -> str:
     """What is wrong with a pattern of `session_roles`, and what would be right; empty if nothing
     is."""
     right = "write the role's name, as in 'AWSReservedSSO_Research_*'"
-    if not 0 < len(pattern) <= LONGEST_PATTERN:
-        return f"a pattern has 1 to {LONGEST_PATTERN} characters; {right}"
     parts = _PATTERN.fullmatch(pattern)
     if parts is None:
         return (
