@@ -53,6 +53,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/limits": ("GET", "PATCH"),
     "/changes": ("GET",),
     "/version": ("GET",),
+    "/me": ("GET",),
     "/doctor": ("GET", "POST"),
 }
 """The methods of each path."""
@@ -105,6 +106,7 @@ class Routes:
         http.add("/limits", ["PATCH"], self._set_limits)
         http.add("/changes", ["GET"], self._list_changes)
         http.add("/version", ["GET"], self._about)
+        http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)
         http.add("/doctor", ["POST"], self._mend)
         for path, methods in METHODS.items():
@@ -233,6 +235,11 @@ class Routes:
     def _about(self) -> Response:
         about = wire.AboutView(slotq=__version__, caller=self._caller())
         return _json(HTTPStatus.OK, about)
+
+    def _me(self) -> Response:
+        caller, people = self._caller(), self._manager().people()
+        view = wire.MeView(caller=caller, person=people.person(caller), why=people.why(caller))
+        return _json(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())
