@@ -25,6 +25,8 @@ LOOKS = {
     "GET /jobs",
     "GET /jobs/<name>",
     "GET /pools",
+    "GET /projects",
+    "GET /configuration",
     "GET /changes",
     "GET /version",
     "GET /me",

@@ -34,7 +34,14 @@ from slotq_core.model.jobs import JobState
 from slotq_core.resubmission import check_shown
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
-from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+    ProjectView,
+)
+from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.views import (
     AboutView,
     DoctorView,
@@ -50,6 +57,7 @@ from slotq_core.wire.views import (
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
+ProjectViews = list[ProjectView]
 ChangeViews = list[ChangeView]
 Outcomes = list[OutcomeView]
 FindingViews = list[FindingView]
@@ -305,6 +313,56 @@ class QueueClient:
         body = json.dumps({**settings, **stated}).encode()
         return self._read(LimitsView, self.transport.call("PATCH", "/limits", body=body))
 
+    def document(self) -> ConfigurationView:
+        """The whole configuration as one document, with its revision."""
+        return self._read(ConfigurationView, self.transport.call("GET", "/configuration"))
+
+    def apply(
+        self,
+        document: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        dry_run: bool = False,
+    ) -> AppliedView:
+        """Replace the whole configuration by a document; return what has changed. What it leaves
+        out gets its default, and the same document again changes nothing.
+
+        `revision`: what this was decided on; None replaces whatever there is. `dry_run`: only say
+        what would change. Raises InvalidRequest and Oversubscribed, with every fault in `faults`;
+        PoolInUse, ProjectInUse, Outdated.
+        """
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({"configuration": document, **stated}).encode()
+        query = {"dry_run": "true"} if dry_run else None
+        answer = self.transport.call("PUT", "/configuration", body=body, query=query)
+        return self._read(AppliedView, answer)
+
+    def projects(self) -> ProjectViews:
+        """The projects, the oldest first, with what their jobs hold."""
+        answer = self.transport.call("GET", "/projects")
+        return self._read(ProjectsView, answer).projects
+
+    def set_project(
+        self, name: str, keys: Mapping[str, Any], *, revision: int | None = None
+    ) -> AppliedView:
+        """Change keys of a project's entry in the document, or add a project. None is a key's
+        default; keys that are not named stay. `revision`: what this was decided on. Raises
+        InvalidRequest, Oversubscribed, Outdated."""
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**keys, **stated}).encode()
+        answer = self.transport.call("PATCH", _project_path(name), body=body)
+        return self._read(AppliedView, answer)
+
+    def remove_project(
+        self, name: str, *, move_to: str | None = None, revision: int | None = None
+    ) -> AppliedView:
+        """Remove a project. `move_to`: the project that its jobs shall have. Raises NoSuchProject,
+        ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
+        given: dict[str, object] = {"move_to": move_to, "revision": revision}
+        query = {key: value for key, value in given.items() if value is not None}
+        answer = self.transport.call("DELETE", _project_path(name), query=query or None)
+        return self._read(AppliedView, answer)
+
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
@@ -372,6 +430,10 @@ def _states(wanted: str | Iterable[str]) -> list[str]:
 
 def _pool_path(name: str) -> str:
     return "/pools/" + quote(name, safe="")
+
+
+def _project_path(name: str) -> str:
+    return "/projects/" + quote(name, safe="")
 
 
 def _path(name: str) -> str:

@@ -47,17 +47,15 @@ from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
-    ChangesView,
-    ChangeView,
     LimitsView,
     OwnLimitsView,
-    PoolChangeView,
     limits_view,
     parse_limits,
     parse_pool,
 )
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import (
     AboutView,

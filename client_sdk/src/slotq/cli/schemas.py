@@ -15,7 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from slotq.output.json_views import CheckupView, LogLine, SettingsView, VersionView
 from slotq.simulate.run.metrics import Metrics
-from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
 

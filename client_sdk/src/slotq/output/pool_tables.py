@@ -11,7 +11,7 @@ from rich.text import Text
 from slotq.output.job_tables import columns, moment, one_line
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
-from slotq_core.wire.configuration import ChangeView, LimitsChangeView, PoolChangeView
+from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
 from slotq_core.wire.views import MissingRightView, PoolSettingsView, PoolView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}

@@ -14,6 +14,7 @@ from slotq_core import names
 from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
+from slotq_core.admission.subscription import Held, held_by_projects
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
@@ -40,7 +41,8 @@ from slotq_core.operations.amend import (
     without_attempt,
 )
 from slotq_core.operations.bulk import Bulk
-from slotq_core.operations.configure import Configurator, ignored_settings
+from slotq_core.operations.configuring.configurator import Configurator
+from slotq_core.operations.configuring.ignored import ignored_settings
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
@@ -422,6 +424,10 @@ class QueueManager:
             PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
             for pool in world.snapshot.pools
         ]
+
+    def used_by_projects(self) -> Held:
+        """What the jobs of each project hold."""
+        return held_by_projects(self._store.load(self._clock.now()).snapshot.active)
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

@@ -2,8 +2,9 @@
 
 submission         a CreateTrainingJob request, read
 amendment          a change to a job
-configuration      a change of the configuration, and the record
-document           the configuration as one document
+configuration      changes of pools and limits
+document           the whole configuration as one document
+record             the record of changes
 views              what the queue answers
 bulk_changes       changes of many jobs, and their outcomes
 body               how a body is read, and how its faults are told
