@@ -39,7 +39,6 @@ from slotq_core.wire.document.views import (
     AppliedView,
     ConfigurationView,
     ProjectsView,
-    ProjectView,
 )
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.views import (
@@ -57,7 +56,6 @@ from slotq_core.wire.views import (
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
-ProjectViews = list[ProjectView]
 ChangeViews = list[ChangeView]
 Outcomes = list[OutcomeView]
 FindingViews = list[FindingView]
@@ -337,10 +335,9 @@ class QueueClient:
         answer = self.transport.call("PUT", "/configuration", body=body, query=query)
         return self._read(AppliedView, answer)
 
-    def projects(self) -> ProjectViews:
+    def projects(self) -> ProjectsView:
         """The projects, the oldest first, with what their jobs hold."""
-        answer = self.transport.call("GET", "/projects")
-        return self._read(ProjectsView, answer).projects
+        return self._read(ProjectsView, self.transport.call("GET", "/projects"))
 
     def set_project(
         self, name: str, keys: Mapping[str, Any], *, revision: int | None = None

@@ -1,7 +1,9 @@
 """Commands about the queue as a whole.
 
 pools_command   `slotq pools`
+projects_command  `slotq projects`
 limits_command  `slotq limits`
+config_command  `slotq config`
 doctor          `slotq doctor`
 configure       `slotq configure`
 whoami          `slotq whoami`

@@ -108,6 +108,11 @@ revision_option = click.option(
     help="How long SageMaker may look for instances.",
 )
 @click.option(
+    "--open/--no-open",
+    default=None,
+    help="Whether projects without a quota in the pool may use what is idle there.",
+)
+@click.option(
     "--count-foreign/--no-count-foreign",
     default=None,
     help="Count training jobs outside the queue.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document.settings import Settings
@@ -17,13 +17,7 @@ from slotq_core.wire.document.writing import (
     whole_sections,
 )
 
-
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-N = TypeVar("N", bound=Named)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +34,7 @@ class Difference:
 
 def differences(before: Settings, after: Settings) -> Iterator[Difference]:
     """Yield the entries that differ, in the order of a document."""
-    yield from _named("pools", before.pools, after.pools, pool_entry)
+    yield from _named("pools", _by_name(before.pools), _by_name(after.pools), pool_entry)
     yield from _of_departments_and_projects(before.sharing, after.sharing)
     yield from _whole("limits", limits_entry(before.limits), limits_entry(after.limits))
     yield from _of_the_rest(before.sharing, after.sharing)
@@ -52,9 +46,26 @@ def sharing_differences(before: Sharing, after: Sharing) -> Iterator[Difference]
     yield from _of_the_rest(before, after)
 
 
+def document_differences(before: Entry, after: Entry) -> Iterator[Difference]:
+    """Yield the same for two documents as `writing.written` returns them."""
+    for section in {**before, **after}:
+        sides = [document.get(section) for document in (before, after)]
+        if any(isinstance(each, list) and _has_names(each) for each in sides):
+            old, new = ({entry["name"]: entry for entry in side or ()} for side in sides)
+            yield from _named(section, old, new, lambda entry: entry)
+        else:
+            yield from _whole(section, *sides)
+
+
+def _has_names(entries: list[Any]) -> bool:
+    return all(isinstance(entry, dict) and "name" in entry for entry in entries)
+
+
 def _of_departments_and_projects(before: Sharing, after: Sharing) -> Iterator[Difference]:
-    yield from _named("departments", before.departments, after.departments, department_entry)
-    yield from _named("projects", before.projects, after.projects, project_entry)
+    departments = _by_name(before.departments), _by_name(after.departments)
+    projects = _by_name(before.projects), _by_name(after.projects)
+    yield from _named("departments", *departments, department_entry)
+    yield from _named("projects", *projects, project_entry)
 
 
 def _of_the_rest(before: Sharing, after: Sharing) -> Iterator[Difference]:
@@ -63,16 +74,18 @@ def _of_the_rest(before: Sharing, after: Sharing) -> Iterator[Difference]:
         yield from _whole(section, old[section], new[section])
 
 
+def _by_name(entries: Iterable[Any]) -> dict[str, Any]:
+    return {each.name: each for each in entries}
+
+
 def _named(
-    section: str, before: Iterable[N], after: Iterable[N], entry: Callable[[N], Entry]
+    section: str, old: Mapping[str, T], new: Mapping[str, T], entry: Callable[[T], Any]
 ) -> Iterator[Difference]:
-    old, new = ({each.name: each for each in side} for side in (before, after))
     for name in {**new, **old}:
         if old.get(name) != new.get(name):
-            sides = (entry(side[name]) if name in side else None for side in (old, new))
-            yield Difference(section=section, name=name, before=next(sides), after=next(sides))
-    orders = [[name for name in side if name in other] for side, other in ((old, new), (new, old))]
-    if orders[0] != orders[1]:
+            before, after = (entry(side[name]) if name in side else None for side in (old, new))
+            yield Difference(section=section, name=name, before=before, after=after)
+    if [name for name in old if name in new] != [name for name in new if name in old]:
         yield Difference(section=section, name="", before=[*old], after=[*new])
 
 
