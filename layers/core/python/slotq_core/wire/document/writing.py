@@ -117,7 +117,10 @@ def limits_entry(limits: Limits) -> Entry:
     """Return the limits that differ from the defaults."""
     default = limit_settings(NO_LIMITS)
     given = limit_settings(limits)
-    rules = [{k: v for k, v in rule.items() if v not in (None, False)} for rule in given["callers"]]
+    rules = [
+        {k: v for k, v in rule.items() if v is not None and v is not False}
+        for rule in given["callers"]
+    ]
     return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
 
 
