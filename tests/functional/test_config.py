@@ -21,7 +21,7 @@ from tests.unit.client.fake_queue import FakeAnswer, client_of
 
 OPERATOR = sample("apply-configuration")["requestContext"]["identity"]["userArn"]
 POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "pools": [POOL],
     "departments": [{"name": "research", "quota": 2}],
     "projects": [

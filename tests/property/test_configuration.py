@@ -143,6 +143,7 @@ def configurations(draw):
             departments=departments,
             projects=projects,
             operators=draw(principals),
+            session_roles=draw(st.sampled_from([("AWSReservedSSO_*",), (), ("Team*", "X")])),
             weights=draw(st.booleans()),
             unchecked=frozenset(draw(st.sets(st.sampled_from(Subscription)))),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from slotq_core.wire.document.writing import written
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool
 
 BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "pools": [
         {"name": "p5", "capacity": 2, "instance_type": INSTANCE_TYPE},
         {"name": "p4", "capacity": 1, "instance_type": INSTANCE_TYPE},

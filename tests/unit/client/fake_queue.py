@@ -71,6 +71,7 @@ from slotq_core.wire.views import (
     ReasonView,
     RequestView,
 )
+from tests.unit.client.fake_configuration import FakeConfiguration
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
@@ -82,6 +83,7 @@ STATUS = {
     "outdated": 409,
     "no_such_job": 404,
     "no_such_pool": 404,
+    "no_such_project": 404,
 }
 
 
@@ -163,6 +165,7 @@ class FakeQueue:
         self.pools: list[PoolView] = []
         self.changes: list[ChangeView] = []
         self.limits = NO_LIMITS
+        self.configuration = FakeConfiguration()
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
         self.reaches: int | None = None
@@ -185,6 +188,9 @@ class FakeQueue:
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
+        if path.startswith(("/configuration", "/projects")):
+            dry_run = query.get("dry_run") == ["true"]
+            return 200, self.configuration.handle(method, path, body, dry_run=dry_run)
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),

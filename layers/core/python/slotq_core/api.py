@@ -155,9 +155,9 @@ class Routes:
         return json_answer(HTTPStatus.OK, about)
 
     def _me(self) -> Response:
-        caller, people = self._caller(), self._manager().people()
+        caller, people = self._request.caller(), self._manager().people()
         view = wire.MeView(caller=caller, person=people.person(caller), why=people.why(caller))
-        return _json(HTTPStatus.OK, view)
+        return json_answer(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())
