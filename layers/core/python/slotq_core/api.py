@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from slotq_core.configuration_routes import CONFIGURATION_METHODS, ConfigurationRoutes
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -26,8 +25,9 @@ from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
+from slotq_core.routes.configuration import CONFIGURATION_METHODS, ConfigurationRoutes
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routing import Response, Router
-from slotq_core.signed_requests import SignedRequest, json_answer, number
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__
 from slotq_core.wire import views as wire

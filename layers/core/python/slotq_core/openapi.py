@@ -15,8 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from slotq_core import names
 from slotq_core.api import MOST_JOBS
-from slotq_core.configuration_routes import MOST_CHANGES
 from slotq_core.model.jobs import JobState
+from slotq_core.routes.documents import MOST_CHANGES
 from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
