@@ -11,6 +11,7 @@ configured_pools  the configuration, changed on the record
 sharing_documents  departments and projects, as documents that never change
 pool_facts        a pool's health, and what others occupy of it
 sightings         training jobs that nobody expects
+usage_records     what attempts used, and its sums by day
 touched_lines     the lines that a submission need not touch again
 wake              the generation and the lease of passes
 calls             calls to the table: pages, consistency, errors

@@ -45,6 +45,7 @@ from slotq_core.adapters.dynamodb.transactions import (
     committed,
     submit_actions,
 )
+from slotq_core.adapters.dynamodb.usage_records import UsageRecords
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
@@ -100,6 +101,7 @@ class DynamoStore:
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
+        self.usage = UsageRecords(self._calls, self._configuration)
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
