@@ -12,6 +12,7 @@ from slotq.transport import refusals
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core.wire.bulk_changes import OutcomesView
 from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.usage_views import UsagePageView
 from slotq_core.wire.views import (
     VERSION,
     AboutView,
@@ -33,6 +34,7 @@ View = TypeVar(
     DoctorView,
     RequestView,
     AboutView,
+    UsagePageView,
 )
 
 

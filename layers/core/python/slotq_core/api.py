@@ -25,10 +25,13 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
+from slotq_core.operations.usage.report import Position
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
+from slotq_core.usage.amounts import BY
+from slotq_core.usage.calendar_days import begin_of, is_day
 from slotq_core.version import __version__
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
@@ -42,6 +45,7 @@ from slotq_core.wire.configuration import (
     parse_pool,
 )
 from slotq_core.wire.submission import parse_submission, read_submission
+from slotq_core.wire.usage_views import usage_view
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
@@ -52,6 +56,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/pools/<name>": ("DELETE", "PATCH"),
     "/limits": ("GET", "PATCH"),
     "/changes": ("GET",),
+    "/usage": ("GET",),
     "/version": ("GET",),
     "/doctor": ("GET", "POST"),
 }
@@ -104,6 +109,7 @@ class Routes:
         http.add("/limits", ["GET"], self._get_limits)
         http.add("/limits", ["PATCH"], self._set_limits)
         http.add("/changes", ["GET"], self._list_changes)
+        http.add("/usage", ["GET"], self._get_usage)
         http.add("/version", ["GET"], self._about)
         http.add("/doctor", ["GET"], self._examine)
         http.add("/doctor", ["POST"], self._mend)
@@ -220,13 +226,33 @@ class Routes:
         ]
         return _json(HTTPStatus.OK, ChangesView(changes=changes))
 
+    def _get_usage(self) -> Response:
+        query = self._query("from", "to", "by", "next")
+        by = _grouping(query)
+        page = self._manager().usage.page(
+            start=_moment("from", query["from"][-1]) if "from" in query else None,
+            end=_moment("to", query["to"][-1]) if "to" in query else None,
+            by=by,
+            after=Position.parse(query["next"][-1]) if "next" in query else None,
+        )
+        view = usage_view(
+            (page.window.start, page.window.end),
+            page.totals,
+            by=by,
+            as_of=page.as_of,
+            unreadable=page.unreadable,
+            following=page.next.text() if page.next else None,
+        )
+        return _json(HTTPStatus.OK, view)
+
     def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
         """The query's parameters. Raises InvalidRequest for an unknown one."""
         query = self._http.request.query
         for key in query:
             if key not in known:
                 raise InvalidRequest(
-                    (f"there is no parameter '{key}' here; use {known[0]}"), field=key
+                    f"there is no parameter '{key[:40]}' here; use {', '.join(known)}",
+                    field=key[:40],
                 )
         return query
 
@@ -319,11 +345,20 @@ def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
 
 def _moment(key: str, text: str) -> int:
     try:
-        return from_iso(text)
+        return begin_of(text) if is_day(text) else from_iso(text)
     except (ValueError, TypeError, OverflowError):
         raise InvalidRequest(
             f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
         ) from None
+
+
+def _grouping(query: Mapping[str, Sequence[str]]) -> list[str]:
+    """What `?by=` names (repeated, or comma separated). Raises InvalidRequest."""
+    words = [word.strip() for text in query.get("by", ()) for word in text.split(",")]
+    for word in words:
+        if word not in BY:
+            raise InvalidRequest(f"by takes any of {', '.join(BY)}, not '{word[:40]}'", field="by")
+    return list(dict.fromkeys(words))
 
 
 def _number(

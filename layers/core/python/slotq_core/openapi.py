@@ -16,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 from slotq_core import names
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
@@ -32,6 +33,7 @@ from slotq_core.wire import (
 from slotq_core.wire import (
     submission as wire_submission,
 )
+from slotq_core.wire import usage_views as wire_usage
 from slotq_core.wire import (
     views as wire,
 )
@@ -50,6 +52,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_configuration.LimitsBody,
     wire_configuration.LimitsView,
     wire_configuration.ChangesView,
+    wire_usage.UsagePageView,
     wire.AboutView,
     wire.DoctorView,
     wire.ErrorView,
@@ -104,6 +107,7 @@ def document() -> dict[str, Any]:
             },
             "/limits": {"get": _get_limits(), "patch": _set_limits()},
             "/changes": {"get": _list_changes()},
+            "/usage": {"get": _get_usage()},
             "/version": {"get": _about()},
             "/doctor": {"get": _examine(), "post": _mend()},
         },
@@ -314,6 +318,33 @@ def _set_limits() -> dict[str, Any]:
         "to nobody else.",
         "requestBody": {"required": True, "content": _content("LimitsBody")},
         "responses": _responses(200, "The limits as they are now", "LimitsView", 400, 403, 409),
+    }
+
+
+def _get_usage() -> dict[str, Any]:
+    moment = {"type": "string", "format": "date-time"}
+    by = {"type": "array", "items": {"type": "string", "enum": [*BY]}}
+    parameters = {
+        "from": (
+            "The first moment that counts, or the first day in UTC (default: this month's first)",
+            moment,
+        ),
+        "to": ("The first moment, or day, that counts no more (default: now)", moment),
+        "by": ("What to tell apart (repeated, or comma separated)", by),
+        "next": ("The `next` of the page before", {"type": "string"}),
+    }
+    return {
+        "operationId": "getUsage",
+        "summary": "Add up what jobs have used in a window, by project, submitter, pool, class",
+        "description": "Each attempt counts once, with the part that lies in the window. The rows "
+        "of all pages together are the answer. Instance types always have rows of their own. Days "
+        "whose single attempts the queue no longer keeps are told whole: there `from` and `to` "
+        "must be midnight in UTC.",
+        "parameters": [
+            {"name": name, "in": "query", "description": meaning, "schema": schema}
+            for name, (meaning, schema) in parameters.items()
+        ],
+        "responses": _responses(200, "A page", "UsagePageView", 400),
     }
 
 

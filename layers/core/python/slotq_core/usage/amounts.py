@@ -153,6 +153,12 @@ def field_of(group: Group, name: str) -> str:
     return str(getattr(group, _FIELDS.get(name, name)))
 
 
+def group_of(fields: Mapping[str, str], instance_type: str) -> Group:
+    """The group with these fields as users name them. Raises TypeError for an unknown one."""
+    named = {_FIELDS.get(name, name): text for name, text in fields.items()}
+    return Group(**named, instance_type=instance_type)
+
+
 def cells(totals: DayTotals) -> Iterator[tuple[str, Group, Amounts]]:
     for day in sorted(totals):
         for group in sorted(totals[day]):

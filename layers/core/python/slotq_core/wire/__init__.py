@@ -5,6 +5,7 @@ amendment          a change to a job
 configuration      a change of the configuration, and the record
 document           the configuration as one document
 views              what the queue answers
+usage_views        what jobs have used
 bulk_changes       changes of many jobs, and their outcomes
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)

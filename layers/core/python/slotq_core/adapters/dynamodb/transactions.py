@@ -41,8 +41,8 @@ MAX_ACTIONS = 100
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
     """Return how many of MAX_ACTIONS actions a commit of these changes takes.
 
-    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end of an attempt 4 (5 if the job
-    ends or backs off), a cancel of a waiting job
+    A start takes 5 (6 with a claim), an eviction 2, a claim 3, the end of an attempt 5, a
+    cancel of a waiting job
     3 (4 with a claim), any other change of an active job 2, and a changed request 1. Each pool
     whose ledger is seen or changes takes 1.
     """
