@@ -36,6 +36,7 @@ COMMANDS = {
     "history": "slotq.cli.views.history:history",
     "pools": "slotq.cli.queue.pools_command:pools",
     "limits": "slotq.cli.queue.limits_command:limits",
+    "usage": "slotq.cli.queue.usage_command:usage",
     "configure": "slotq.cli.queue.configure:configure",
     "doctor": "slotq.cli.queue.doctor:doctor",
     "backup": "slotq.cli.queue.backup:backup",

@@ -5,5 +5,6 @@ limits_command  `slotq limits`
 doctor          `slotq doctor`
 configure       `slotq configure`
 cost_command    `slotq cost`
+usage_command   `slotq usage`
 backup          `slotq backup`
 """

@@ -37,6 +37,7 @@ _ASKED = {
     "role": "  ARN of the execution role",
     "pool": "  pools, comma separated (empty: every pool of the instance type)",
     "output": "  S3 URI for code, models and checkpoints",
+    "prices": "For `slotq usage`: file with prices of instances (empty: public prices)",
 }
 """The settings to ask for, in this order."""
 _NONE = "-"

@@ -114,9 +114,9 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
     if use.lost_since is not None and window.has(end):
         found.given = 1
         if use.beneficiary is not None:
-            _add(totals, _gaining(use), Amounts(taken=1))
+            merge(totals, [(_gaining(use), Amounts(taken=1))])
     if found != _NOTHING:
-        _add(totals, _own(use), found)
+        merge(totals, [(_own(use), found)])
 
 
 _NOTHING = Amounts()
@@ -133,9 +133,12 @@ def by_day(uses: Iterable[AttemptUse]) -> DayTotals:
     return {day: totals for day, totals in found.items() if totals}
 
 
-def merge(totals: Totals, more: Mapping[Group, Amounts]) -> None:
-    for group, amounts in more.items():
-        _add(totals, group, amounts)
+def merge(totals: Totals, more: Iterable[tuple[Group, Amounts]]) -> None:
+    for group, amounts in more:
+        there = totals.get(group)
+        if there is None:
+            there = totals[group] = Amounts()
+        there.add(amounts)
 
 
 def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
@@ -143,8 +146,7 @@ def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
     blank = {name: "" for name in Group._fields if name not in kept}
     found: Totals = {}
-    for group, amounts in totals.items():
-        _add(found, group._replace(**blank), amounts)
+    merge(found, ((group._replace(**blank), amounts) for group, amounts in totals.items()))
     return found
 
 
@@ -181,10 +183,3 @@ def _gaining(use: AttemptUse) -> Group:
     return _own(use)._replace(
         project=who.project, submitter=charged(who.submitter), workload=who.workload
     )
-
-
-def _add(totals: Totals, group: Group, amounts: Amounts) -> None:
-    there = totals.get(group)
-    if there is None:
-        there = totals[group] = Amounts()
-    there.add(amounts)

@@ -90,7 +90,7 @@ class DaySums:
         while more and (extended is seen or self._clock.now() < until):
             read = self._store.usage.ended(seen.day, after=extended.through, limit=RECORDS_A_READ)
             for day, totals in by_day(read.uses).items():
-                merge(found.setdefault(day, {}), totals)
+                merge(found.setdefault(day, {}), totals.items())
             more = read.more
             extended = replace(
                 extended,

@@ -177,11 +177,11 @@ class _Reading:
         try:
             for day, group, amounts in self._book.cells(name):
                 if self._window.has(begin_of(day)):
-                    merge(found, {group: amounts})
+                    merge(found, [(group, amounts)])
         except NotUnderstood:
             self.unreadable += 1
         else:
-            merge(self.totals, grouped(found, self._by))
+            merge(self.totals, grouped(found, self._by).items())
 
     def _read_records(self, at: Position, *, kept: int = 0) -> Position | None:
         """Add records of a day up one by one. `kept`: how many there were when the day was added
@@ -222,7 +222,7 @@ class _Reading:
         found: Totals = {}
         for use in uses:
             add_attempt(found, use, self._window, until=self._now)
-        merge(self.totals, grouped(found, self._by))
+        merge(self.totals, grouped(found, self._by).items())
 
     @property
     def _is_full(self) -> bool:
