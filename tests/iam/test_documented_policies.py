@@ -28,6 +28,7 @@ LOOKS = {
     "GET /changes",
     "GET /version",
     "GET /limits",
+    "GET /usage",
 }
 SUBMITS = LOOKS | {
     "POST /add-job",

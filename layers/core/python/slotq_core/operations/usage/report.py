@@ -132,6 +132,8 @@ class _Reading:
         self._now = now
         self._running: set[Identity] | None = None
         """The running attempts, once they are counted."""
+        self._steps = 0
+        """Reads of parts and records. A page has at least one, so that pages come to an end."""
         self.totals: Totals = {}
         self.unreadable = 0
 
@@ -174,6 +176,7 @@ class _Reading:
 
     def _add_part(self, name: str) -> None:
         found: Totals = {}
+        self._steps += 1
         try:
             for day, group, amounts in self._book.cells(name):
                 if self._window.has(begin_of(day)):
@@ -189,6 +192,7 @@ class _Reading:
         while True:
             if self._is_full and self._running is None:
                 return at
+            self._steps += 1
             read = self._book.ended(at.day, after=at.record, limit=RECORDS_A_READ)
             if self._running is None and self._may_grow(at.day, read):
                 self._count_running()
@@ -227,7 +231,7 @@ class _Reading:
     @property
     def _is_full(self) -> bool:
         late = self._clock.now() - self._now >= PAGE_BUDGET
-        return late or len(self.totals) >= MOST_ROWS
+        return self._steps > 0 and (late or len(self.totals) >= MOST_ROWS)
 
 
 def _month_of(now: int) -> int:
