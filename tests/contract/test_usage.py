@@ -3,6 +3,7 @@ and read in pages, each attempt exactly once."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -545,7 +546,11 @@ def test_an_unreadable_part_is_counted(dynamo: DynamoStore, items: Table) -> Non
     lives(dynamo, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)
     add_up(dynamo, MIDNIGHT + DAY + SETTLED)
     part = next(key for key in items.all() if key[0].startswith("USAGE#"))
-    items.change(part, cells={"B": b"?"})
     later = StandingClock(MIDNIGHT + 4 * DAY)
-    page = UsageReport(dynamo, later).page(start=MIDNIGHT)
-    assert (page.unreadable, slot_hours(page.totals)) == (1, 0)
+    another = zlib.compress(next(iter(parts_of([(TODAY, Group(), Amounts(slot_ms=1))]))).encode())
+    for wrong in (b"?", zlib.compress(b"{}"), another):
+        items.change(part, cells={"B": wrong})
+        page = UsageReport(dynamo, later).page(start=MIDNIGHT)
+        assert (page.unreadable, slot_hours(page.totals)) == (1, 0)
+    items.remove(part)
+    assert UsageReport(dynamo, later).page(start=MIDNIGHT).unreadable == 1

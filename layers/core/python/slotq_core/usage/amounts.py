@@ -7,8 +7,9 @@ an eviction when the attempt has ended. Therefore the windows of a partition add
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from slotq_core.usage.attempt_use import AttemptUse
@@ -143,11 +144,17 @@ def merge(totals: Totals, more: Iterable[tuple[Group, Amounts]]) -> None:
 
 def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
     """The same, with only the fields of BY that `by` names, and instance types, kept apart."""
+    found: Totals = {}
+    kept = grouping(by)
+    merge(found, ((kept(group), amounts) for group, amounts in totals.items()))
+    return found
+
+
+def grouping(by: Iterable[str]) -> Callable[[Group], Group]:
+    """What reduces a group to the fields that `by` names, and the instance type."""
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
     blank = {name: "" for name in Group._fields if name not in kept}
-    found: Totals = {}
-    merge(found, ((group._replace(**blank), amounts) for group, amounts in totals.items()))
-    return found
+    return cache(lambda group: group._replace(**blank)) if blank else lambda group: group
 
 
 def field_of(group: Group, name: str) -> str:

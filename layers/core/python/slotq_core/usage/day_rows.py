@@ -1,7 +1,8 @@
 """The sums of a day as text, in parts of bounded size.
 
 A part stands alone: it names each text once, and its rows refer to the texts by their place. A part
-that this version does not know is refused whole.
+that this version does not know is refused whole. The store tells by a hash whether a part is as it
+was written, so no number is checked here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from slotq_core.usage.amounts import Amounts, Group
-from slotq_core.usage.calendar_days import begin_of
-from slotq_core.usage.waits import waits_of
+from slotq_core.usage.waits import Waits
 
 Cell = tuple[str, Group, Amounts]
 """A calendar day, and what a group used on it."""
@@ -66,7 +66,6 @@ def read_part(text: str) -> Iterator[Cell]:
     texts = found["texts"]
     for row in found["rows"]:
         day, *group = (texts[place] for place in row[:_TEXTS])
-        begin_of(day)
         yield day, Group(*group), _amounts(row[_TEXTS:])
 
 
@@ -87,8 +86,6 @@ def _numbers(amounts: Amounts) -> list[int]:
 
 
 def _amounts(numbers: list[Any]) -> Amounts:
-    if not all(type(number) is int for number in numbers):
-        raise TypeError("an amount is a whole number")
     slot_ms, instance_ms, lost_ms, jobs, attempts, given, taken, count, total, *waits = numbers
     return Amounts(
         slot_ms=slot_ms,
@@ -98,5 +95,9 @@ def _amounts(numbers: list[Any]) -> Amounts:
         attempts=attempts,
         given=given,
         taken=taken,
-        waits=waits_of(count, total, dict(zip(waits[::2], waits[1::2], strict=True))),
+        waits=Waits(
+            count=count,
+            total=total,
+            buckets=dict(zip(waits[::2], waits[1::2], strict=True)),
+        ),
     )

@@ -56,7 +56,7 @@ class UsageRecords:
     def cells(self, part: str) -> tuple[Cell, ...]:
         item = self._calls.item(table.usage_part_key(part))
         try:
-            return tuple(read_part(zlib.decompress(_content(item)).decode()))
+            return tuple(read_part(zlib.decompress(_content(item, part)).decode()))
         except (*UNREADABLE, zlib.error):
             raise NotUnderstood(f"the part {part} of the record of use cannot be read") from None
 
@@ -66,8 +66,7 @@ class UsageRecords:
         names = [*seen.parts]
         for text in parts:
             packed = zlib.compress(text.encode())
-            digest = hashlib.sha256(packed).hexdigest()[:16]
-            names.append(f"{seen.day}#{len(names):04d}#{digest}")
+            names.append(f"{seen.day}#{len(names):04d}#{_digest(packed)}")
             self._calls.put(table.usage_part_key(names[-1]), {"cells": {"B": packed}})
         first_time = seen == DaySum(day=seen.day)
         unchanged = expressions.as_read(write(seen), "through", "attempts", "whole")
@@ -78,9 +77,16 @@ class UsageRecords:
         )
 
 
-def _content(item: Item | None) -> bytes:
-    """Raises KeyError if there is no such part."""
-    return bytes((item or {})["cells"]["B"])
+def _content(item: Item | None, part: str) -> bytes:
+    """Raises KeyError if there is no such part, and ValueError if it is not as it was written."""
+    packed = bytes((item or {})["cells"]["B"])
+    if not part.endswith(f"#{_digest(packed)}"):
+        raise ValueError(f"{part} has been changed")
+    return packed
+
+
+def _digest(packed: bytes) -> str:
+    return hashlib.sha256(packed).hexdigest()[:16]
 
 
 def _sum_in(item: Item) -> DaySum:

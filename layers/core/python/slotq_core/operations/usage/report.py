@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Self
 
 from slotq_core.errors import InvalidRequest, NotUnderstood
@@ -22,7 +23,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts
 from slotq_core.timestamps import FAR_OFF, iso
-from slotq_core.usage.amounts import Totals, Window, add_attempt, grouped, merge
+from slotq_core.usage.amounts import Totals, Window, add_attempt, grouping, merge
 from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day
 
@@ -128,7 +129,7 @@ class _Reading:
         self._book = store.usage
         self._clock = clock
         self._window = window
-        self._by = by
+        self._grouping = grouping(by)
         self._now = now
         self._running: set[Identity] | None = None
         """The running attempts, once they are counted."""
@@ -175,16 +176,15 @@ class _Reading:
         return self._read_records(replace(at, parts=len(there.parts), record=record))
 
     def _add_part(self, name: str) -> None:
-        found: Totals = {}
         self._steps += 1
         try:
-            for day, group, amounts in self._book.cells(name):
-                if self._window.has(begin_of(day)):
-                    merge(found, [(group, amounts)])
+            cells = self._book.cells(name)
         except NotUnderstood:
             self.unreadable += 1
-        else:
-            merge(self.totals, grouped(found, self._by).items())
+            return
+        inside = cache(lambda day: self._window.has(begin_of(day)))
+        kept = self._grouping
+        merge(self.totals, ((kept(group), its) for day, group, its in cells if inside(day)))
 
     def _read_records(self, at: Position, *, kept: int = 0) -> Position | None:
         """Add records of a day up one by one. `kept`: how many there were when the day was added
@@ -226,7 +226,7 @@ class _Reading:
         found: Totals = {}
         for use in uses:
             add_attempt(found, use, self._window, until=self._now)
-        merge(self.totals, grouped(found, self._by).items())
+        merge(self.totals, ((self._grouping(group), its) for group, its in found.items()))
 
     @property
     def _is_full(self) -> bool:
