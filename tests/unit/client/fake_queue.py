@@ -265,9 +265,9 @@ class FakeQueue:
         return limits_view(self.limits, revision=1, own=own, use=QueueUse())
 
     def _usage(self, query: dict[str, list[str]]) -> UsagePageView:
-        """One page of each script, in turn."""
+        """The pages in turn, and the last again and again."""
         self.usage_queries.append(query)
-        return self.usage[len(self.usage_queries) - 1]
+        return self.usage[min(len(self.usage_queries), len(self.usage)) - 1]
 
     def _changes(self, query: dict[str, list[str]]) -> ChangesView:
         return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
