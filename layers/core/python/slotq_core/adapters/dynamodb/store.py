@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.accounting.usage_records import UsageRecords
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
-from slotq_core.adapters.dynamodb.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.dynamodb_errors import (
     Contended,
     item_in_the_way,
@@ -45,7 +46,6 @@ from slotq_core.adapters.dynamodb.transactions import (
     committed,
     submit_actions,
 )
-from slotq_core.adapters.dynamodb.usage_records import UsageRecords
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
