@@ -462,6 +462,35 @@ def test_pages_add_up_to_the_whole(store: Store, monkeypatch: pytest.MonkeyPatch
     assert len(page.totals) < len(whole)
 
 
+@pytest.mark.parametrize("begin", [MIDNIGHT, MIDNIGHT + HOUR])
+@pytest.mark.parametrize("pages_before", range(1, 5))
+def test_a_day_that_is_added_up_between_two_pages_counts_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch, pages_before: int, begin: int
+) -> None:
+    monkeypatch.setattr(report, "RECORDS_A_READ", 2)
+    monkeypatch.setattr(day_sums, "RECORDS_A_READ", 3)
+    a_queue(store, a_pool(slots=99))
+    for n in range(8):
+        lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + 2 * HOUR + n)
+    now = MIDNIGHT + 2 * DAY
+    whole = read(store, begin, now=now)
+    clock, totals, after = StandingClock(now), Totals(), None
+    clock.ticks = report.PAGE_BUDGET
+    for number in range(60):
+        if number in {pages_before, pages_before + 1}:  # A part of the day, then all of it.
+            summing = StandingClock(now + number * 60_000)
+            summing.ticks = day_sums.BUDGET if number == pages_before else 0
+            DaySums(store, summing).run_if_due(summing.moment)
+        clock.moment = now
+        page = UsageReport(store, clock).page(start=begin, end=now, after=after)
+        merge(totals, page.totals.items())
+        after = page.next
+        if after is None:
+            break
+    assert after is None
+    assert totals == whole
+
+
 def test_a_page_ends_when_its_time_is_up(store: Store) -> None:
     a_queue(store)
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)

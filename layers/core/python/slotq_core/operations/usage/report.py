@@ -52,7 +52,7 @@ class Position:
     parts: int = 0
     """How many parts of the day's sum are read."""
     records: int = 0
-    """How many of its records are read."""
+    """How many of its records are read, one by one or within the parts."""
     record: str = ""
     """The last of them."""
 
@@ -162,9 +162,12 @@ class _Reading:
         if there is None or not there.readable:
             self.unreadable += int(there is not None)
             return self._read_records(at)
+        kept = there.attempts + there.unreadable
+        if at.record:  # The page before has begun with records; the sum may be newer than that.
+            return self._read_records(at, kept=kept)
         outside = bool(there.begins) and begin_of(there.begins) >= self._window.end
         if not outside and not self._window.whole_days(there.begins or there.day, there.day):
-            return self._read_records(at, kept=there.attempts + there.unreadable)
+            return self._read_records(at, kept=kept)
         for number in range(at.parts, 0 if outside else len(there.parts)):
             if self._is_full:
                 return replace(at, parts=number)
@@ -172,8 +175,8 @@ class _Reading:
         if there.whole:
             self.unreadable += there.unreadable
             return None
-        record = max(at.record, there.through)
-        return self._read_records(replace(at, parts=len(there.parts), record=record))
+        behind = Position(day=at.day, parts=len(there.parts), records=kept, record=there.through)
+        return self._read_records(behind)
 
     def _add_part(self, name: str) -> None:
         self._steps += 1
