@@ -25,8 +25,11 @@ LOOKS = {
     "GET /jobs",
     "GET /jobs/<name>",
     "GET /pools",
+    "GET /projects",
+    "GET /configuration",
     "GET /changes",
     "GET /version",
+    "GET /me",
     "GET /limits",
     "GET /usage",
 }

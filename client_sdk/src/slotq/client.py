@@ -36,13 +36,20 @@ from slotq_core.resubmission import check_shown
 from slotq_core.usage.amounts import Totals, merge
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
-from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+)
+from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.usage_views import UsagePageView, totals_in
 from slotq_core.wire.views import (
     AboutView,
     DoctorView,
     FindingView,
     JobView,
+    MeView,
     PoolsView,
     PoolView,
     QueueView,
@@ -158,9 +165,9 @@ class QueueClient:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
         `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`:
-        an ARN, or a name that stands in it between its slashes; `pool`: where it runs or, while it
-        does not, may run; `since`, `until`: when it entered. Raises InvalidRequest where there
-        is no such state.
+        an ARN (one's own: `me().person`), or a name that stands in it between its slashes; `pool`:
+        where it runs or, while it does not, may run; `since`, `until`: when it entered. Raises
+        InvalidRequest where there is no such state.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -194,7 +201,7 @@ class QueueClient:
     def request(self, name: str) -> dict[str, Any]:
         """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob.
 
-        Where the job was submitted under another IAM identity, without what may hold secrets
+        Where another person submitted the job, without what may hold secrets
         (`HyperParameters`, `Environment` and more).
         """
         return self._request(name).request
@@ -269,6 +276,10 @@ class QueueClient:
         """The queue's release, and whom it takes the caller for."""
         return self._read(AboutView, self.transport.call("GET", "/version"))
 
+    def me(self) -> MeView:
+        """The person behind the caller, and how the queue decided it."""
+        return self._read(MeView, self.transport.call("GET", "/me"))
+
     def configuration(self) -> PoolsView:
         """The pools, with the revision of the configuration that they are of."""
         return self._read(PoolsView, self.transport.call("GET", "/pools"))
@@ -302,6 +313,55 @@ class QueueClient:
         stated = {} if revision is None else {"revision": revision}
         body = json.dumps({**settings, **stated}).encode()
         return self._read(LimitsView, self.transport.call("PATCH", "/limits", body=body))
+
+    def document(self) -> ConfigurationView:
+        """The whole configuration as one document, with its revision."""
+        return self._read(ConfigurationView, self.transport.call("GET", "/configuration"))
+
+    def apply(
+        self,
+        document: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        dry_run: bool = False,
+    ) -> AppliedView:
+        """Replace the whole configuration by a document; return what has changed. What it leaves
+        out gets its default, and the same document again changes nothing.
+
+        `revision`: what this was decided on; None replaces whatever there is. `dry_run`: only say
+        what would change. Raises InvalidRequest and Oversubscribed, with every fault in `faults`;
+        PoolInUse, ProjectInUse, Outdated.
+        """
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({"configuration": document, **stated}).encode()
+        query = {"dry_run": "true"} if dry_run else None
+        answer = self.transport.call("PUT", "/configuration", body=body, query=query)
+        return self._read(AppliedView, answer)
+
+    def projects(self) -> ProjectsView:
+        """The projects, the oldest first, with what their jobs hold."""
+        return self._read(ProjectsView, self.transport.call("GET", "/projects"))
+
+    def set_project(
+        self, name: str, keys: Mapping[str, Any], *, revision: int | None = None
+    ) -> AppliedView:
+        """Change keys of a project's entry in the document, or add a project. None is a key's
+        default; keys that are not named stay. `revision`: what this was decided on. Raises
+        InvalidRequest, Oversubscribed, Outdated."""
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**keys, **stated}).encode()
+        answer = self.transport.call("PATCH", _project_path(name), body=body)
+        return self._read(AppliedView, answer)
+
+    def remove_project(
+        self, name: str, *, move_to: str | None = None, revision: int | None = None
+    ) -> AppliedView:
+        """Remove a project. `move_to`: the project that its jobs shall have. Raises NoSuchProject,
+        ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
+        given: dict[str, object] = {"move_to": move_to, "revision": revision}
+        query = {key: value for key, value in given.items() if value is not None}
+        answer = self.transport.call("DELETE", _project_path(name), query=query or None)
+        return self._read(AppliedView, answer)
 
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
@@ -407,6 +467,10 @@ def _states(wanted: str | Iterable[str]) -> list[str]:
 
 def _pool_path(name: str) -> str:
     return "/pools/" + quote(name, safe="")
+
+
+def _project_path(name: str) -> str:
+    return "/projects/" + quote(name, safe="")
 
 
 def _path(name: str) -> str:

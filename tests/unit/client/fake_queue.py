@@ -47,17 +47,15 @@ from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
-    ChangesView,
-    ChangeView,
     LimitsView,
     OwnLimitsView,
-    PoolChangeView,
     limits_view,
     parse_limits,
     parse_pool,
 )
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.usage_views import UsagePageView, UsageRowView, WaitsView
 from slotq_core.wire.views import (
@@ -67,12 +65,14 @@ from slotq_core.wire.views import (
     ErrorView,
     FindingView,
     JobView,
+    MeView,
     PoolsView,
     PoolView,
     QueueView,
     ReasonView,
     RequestView,
 )
+from tests.unit.client.fake_configuration import FakeConfiguration
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
@@ -84,6 +84,7 @@ STATUS = {
     "outdated": 409,
     "no_such_job": 404,
     "no_such_pool": 404,
+    "no_such_project": 404,
 }
 
 
@@ -168,12 +169,15 @@ class FakeQueue:
         """The pages of GET /usage."""
         self.usage_queries: list[dict[str, list[str]]] = []
         self.limits = NO_LIMITS
+        self.configuration = FakeConfiguration()
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
         self.reaches: int | None = None
         """The number of changes that the queue has time for in one request; None: all."""
         self.room: int | None = None
         """The number of submissions that this minute has room for; None: any number."""
+        self.person = CALLER
+        """The person behind the caller."""
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -188,12 +192,16 @@ class FakeQueue:
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
+        if path.startswith(("/configuration", "/projects")):
+            dry_run = query.get("dry_run") == ["true"]
+            return 200, self.configuration.handle(method, path, body, dry_run=dry_run)
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
             "/usage": lambda: self._usage(query),
             "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/me": lambda: MeView(caller=CALLER, person=self.person, why="an IAM user"),
             "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
         }[path]()
 

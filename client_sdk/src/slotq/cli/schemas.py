@@ -15,9 +15,16 @@ from pydantic.json_schema import models_json_schema
 
 from slotq.output.json_views import CheckupView, LogLine, SettingsView, UsageView, VersionView
 from slotq.simulate.run.metrics import Metrics
-from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+    ProjectView,
+)
+from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
-from slotq_core.wire.views import ErrorView, JobView, PoolsView, PoolView, QueueView
+from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
 
 
 class StateView(BaseModel):
@@ -127,11 +134,21 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools resume": (PoolsView,),
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
+    "projects": (ProjectsView,),
+    "projects list": (ProjectsView,),
+    "projects show": (ProjectView,),
+    "projects set": (AppliedView,),
+    "projects remove": (AppliedView,),
+    "config export": (ConfigurationView,),
+    "config diff": (AppliedView,),
+    "config apply": (AppliedView,),
+    "config history": (ChangesView,),
     "limits": (LimitsView,),
     "limits set": (LimitsView,),
     "limits rule": (LimitsView,),
     "usage": (UsageView,),
     "configure": (SettingsView,),
+    "whoami": (MeView,),
     "doctor": (CheckupView,),
     "simulate": (SimulationView,),
     "local env": (Variables,),

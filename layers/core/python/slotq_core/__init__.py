@@ -16,6 +16,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     operations  passes, effects, reconciliation and the users' verbs
     manager     submit, cancel, observe, tick
     adapters    the ports on DynamoDB, SageMaker …
+    routes      the HTTP routes of the configuration
     api         the HTTP routes
     openapi     their description
     errors      the one error tree

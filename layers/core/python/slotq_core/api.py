@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel
-
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -25,39 +23,28 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.operations.usage.report import Position
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
+from slotq_core.routes.configuration import CONFIGURATION_METHODS, ConfigurationRoutes
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.usage import USAGE_METHODS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
-from slotq_core.usage.amounts import BY
-from slotq_core.usage.calendar_days import begin_of, is_day
 from slotq_core.version import __version__
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire.configuration import (
-    ChangesView,
-    OwnLimitsView,
-    change_view,
-    limits_view,
-    parse_limits,
-    parse_pool,
-)
 from slotq_core.wire.submission import parse_submission, read_submission
-from slotq_core.wire.usage_views import usage_view
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
     "/jobs": ("GET", "PATCH"),
     "/jobs/<name>": ("DELETE", "GET", "PATCH"),
     "/jobs/<name>/request": ("GET",),
-    "/pools": ("GET",),
-    "/pools/<name>": ("DELETE", "PATCH"),
-    "/limits": ("GET", "PATCH"),
-    "/changes": ("GET",),
-    "/usage": ("GET",),
+    **CONFIGURATION_METHODS,
+    **USAGE_METHODS,
     "/version": ("GET",),
+    "/me": ("GET",),
     "/doctor": ("GET", "POST"),
 }
 """The methods of each path."""
@@ -68,19 +55,8 @@ OTHER = "OTHER"
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
-MOST_CHANGES = 100
-"""The largest and the default `limit` of GET /changes."""
-_DIGITS = 10
-"""The most digits of a number in a query, leading zeros included."""
 FILTERS = ("project", "submitter", "pool", "since", "until")
 """The other filters of GET /jobs (`Wanted`). `since` and `until` are ISO 8601 moments."""
-
-
-class NotSigned(Refused):
-    """The request has no signer."""
-
-    code = "not_signed"
-    status = 403
 
 
 class Routes:
@@ -96,6 +72,7 @@ class Routes:
         self._manager = manager
         self._unexpected = unexpected
         self._http = http = Router(not_found=_no_route)
+        self._request = SignedRequest(http)
         http.add("/add-job", ["POST"], self._add_job)
         http.add("/jobs", ["GET"], self._list_jobs)
         http.add("/jobs", ["PATCH"], self._change_jobs)
@@ -103,14 +80,10 @@ class Routes:
         http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
         http.add("/jobs/<name>/request", ["GET"], self._get_request)
-        http.add("/pools", ["GET"], self._list_pools)
-        http.add("/pools/<name>", ["PATCH"], self._set_pool)
-        http.add("/pools/<name>", ["DELETE"], self._remove_pool)
-        http.add("/limits", ["GET"], self._get_limits)
-        http.add("/limits", ["PATCH"], self._set_limits)
-        http.add("/changes", ["GET"], self._list_changes)
-        http.add("/usage", ["GET"], self._get_usage)
+        ConfigurationRoutes(manager, self._request).add_to(http)
+        UsageRoutes(manager, self._request).add_to(http)
         http.add("/version", ["GET"], self._about)
+        http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)
         http.add("/doctor", ["POST"], self._mend)
         for path, methods in METHODS.items():
@@ -130,21 +103,23 @@ class Routes:
         return self._http.resolve(dict(event), context)
 
     def _add_job(self) -> Response:
-        submitter = self._caller()
-        submission, request = parse_submission(self._body())
+        submitter = self._request.caller()
+        submission, request = parse_submission(self._request.body())
         status = self._manager().submit(submission, request, submitter=submitter)
-        return _json(HTTPStatus.ACCEPTED, _view(status))
+        return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
         jobs = self._manager().statuses(states, wanted)[:limit]
-        return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
-        caller, changes = self._caller(), parse_changes(self._body())
+        caller, changes = self._request.caller(), parse_changes(self._request.body())
         outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
-        return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))
+        return json_answer(
+            HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
+        )
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
         job = _view(outcome.status) if outcome.status else None
@@ -161,128 +136,38 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        return _json(HTTPStatus.OK, _view(self._manager().status(name)))
+        return json_answer(HTTPStatus.OK, _view(self._manager().status(name)))
 
     def _cancel_job(self, name: str) -> Response:
-        return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
+        return json_answer(
+            HTTPStatus.OK, _view(self._manager().cancel(name, by=self._request.caller()))
+        )
 
     def _amend_job(self, name: str) -> Response:
-        caller, body = self._caller(), parse_amendment(self._body())
+        caller, body = self._request.caller(), parse_amendment(self._request.body())
         status = self._manager().amend(name, _amendment(body), by=caller)
-        return _json(HTTPStatus.OK, _view(status))
+        return json_answer(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response:
-        it = self._manager().request(name, by=self._caller())
+        it = self._manager().request(name, by=self._request.caller())
         view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
-        return _json(HTTPStatus.OK, view)
-
-    def _list_pools(self) -> Response:
-        manager = self._manager()
-        revision = manager.configuration.revision()  # First: it is never newer than the pools.
-        pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
-        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
-
-    def _set_pool(self, name: str) -> Response:
-        caller, (settings, seen) = self._caller(), parse_pool(self._body())
-        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
-        return self._list_pools()
-
-    def _remove_pool(self, name: str) -> Response:
-        caller, seen = self._caller(), _number("revision", self._query("revision"), low=0)
-        self._manager().configuration.remove_pool(name, by=caller, seen=seen)
-        return self._list_pools()
-
-    def _get_limits(self) -> Response:
-        it = self._manager().limits(caller=self._caller())
-        own = OwnLimitsView(
-            caller=it.caller,
-            counted_as=it.counted_as,
-            waiting=it.own.waiting,
-            waiting_used=it.use.waiting,
-            submissions=it.own.submissions,
-            submissions_used=it.use.submissions,
-            priority=it.own.priority,
-        )
-        stand = it.stand
-        view = limits_view(stand.limits, revision=stand.revision, own=own, use=stand.use)
-        return _json(HTTPStatus.OK, view)
-
-    def _set_limits(self) -> Response:
-        caller, (settings, seen) = self._caller(), parse_limits(self._body())
-        self._manager().configuration.set_limits(settings, by=caller, seen=seen)
-        return self._get_limits()
-
-    def _list_changes(self) -> Response:
-        limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
-        changes = [
-            change_view(
-                it.revision,
-                who=it.who,
-                at=it.at,
-                pools=(it.before, it.after),
-                limits=(it.limits_before, it.limits_after),
-            )
-            for it in self._manager().configuration.changes(limit=limit)
-        ]
-        return _json(HTTPStatus.OK, ChangesView(changes=changes))
-
-    def _get_usage(self) -> Response:
-        query = self._query("from", "to", "by", "next")
-        by = _grouping(query)
-        page = self._manager().usage.page(
-            start=_moment("from", query["from"][-1]) if "from" in query else None,
-            end=_moment("to", query["to"][-1]) if "to" in query else None,
-            by=by,
-            after=Position.parse(query["next"][-1]) if "next" in query else None,
-        )
-        view = usage_view(
-            (page.window.start, page.window.end),
-            page.totals,
-            by=by,
-            as_of=page.as_of,
-            unreadable=page.unreadable,
-            following=page.next.text() if page.next else None,
-        )
-        return _json(HTTPStatus.OK, view)
-
-    def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
-        """The query's parameters. Raises InvalidRequest for an unknown one."""
-        query = self._http.request.query
-        for key in query:
-            if key not in known:
-                raise InvalidRequest(
-                    f"there is no parameter '{key[:40]}' here; use {', '.join(known)}",
-                    field=key[:40],
-                )
-        return query
+        return json_answer(HTTPStatus.OK, view)
 
     def _about(self) -> Response:
-        about = wire.AboutView(slotq=__version__, caller=self._caller())
-        return _json(HTTPStatus.OK, about)
+        about = wire.AboutView(slotq=__version__, caller=self._request.caller())
+        return json_answer(HTTPStatus.OK, about)
+
+    def _me(self) -> Response:
+        caller, people = self._request.caller(), self._manager().people()
+        view = wire.MeView(caller=caller, person=people.person(caller), why=people.why(caller))
+        return json_answer(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
-        self._caller()
+        self._request.caller()
         return _findings(self._manager().examine(fix=True))
-
-    def _caller(self) -> str:
-        """The ARN that signed the request. API Gateway sets it; the request itself cannot.
-
-        Raises NotSigned.
-        """
-        context = self._http.request.event.get("requestContext") or {}
-        caller = (context.get("identity") or {}).get("userArn")
-        if not isinstance(caller, str) or not caller:
-            raise NotSigned("the request must be signed by an IAM principal (AWS Signature V4)")
-        return caller
-
-    def _body(self) -> str:
-        try:
-            return self._http.request.body
-        except ValueError:
-            raise InvalidRequest("the body is not text in UTF-8") from None
 
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
@@ -333,7 +218,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
             allowed = ", ".join(JobState)
             raise InvalidRequest(f"state takes any of {allowed}, not '{word[:40]}'", field="state")
     states = [JobState(word) for word in words] if words else None
-    return states, _wanted(query), _number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
+    return states, _wanted(query), number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
 
 
 def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
@@ -345,35 +230,11 @@ def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
 
 def _moment(key: str, text: str) -> int:
     try:
-        return begin_of(text) if is_day(text) else from_iso(text)
+        return from_iso(text)
     except (ValueError, TypeError, OverflowError):
         raise InvalidRequest(
             f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
         ) from None
-
-
-def _grouping(query: Mapping[str, Sequence[str]]) -> list[str]:
-    """What `?by=` names (repeated, or comma separated). Raises InvalidRequest."""
-    words = [word.strip() for text in query.get("by", ()) for word in text.split(",")]
-    for word in words:
-        if word not in BY:
-            raise InvalidRequest(f"by takes any of {', '.join(BY)}, not '{word[:40]}'", field="by")
-    return list(dict.fromkeys(words))
-
-
-def _number(
-    key: str, query: Mapping[str, Sequence[str]], *, low: int, high: int = 10**9
-) -> int | None:
-    """A whole number from the query; None if absent. Raises InvalidRequest."""
-    text = query[key][-1] if key in query else None
-    if text is None:
-        return None
-    legible = text.isascii() and text.isdigit() and len(text) <= _DIGITS
-    if not legible or not low <= int(text) <= high:
-        raise InvalidRequest(
-            f"{key} takes an integer from {low:,} to {high:,}, not '{text[:40]}'", field=key
-        )
-    return int(text)
 
 
 def _amendment(body: AmendmentBody) -> Amendment:
@@ -423,27 +284,22 @@ def _findings(found: Sequence[Finding]) -> Response:
         wire.FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
         for it in found
     ]
-    return _json(HTTPStatus.OK, wire.DoctorView(findings=views))
-
-
-def _json(status: HTTPStatus, body: BaseModel) -> Response:
-    return Response(status=int(status), body=body.model_dump_json())
+    return json_answer(HTTPStatus.OK, wire.DoctorView(findings=views))
 
 
 def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Response:
-    return _json(status, wire.ErrorView(code=code, message=message, field=field))
+    return json_answer(status, wire.ErrorView(code=code, message=message, field=field))
 
 
 def _refused(error: Refused) -> Response:
-    answer = _json(HTTPStatus(error.status), _refusal(error))
+    answer = json_answer(HTTPStatus(error.status), _refusal(error))
     if isinstance(error, LimitReached):
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 
 
 def _refusal(error: Refused) -> wire.ErrorView:
-    found = error.faults if isinstance(error, InvalidRequest) else ()
-    faults = [wire.FaultView(path=path, message=message) for path, message in found]
+    faults = [wire.FaultView(path=path, message=message) for path, message in error.faults]
     return wire.ErrorView(code=error.code, message=error.message, field=error.field, faults=faults)
 
 

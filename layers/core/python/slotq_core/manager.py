@@ -14,6 +14,7 @@ from slotq_core import names
 from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
+from slotq_core.admission.subscription import Held, held_by_projects
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
@@ -40,7 +41,8 @@ from slotq_core.operations.amend import (
     without_attempt,
 )
 from slotq_core.operations.bulk import Bulk
-from slotq_core.operations.configure import Configurator, ignored_settings
+from slotq_core.operations.configuring.configurator import Configurator
+from slotq_core.operations.configuring.ignored import ignored_settings
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
@@ -65,6 +67,7 @@ from slotq_core.ports.stored import Change, Finding, StoredAlready
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
+from slotq_core.privacy.identity import BY_DEFAULT, People
 
 DOCTOR_BUDGET = 15_000
 """The longest that `doctor` may examine SageMaker while somebody waits (ms). API Gateway times out
@@ -164,7 +167,14 @@ class QueueManager:
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         stand, now = self._store.configuration(), self._clock.now()
-        job = admit(submission, stand.pools, submitter=submitter, now=now, rights=self._rights)
+        job = admit(
+            submission,
+            stand.pools,
+            submitter=submitter,
+            now=now,
+            rights=self._rights,
+            people=stand.people,
+        )
         with self._admitter.counted(job, stand) as opens_line:
             try:
                 return self._store.submit(job, request, opens_line=opens_line)
@@ -247,6 +257,7 @@ class QueueManager:
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
+                people=stand.people,
             )
             after = settled(job, revision, admitted, self._rights.classes)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
@@ -259,7 +270,12 @@ class QueueManager:
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see."""
         job = self._job(name)
-        return shown(self._store.request(job.name), submitter=job.submitter, to=by)
+        request = self._store.request(job.name)
+        return shown(request, submitter=job.submitter, to=by, people=self.people())
+
+    def people(self) -> People:
+        """Who callers are, as configured now."""
+        return self._store.configuration().people
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.
@@ -347,7 +363,7 @@ class QueueManager:
         return LimitsStatus(
             stand=stand,
             caller=caller,
-            counted_as=counted_as(stand.limits, caller),
+            counted_as=counted_as(stand.limits, caller, stand.people),
             own=of_caller(stand.limits, caller),
             use=self._admitter.use(caller, stand),
         )
@@ -392,7 +408,8 @@ class QueueManager:
         """
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
         found = self._store.jobs(asked, limit=limit)
-        jobs = [job for job in found if wanted.has(job)]
+        people = self.people() if wanted.submitter else BY_DEFAULT
+        jobs = [job for job in found if wanted.has(job, people)]
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:
@@ -416,6 +433,10 @@ class QueueManager:
             PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
             for pool in world.snapshot.pools
         ]
+
+    def used_by_projects(self) -> Held:
+        """What the jobs of each project hold."""
+        return held_by_projects(self._store.load(self._clock.now()).snapshot.active)
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

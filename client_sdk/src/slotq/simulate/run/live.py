@@ -41,7 +41,8 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
-from slotq_core.wire.document.contents import Settings, read
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 
 

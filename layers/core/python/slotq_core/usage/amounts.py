@@ -94,11 +94,6 @@ class Window:
         )
 
 
-def charged(submitter: str) -> str:
-    """The person whom use is charged to: the submitter as stored."""
-    return submitter
-
-
 def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
     """Add what the attempt used within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
@@ -177,7 +172,7 @@ def cells(totals: DayTotals) -> Iterator[tuple[str, Group, Amounts]]:
 def _own(use: AttemptUse) -> Group:
     return Group(
         project=use.project,
-        submitter=charged(use.submitter),
+        submitter=use.submitter,
         pool=use.pool,
         workload=use.workload,
         instance_type=use.instance_type,
@@ -187,6 +182,4 @@ def _own(use: AttemptUse) -> Group:
 def _gaining(use: AttemptUse) -> Group:
     assert use.beneficiary is not None
     who = use.beneficiary
-    return _own(use)._replace(
-        project=who.project, submitter=charged(who.submitter), workload=who.workload
-    )
+    return _own(use)._replace(project=who.project, submitter=who.submitter, workload=who.workload)

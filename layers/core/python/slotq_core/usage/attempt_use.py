@@ -27,6 +27,7 @@ class AttemptUse:
     """The attempt's number. `number` 1 is the job's first start."""
     project: str = ""
     submitter: str = ""
+    """The person behind the submitter."""
     workload: str
     """The job's class: training, interactive or inference."""
     pool: str
@@ -62,6 +63,11 @@ class AttemptUse:
         return self
 
 
+def charged_to(job: Job) -> str:
+    """The person whom the job's use is charged to."""
+    return job.person or job.submitter
+
+
 def use_of(job: Job, attempt: Attempt) -> AttemptUse:
     """The use of a job's attempt, which has ended or not."""
     stop = attempt.stop if attempt.outcome is AttemptOutcome.EVICTED else None
@@ -70,7 +76,7 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         job=job.name,
         number=attempt.number,
         project=job.project,
-        submitter=job.submitter,
+        submitter=charged_to(job),
         workload=job.workload.value,
         pool=attempt.pool,
         instance_type=attempt.instance_type,

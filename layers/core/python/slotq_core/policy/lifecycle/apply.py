@@ -15,6 +15,7 @@ from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
 from slotq_core.policy.plan import Decision
+from slotq_core.usage.attempt_use import charged_to
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -99,7 +100,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
 
 
 def beneficiary_of(job: Job) -> Beneficiary:
-    return Beneficiary(project=job.project, submitter=job.submitter, workload=job.workload.value)
+    return Beneficiary(project=job.project, submitter=charged_to(job), workload=job.workload.value)
 
 
 def evicted(
