@@ -130,7 +130,14 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     account.call("add-job-urgent")
     account.call(add_job(TrainingJobName="waiting"))
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
-    for event in (*looks, "list-changes", "get-limits", "get-configuration", "list-projects"):
+    for event in (
+        *looks,
+        "list-changes",
+        "get-limits",
+        "get-usage",
+        "get-configuration",
+        "list-projects",
+    ):
         assert account.call(event)[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")

@@ -31,6 +31,7 @@ LOOKS = {
     "GET /version",
     "GET /me",
     "GET /limits",
+    "GET /usage",
 }
 SUBMITS = LOOKS | {
     "POST /add-job",

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
+from slotq.cost.used import Used
 from slotq.errors import (
     ExaminedLately,
     InvalidRequest,
@@ -32,6 +33,7 @@ from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.resubmission import check_shown
+from slotq_core.usage.amounts import Totals, merge
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import LimitsView
@@ -41,6 +43,7 @@ from slotq_core.wire.document.views import (
     ProjectsView,
 )
 from slotq_core.wire.record import ChangesView, ChangeView
+from slotq_core.wire.usage_views import UsagePageView, totals_in
 from slotq_core.wire.views import (
     AboutView,
     DoctorView,
@@ -364,6 +367,43 @@ class QueueClient:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
         return self._read(ChangesView, self.transport.call("GET", "/changes", query=query)).changes
+
+    def usage(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        by: Sequence[str] = (),
+        said: Callable[[UsagePageView], None] = lambda _: None,
+    ) -> Used:
+        """What jobs have used from `start` to before `end` (default: this month so far), by any of
+        `project`, `submitter`, `pool` and `class`. Each attempt counts once, to the millisecond.
+
+        `said` hears each page. Raises InvalidRequest if the window is empty, or begins or ends
+        within a day of which the queue no longer keeps single attempts.
+        """
+        query: dict[str, object] = {"by": ",".join(by)} if by else {}
+        for key, moment in (("from", start), ("to", end)):
+            if moment is not None:
+                query[key] = moment.astimezone(UTC).isoformat()
+        totals: Totals = {}
+        unreadable = 0
+        while True:
+            page = self._read(UsagePageView, self.transport.call("GET", "/usage", query=query))
+            said(page)
+            unreadable += page.unreadable
+            merge(totals, totals_in(page.rows))
+            if page.next is None:
+                break
+            query |= {"from": page.start, "to": page.end, "next": page.next}
+        return Used(
+            start=page.start,
+            end=page.end,
+            as_of=page.as_of,
+            by=tuple(by),
+            totals=totals,
+            unreadable=unreadable,
+        )
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended

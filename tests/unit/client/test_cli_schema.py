@@ -103,6 +103,7 @@ LINES = [
     "limits",
     "limits set --waiting 6",
     "limits rule */ci --together",
+    "usage --by project,submitter,pool,class",
     "configure --priority 3",
     "configure --list",
     "whoami",

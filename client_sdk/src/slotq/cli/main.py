@@ -37,6 +37,7 @@ COMMANDS = {
     "pools": "slotq.cli.queue.pools_command:pools",
     "projects": "slotq.cli.queue.projects_command:projects",
     "limits": "slotq.cli.queue.limits_command:limits",
+    "usage": "slotq.cli.queue.usage_command:usage",
     "config": "slotq.cli.queue.config_command:config",
     "configure": "slotq.cli.queue.configure:configure",
     "whoami": "slotq.cli.queue.whoami:whoami",

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
-from slotq.output.json_views import CheckupView, LogLine, SettingsView, VersionView
+from slotq.output.json_views import CheckupView, LogLine, SettingsView, UsageView, VersionView
 from slotq.simulate.run.metrics import Metrics
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
@@ -146,6 +146,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "limits": (LimitsView,),
     "limits set": (LimitsView,),
     "limits rule": (LimitsView,),
+    "usage": (UsageView,),
     "configure": (SettingsView,),
     "whoami": (MeView,),
     "doctor": (CheckupView,),

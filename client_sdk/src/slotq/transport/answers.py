@@ -14,6 +14,7 @@ from slotq_core.wire.bulk_changes import OutcomesView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import AppliedView, ConfigurationView, ProjectsView
 from slotq_core.wire.record import ChangesView
+from slotq_core.wire.usage_views import UsagePageView
 from slotq_core.wire.views import (
     VERSION,
     AboutView,
@@ -40,6 +41,7 @@ View = TypeVar(
     RequestView,
     AboutView,
     MeView,
+    UsagePageView,
 )
 
 

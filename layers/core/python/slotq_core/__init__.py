@@ -7,6 +7,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     names       names and tokens of training jobs
     resubmission  which jobs can be retried, and under which names
     wire        JSON to model and back
+    usage       what attempts used, added up
     privacy     who sees what of a request
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door

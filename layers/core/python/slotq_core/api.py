@@ -27,6 +27,7 @@ from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_METHODS, ConfigurationRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.usage import USAGE_METHODS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__
@@ -41,6 +42,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/jobs/<name>": ("DELETE", "GET", "PATCH"),
     "/jobs/<name>/request": ("GET",),
     **CONFIGURATION_METHODS,
+    **USAGE_METHODS,
     "/version": ("GET",),
     "/me": ("GET",),
     "/doctor": ("GET", "POST"),
@@ -79,6 +81,7 @@ class Routes:
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
         http.add("/jobs/<name>/request", ["GET"], self._get_request)
         ConfigurationRoutes(manager, self._request).add_to(http)
+        UsageRoutes(manager, self._request).add_to(http)
         http.add("/version", ["GET"], self._about)
         http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)

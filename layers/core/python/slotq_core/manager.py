@@ -56,6 +56,8 @@ from slotq_core.operations.status import (
     Status,
     Wanted,
 )
+from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.operations.usage.report import UsageReport
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
@@ -118,6 +120,9 @@ class QueueManager:
         self._resubmitter = Resubmitter(store, submit=self._submitted)
         self.configuration = Configurator(store, clock, self._wake)
         """The operators' verbs."""
+        self.usage = UsageReport(store, clock)
+        """What jobs have used."""
+        self._day_sums = DaySums(store, clock)
         self.bulk = Bulk(
             store,
             clock,
@@ -288,8 +293,8 @@ class QueueManager:
         """Run the periodic work, then a pass.
 
         The periodic work audits the callers' counters and some of the stored lines, marks old
-        history for removal, and reconciles if due. An error in one part does not stop the others.
-        `budget` is in ms.
+        history for removal, adds up what was used on days that are over, and reconciles if due. An
+        error in one part does not stop the others. `budget` is in ms.
         """
         until = self._clock.now() + budget
         troubles, findings = [], []
@@ -301,6 +306,10 @@ class QueueManager:
             self._store.expire(now=self._clock.now())
         except SlotQError as error:
             troubles.append(f"history: {error}")
+        try:
+            self._day_sums.run_if_due(self._clock.now())
+        except SlotQError as error:
+            troubles.append(f"usage: {error}")
         try:
             findings = self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:

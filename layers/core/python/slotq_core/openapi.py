@@ -17,6 +17,7 @@ from slotq_core import names
 from slotq_core.api import MOST_JOBS
 from slotq_core.model.jobs import JobState
 from slotq_core.routes.documents import MOST_CHANGES
+from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
@@ -36,6 +37,7 @@ from slotq_core.wire import (
 from slotq_core.wire import (
     submission as wire_submission,
 )
+from slotq_core.wire import usage_views as wire_usage
 from slotq_core.wire import (
     views as wire,
 )
@@ -60,6 +62,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_document.AppliedView,
     wire_document.ProjectsView,
     wire_record.ChangesView,
+    wire_usage.UsagePageView,
     wire.AboutView,
     wire.MeView,
     wire.DoctorView,
@@ -122,6 +125,7 @@ def document() -> dict[str, Any]:
                 "delete": _remove_project(),
             },
             "/changes": {"get": _list_changes()},
+            "/usage": {"get": _get_usage()},
             "/version": {"get": _about()},
             "/me": {"get": _me()},
             "/doctor": {"get": _examine(), "post": _mend()},
@@ -409,6 +413,33 @@ def _remove_project() -> dict[str, Any]:
             for name, (meaning, schema) in meanings.items()
         ],
         "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 404, 409),
+    }
+
+
+def _get_usage() -> dict[str, Any]:
+    moment = {"type": "string", "format": "date-time"}
+    by = {"type": "array", "items": {"type": "string", "enum": [*BY]}}
+    parameters = {
+        "from": (
+            "The first moment that counts, or the first day in UTC (default: this month's first)",
+            moment,
+        ),
+        "to": ("The first moment, or day, that counts no more (default: now)", moment),
+        "by": ("What to tell apart (repeated, or comma separated)", by),
+        "next": ("The `next` of the page before", {"type": "string"}),
+    }
+    return {
+        "operationId": "getUsage",
+        "summary": "Add up what jobs have used in a window, by project, submitter, pool, class",
+        "description": "Each attempt counts once, with the part that lies in the window. The rows "
+        "of all pages together are the answer. Instance types always have rows of their own. Days "
+        "whose single attempts the queue no longer keeps are told whole: there `from` and `to` "
+        "must be midnight in UTC.",
+        "parameters": [
+            {"name": name, "in": "query", "description": meaning, "schema": schema}
+            for name, (meaning, schema) in parameters.items()
+        ],
+        "responses": _responses(200, "A page", "UsagePageView", 400),
     }
 
 

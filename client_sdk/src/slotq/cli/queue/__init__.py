@@ -8,5 +8,6 @@ doctor          `slotq doctor`
 configure       `slotq configure`
 whoami          `slotq whoami`
 cost_command    `slotq cost`
+usage_command   `slotq usage`
 backup          `slotq backup`
 """

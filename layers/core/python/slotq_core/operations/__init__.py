@@ -11,5 +11,6 @@ configuring    changes of the configuration, on the record
 status         jobs as people see them, with place and reason
 poison         sends what cannot be understood to the dead letters
 pool_lessons   what an outcome teaches about a pool
+usage          what jobs have used, from the history
 rights_report  missing rights, for those who can give them
 """
