@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from slotq_core.admission.access import Action
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -22,6 +23,7 @@ from slotq_core.errors import (
 )
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Submission
+from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
@@ -43,18 +45,21 @@ from slotq_core.wire.configuration import (
 )
 from slotq_core.wire.submission import parse_submission, read_submission
 
-METHODS: Mapping[str, tuple[str, ...]] = {
-    "/add-job": ("POST",),
-    "/jobs": ("GET", "PATCH"),
-    "/jobs/<name>": ("DELETE", "GET", "PATCH"),
-    "/jobs/<name>/request": ("GET",),
-    "/pools": ("GET",),
-    "/pools/<name>": ("DELETE", "PATCH"),
-    "/limits": ("GET", "PATCH"),
-    "/changes": ("GET",),
-    "/version": ("GET",),
-    "/doctor": ("GET", "POST"),
+ACTIONS: Mapping[str, Mapping[str, Action]] = {
+    "/add-job": {"POST": Action.SUBMIT},
+    "/jobs": {"GET": Action.SEE, "PATCH": Action.CHANGE},
+    "/jobs/<name>": {"DELETE": Action.CHANGE, "GET": Action.SEE, "PATCH": Action.CHANGE},
+    "/jobs/<name>/request": {"GET": Action.SEE},
+    "/pools": {"GET": Action.LOOK},
+    "/pools/<name>": {"DELETE": Action.OPERATE, "PATCH": Action.OPERATE},
+    "/limits": {"GET": Action.LOOK, "PATCH": Action.OPERATE},
+    "/changes": {"GET": Action.LOOK},
+    "/version": {"GET": Action.LOOK},
+    "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
 }
+"""Each path with its methods, and what each is to the caller's rights (`admission.access.NEEDED`).
+OPERATE is checked before the route; what concerns a job is checked where the job is known."""
+METHODS: Mapping[str, tuple[str, ...]] = {path: (*actions,) for path, actions in ACTIONS.items()}
 """The methods of each path."""
 UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
 """The codes of the queue's own errors."""
@@ -90,7 +95,7 @@ class Routes:
         """
         self._manager = manager
         self._unexpected = unexpected
-        self._http = http = Router(not_found=_no_route)
+        self._http = http = Router(not_found=_no_route, before=self._authorize)
         http.add("/add-job", ["POST"], self._add_job)
         http.add("/jobs", ["GET"], self._list_jobs)
         http.add("/jobs", ["PATCH"], self._change_jobs)
@@ -123,6 +128,16 @@ class Routes:
             event = {**event, "httpMethod": OTHER}
         return self._http.resolve(dict(event), context)
 
+    def _authorize(self, path: str, method: str) -> None:
+        """Check that the caller is known, and what can be checked before a job is. Raises NotSigned
+        and NotPermitted."""
+        action = ACTIONS[path].get(method)
+        if action is None:
+            return  # The answer names the methods that there are.
+        caller = self._caller()
+        if action is Action.OPERATE:
+            self._manager().authorizer.check_operates(by=caller)
+
     def _add_job(self) -> Response:
         submitter = self._caller()
         submission, request = parse_submission(self._body())
@@ -132,7 +147,7 @@ class Routes:
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().statuses(states, wanted)[:limit]
+        jobs = self._manager().statuses(states, wanted, to=self._caller())[:limit]
         return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
@@ -155,7 +170,7 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        return _json(HTTPStatus.OK, _view(self._manager().status(name)))
+        return _json(HTTPStatus.OK, _view(self._manager().status(name, to=self._caller())))
 
     def _cancel_job(self, name: str) -> Response:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
@@ -238,7 +253,6 @@ class Routes:
         return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
-        self._caller()
         return _findings(self._manager().examine(fix=True))
 
     def _caller(self) -> str:
@@ -350,7 +364,12 @@ def _amendment(body: AmendmentBody) -> Amendment:
         after, revised = read_submission(retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
-    return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)
+    return Amendment(
+        held=body.held,
+        give_up=body.give_up,
+        revise=revise if body.tags else None,
+        project=_project(body),
+    )
 
 
 def _wish(body: ChangeBody) -> Wish:
@@ -369,7 +388,13 @@ def _retry(body: ChangeBody) -> Retry:
         kept = retagged(request, body.tags) if body.tags else request
         return parse_submission({**kept, "TrainingJobName": name})
 
-    return Retry(renamed=renamed, new_name=body.new_name)
+    return Retry(renamed=renamed, new_name=body.new_name, project=_project(body))
+
+
+def _project(body: AmendmentBody) -> str | None:
+    """The project that the body names; None: none."""
+    named = body.tags.get(PROJECT_TAG)
+    return None if named is None else named.strip()
 
 
 def _view(status: Status) -> wire.JobView:

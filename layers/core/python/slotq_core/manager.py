@@ -39,6 +39,7 @@ from slotq_core.operations.amend import (
     with_hold,
     without_attempt,
 )
+from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.bulk import Bulk
 from slotq_core.operations.configure import Configurator, ignored_settings
 from slotq_core.operations.effects import Effects, Observed
@@ -49,6 +50,7 @@ from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import (
     ANY_JOB,
     MOST_LISTED,
+    MOST_LOOKED_AT,
     LimitsStatus,
     PoolStatus,
     Status,
@@ -91,9 +93,11 @@ class QueueManager:
         rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
+        operators: tuple[str, ...] = (),
     ) -> None:
         """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
-        roles and training plans that training jobs may use."""
+        roles and training plans that training jobs may use. `operators`: patterns of callers that
+        no configuration can remove."""
         self._rights = rights
         self._roles = roles
         self._plans = plans
@@ -112,8 +116,12 @@ class QueueManager:
             poisons=self._poisons,
         )
         self._admitter = Admitter(store, clock)
+        self.authorizer = Authorizer(store, operators)
+        """What callers may do."""
         self._resubmitter = Resubmitter(store, submit=self._submitted)
-        self.configuration = Configurator(store, clock, self._wake)
+        self.configuration = Configurator(
+            store, clock, self._wake, permissions=self.authorizer.under
+        )
         """The operators' verbs."""
         self.bulk = Bulk(
             store,
@@ -131,8 +139,8 @@ class QueueManager:
 
         The status has no place and no reason: the calls are the same, whatever waits. The same
         submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or
-        LimitReached; then nothing is stored.
+        NeverFits, ClassNotAllowed, ProjectNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
+        PriorityTooHigh or LimitReached; then nothing is stored.
         """
         return self._told(self._submitted(submission, request, submitter))
 
@@ -149,6 +157,8 @@ class QueueManager:
             known = known or self._store.job(submission.name)
             if known is None:
                 raise
+        if not self.authorizer.sees(known, by=submitter):
+            raise StoredAlready(known.name)
         _refuse_other(known, submission)
         return Changed(job=known, anew=False)
 
@@ -157,12 +167,22 @@ class QueueManager:
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         stand, now = self._store.configuration(), self._clock.now()
-        job = admit(submission, stand.pools, submitter=submitter, now=now, rights=self._rights)
+        permissions = self.authorizer.under(stand.sharing)
+        project = permissions.project_for(submission.project, submitter)
+        job = admit(
+            submission if project is None else replace(submission, project=project.name),
+            stand.pools,
+            submitter=submitter,
+            now=now,
+            rights=self._rights,
+            by_default=project.pools if project else (),
+        )
+        permissions.check_priority(project, job.priority, caller=submitter)
         with self._admitter.counted(job, stand) as opens_line:
             return self._store.submit(job, request, opens_line=opens_line)
 
     def cancel(self, name: str, *, by: str) -> Status:
-        """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
+        """Cancel the job. Raises NoSuchJob, NotPermitted, or TooLate if the job has ended.
 
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
@@ -170,9 +190,9 @@ class QueueManager:
         return self._told(self._fulfilled(Wish(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
-        """Hold or release the job, give its attempt up, or change its settings and its request.
-        Raises NoSuchJob, TooLate, and what a submission of the changed request would raise; then
-        nothing is changed."""
+        """Hold or release the job, give its attempt up, or change its settings, its request or its
+        project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
+        request would raise; then nothing is changed."""
         return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
 
     def _told(self, changed: Changed) -> Status:
@@ -185,7 +205,7 @@ class QueueManager:
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
         if wish.retry is not None:
-            job = self._job(wish.name)
+            job = self._job(wish.name, to=by)
             wish.check_state(job)
             return self._resubmitter.retry(job, wish.retry, by=by)
         for _ in range(_TRIES):
@@ -206,7 +226,8 @@ class QueueManager:
     def _decided(self, wish: Wish, by: str) -> Change | Job:
         """The change that a wish asks for, or the job itself if nothing changes. Raises what the
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
-        job = self._job(wish.name)
+        job = self._job(wish.name, to=by)
+        self.authorizer.check_change(job, by=by)
         decided = self._change_of(job, wish, by)
         if isinstance(decided, Change):
             wish.check_state(job)
@@ -229,15 +250,26 @@ class QueueManager:
             before, stand = self._store.request(job.name), self._store.configuration()
             revision = wanted.revise(before)
             request = revision.request if revision.request != before else None
+            permissions = self.authorizer.under(stand.sharing)
+            moves = wanted.project not in {None, job.project}
+            project = (
+                permissions.project_for(wanted.project or "", by)
+                if moves
+                else stand.sharing.project(job.project)
+            )
             admitted = admit(
-                revision.after,
+                replace(revision.after, project=project.name if project else job.project),
                 stand.pools,
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
+                by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, self._rights.classes)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
+            permissions.check_priority(
+                project, after.priority, caller=by, before=None if moves else job.priority
+            )
         if wanted.give_up is not None:
             after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
@@ -245,8 +277,9 @@ class QueueManager:
         return after, request
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see."""
-        job = self._job(name)
+        """The part of the job's current CreateTrainingJob request that `by` may see. Raises
+        NoSuchJob."""
+        job = self._job(name, to=by)
         return shown(self._store.request(job.name), submitter=job.submitter, to=by)
 
     def observe(self, observation: Observation) -> Observed:
@@ -353,9 +386,10 @@ class QueueManager:
         errors."""
         self._effects.carry_out_all([job])
 
-    def status(self, name: str) -> Status:
-        """One job with its place, reason, outlook and attempts. Raises NoSuchJob."""
-        job = self._job(name)
+    def status(self, name: str, *, to: str | None = None) -> Status:
+        """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
+        the queue's owner). Raises NoSuchJob."""
+        job = self._job(name, to=to)
         attempts = self._store.attempts(name)
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
@@ -365,16 +399,25 @@ class QueueManager:
         return replace(known, attempts=attempts)
 
     def statuses(
-        self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
+        self,
+        states: Iterable[JobState] | None = None,
+        wanted: Wanted = ANY_JOB,
+        *,
+        to: str | None = None,
     ) -> list[Status]:
-        """The wanted jobs in these states (None: any), in the queue's order.
+        """The wanted jobs in these states (None: any) that caller `to` may see (None: all), in the
+        queue's order.
 
         With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
         """
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
         found = self._store.jobs(asked, limit=limit)
-        jobs = [job for job in found if wanted.has(job)]
+        sees = self.authorizer.sight(found, by=to)
+        if sees is not None and limit <= len(found) < MOST_LOOKED_AT:
+            limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
+            found = self._store.jobs(asked, limit=limit)
+        jobs = [job for job in found if wanted.has(job) and (sees is None or sees(job))]
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:
@@ -411,9 +454,11 @@ class QueueManager:
         if lease_ends is None or lease_ends <= self._clock.now():
             self._notifier.wake()
 
-    def _job(self, name: str) -> Job:
+    def _job(self, name: str, *, to: str | None = None) -> Job:
+        """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
+        whether a job that is not theirs to see exists."""
         job = self._store.job(name) if names.is_legal(name) else None
-        if job is None:
+        if job is None or not self.authorizer.sees(job, by=to):
             raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
         return job
 

@@ -31,6 +31,9 @@ RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 POOLS_TAG = "slotq:pools"
 """The pools that a job accepts, comma separated."""
 
+PROJECT_TAG = "slotq:project"
+"""The project that a job belongs to."""
+
 DEMAND_TAG = "slotq:demand"
 """What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
 

@@ -309,7 +309,7 @@ class _Live:
 
 
 def _as_configured(scenario: Scenario) -> Sharing:
-    """What a queue makes of the scenario's departments and projects. Everybody is a member, and no
+    """What a queue makes of the scenario's departments and projects. Everybody is an admin, and no
     quota is checked: "Checks on changes of quotas do not apply here." """
     settings = Settings(
         pools=tuple(replace(pool, time_slice=None) for pool in scenario.configuration().pools),
@@ -317,7 +317,7 @@ def _as_configured(scenario: Scenario) -> Sharing:
         sharing=replace(
             scenario.shared,
             projects=tuple(
-                replace(each, access=replace(each.access, members=("*",)))
+                replace(each, access=replace(each.access, admins=("*",)))
                 for each in scenario.shared.projects
             ),
             unchecked=frozenset(Subscription),

@@ -1,5 +1,6 @@
 """What is refused at the door.
 
+access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
 dependencies    jobs that come after others

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from slotq_core.admission.access import Permissions
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -20,6 +21,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange, Finding
 from slotq_core.ports.surroundings import Clock
@@ -50,10 +52,20 @@ def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
 class Configurator:
     """Changes pools and limits for operators."""
 
-    def __init__(self, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
+            sharing=sharing
+        ),
+    ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
-        new decisions."""
+        new decisions. `permissions` gives what callers may do under a configuration."""
         self._store, self._clock, self._wake = store, clock, wake
+        self._permissions = permissions
 
     def revision(self) -> int:
         """Return the revision of the configuration. Each change raises the revision."""
@@ -139,6 +151,7 @@ class Configurator:
         for _ in range(_TRIES):
             now = self._store.configuration()
             after, last = planned(now), self._last()
+            self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
             is_current = seen in {None, now.revision}
             if after == now and (is_current or (last and last.who == by)):
                 return

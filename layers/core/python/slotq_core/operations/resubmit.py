@@ -1,12 +1,13 @@
 """Retry an ended job: submit its request again under another name, as a job of the caller's.
 
 The caller must be shown the whole request, as for a clone by the client. The new submission passes
-every check of a submission: form, role, priority and limits.
+every check of a submission: form, project, role, priority and limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job, Submission
@@ -36,11 +37,17 @@ class Resubmitter:
         check_ended_in_vain(job.name, job.state)
         seen = shown(self._store.request(job.name), submitter=job.submitter, to=by)
         check_shown(job.name, seen.withheld)
+        project = job.project if wanted.project is None else wanted.project
+
+        def submit(name: str) -> Changed:
+            submission, request = wanted.renamed(seen.request, name)
+            return self._submit(replace(submission, project=project), request, by)
+
         if wanted.new_name is not None:
-            return self._submit(*wanted.renamed(seen.request, wanted.new_name), by)
+            return submit(wanted.new_name)
         for name in names_to_try(job.name):
             try:
-                return self._submit(*wanted.renamed(seen.request, name), by)
+                return submit(name)
             except NameTaken:
                 continue
         raise all_taken(job.name)

@@ -32,6 +32,7 @@ _MAX_GROUPS = 5
 
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
+    names.PROJECT_TAG,
     names.POOLS_TAG,
     names.DEMAND_TAG,
     "slotq:preemptible",
@@ -130,6 +131,8 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
+        if self._tag(names.PROJECT_TAG) == "":
+            raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
         if limit not in {None, "job", "attempt"}:
             raise ValueError(
@@ -143,6 +146,11 @@ class SubmissionBody(BaseModel):
     @property
     def priority(self) -> int:
         return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
+
+    @property
+    def project(self) -> str:
+        """The named project; empty: the caller's default."""
+        return self._tag(names.PROJECT_TAG) or ""
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -243,6 +251,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         demand=read.demand,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
+        project=read.project,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError
 
-from slotq_core.model.access import fits
+from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 
@@ -111,9 +111,6 @@ LONGEST_PATTERN = 512
 EVERYONE = "everyone"
 """The pattern of all callers. `*` is refused, because it is more often a mistake."""
 
-_STRANGERS = ("arn:aws:iam::000000000000:user/a", "arn:aws:sts::999999999999:assumed-role/b/c")
-"""Callers with nothing in common: a pattern that matches both names nobody in particular."""
-
 
 def _weight(value: object) -> int:
     if isinstance(value, str) and value in WEIGHTS:
@@ -140,7 +137,7 @@ def _principal(value: object) -> str:
     pattern = _pattern(value)
     if pattern == EVERYONE:
         return "*"
-    if all(fits(pattern, stranger) for stranger in _STRANGERS):
+    if fits_everybody(pattern):
         raise ValueError(
             f"'{pattern}' matches every caller: name an account, a role or a user, or write "
             f"{EVERYONE} if you mean that"

@@ -1,0 +1,295 @@
+"""Who may do what: the roles of callers in projects, and the role that each action needs.
+
+Pure. `api.ACTIONS` says which action each route is, and `operations.authorize` asks here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
+from slotq_core.model.access import Role, fits
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Project
+from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.names import PROJECT_TAG
+from slotq_core.privacy.disclosure import identity
+
+
+class Action(StrEnum):
+    """What a caller wants. IAM decides first, by method and path."""
+
+    LOOK = "look"
+    """See the pools, the limits, the record of changes, the release and oneself."""
+    SUBMIT = "submit"
+    SEE = "see"
+    """See a job, why it waits, and its request. Secrets of the request are for the submitter's
+    identity alone (`privacy.disclosure`)."""
+    CHANGE = "change"
+    """Cancel a job, hold or release it, requeue it, change its settings, move it."""
+    EXCEED_PRIORITY = "exceed_priority"
+    """Give a priority above the project's largest."""
+    OPERATE = "operate"
+    """Change pools, limits and projects; examine and mend the queue's records."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needed:
+    """The least role in the job's project."""
+
+    own: Role
+    """For a job that the caller has submitted."""
+    others: Role
+    """For anybody's job."""
+
+
+NEEDED: Mapping[Action, Needed] = {
+    Action.LOOK: Needed(own=Role.NOBODY, others=Role.NOBODY),
+    Action.SUBMIT: Needed(own=Role.MEMBER, others=Role.MEMBER),
+    Action.SEE: Needed(own=Role.NOBODY, others=Role.VIEWER),
+    Action.CHANGE: Needed(own=Role.MEMBER, others=Role.ADMIN),
+    Action.EXCEED_PRIORITY: Needed(own=Role.ADMIN, others=Role.ADMIN),
+    Action.OPERATE: Needed(own=Role.OPERATOR, others=Role.OPERATOR),
+}
+"""The one table of rights, for a queue with projects. OPERATE needs a role only where there are
+operators."""
+
+WITHOUT_PROJECT = Role.MEMBER
+"""Everybody's role among jobs without a project, which are older than the projects: everybody sees
+them, and their submitters may change them."""
+
+MOST_NAMED = 10
+"""The most projects that a refusal lists."""
+
+_SESSION = re.compile(
+    r"arn:(?P<partition>[^:]*):sts::(?P<account>[^:]*):assumed-role/(?P<role>[^/]+)/(?P<name>.+)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Membership:
+    """A caller's role in one project."""
+
+    project: str
+    role: Role
+    default: bool
+    """Whether the caller's jobs belong to this project if they name none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Permissions:
+    """What callers may do under one configuration. Callers are ARNs, as API Gateway gives them."""
+
+    sharing: Sharing = NO_SHARING
+    operators: tuple[str, ...] = ()
+    """Patterns of the operators whom no configuration can remove."""
+
+    def is_operator(self, caller: str) -> bool:
+        return is_any(caller, (*self.operators, *self.sharing.operators))
+
+    def may_operate(self, caller: str) -> bool:
+        """Whether the caller may change the configuration. Without operators, IAM alone decides."""
+        return not (self.operators or self.sharing.operators) or self.is_operator(caller)
+
+    def role(self, caller: str, project: str) -> Role:
+        """The caller's role in a project, by name. In a project that is not configured (any more),
+        only operators have one."""
+        if self.is_operator(caller):
+            return Role.OPERATOR
+        if not project:
+            return WITHOUT_PROJECT
+        found = self.sharing.project(project)
+        return Role.NOBODY if found is None else _named_role(found, caller)
+
+    def may(self, action: Action, caller: str, job: Job) -> bool:
+        """Whether the caller may do this to the job. Without projects, whoever IAM lets through may
+        do anything to any job."""
+        if not self.sharing.projects:
+            return True
+        needed = NEEDED[action]
+        own = needed.own if same_identity(job.submitter, caller) else needed.others
+        return own == Role.NOBODY or self.role(caller, job.project) >= own
+
+    def sight(self, caller: str) -> Callable[[Job], bool]:
+        """A test for the jobs that the caller may see. For many jobs: it asks once for each project
+        and submitter."""
+        known: dict[tuple[str, str], bool] = {}
+
+        def sees(job: Job) -> bool:
+            key = job.project, job.submitter
+            if key not in known:
+                known[key] = self.may(Action.SEE, caller, job)
+            return known[key]
+
+        return sees
+
+    def memberships(self, caller: str) -> tuple[Membership, ...]:
+        """The projects in which the caller has a role, in their configured order."""
+        default = self.default(caller)
+        roles = ((each, self.role(caller, each.name)) for each in self.sharing.projects)
+        return tuple(
+            Membership(project=each.name, role=role, default=each == default)
+            for each, role in roles
+            if role > Role.NOBODY
+        )
+
+    def usable(self, caller: str) -> tuple[Project, ...]:
+        """The projects that the caller may submit to, in their configured order."""
+        if self.is_operator(caller):
+            return self.sharing.projects
+        return tuple(self._with_role(caller, NEEDED[Action.SUBMIT].own))
+
+    def default(self, caller: str) -> Project | None:
+        """The project of the caller's jobs that name none: the first that is the caller's default,
+        else the only one. An operator who is named in projects chooses among these."""
+        usable = [*self._with_role(caller, NEEDED[Action.SUBMIT].own)] or [*self.usable(caller)]
+        chosen = [each for each in usable if is_any(caller, each.access.default_for)]
+        if chosen:
+            return chosen[0]
+        return usable[0] if len(usable) == 1 else None
+
+    def project_for(self, wanted: str, caller: str) -> Project | None:
+        """The project of a submission that names `wanted` (empty: none). None if the queue has no
+        projects.
+
+        Raises ProjectNotAllowed, with the projects that the caller may use. An unknown project and
+        one of others are refused alike.
+        """
+        if not wanted and not self.sharing.projects:
+            return None
+        if not wanted:
+            found = self.default(caller)
+        else:
+            known = self.sharing.project(wanted)
+            is_usable = known is not None and self.role(caller, wanted) >= Role.MEMBER
+            found = known if is_usable else None
+        if found is None:
+            raise ProjectNotAllowed(self._choice(wanted, caller), field="Tags")
+        return found
+
+    def check_change(self, caller: str, job: Job) -> None:
+        """Raises NotPermitted unless the caller may change the job. For a job that the caller may
+        see."""
+        if self.may(Action.CHANGE, caller, job):
+            return
+        if not job.project:
+            raise NotPermitted(
+                f"job {job.name} belongs to no project: only its submitter's identity "
+                f"({identity(job.submitter)}) and operators may change it",
+                field="name",
+            )
+        role = self.role(caller, job.project).name.lower()
+        raise NotPermitted(
+            f"you are {_A[role]} in project {job.project}: job {job.name} may be changed by its "
+            f"submitter ({identity(job.submitter)}) as a member, by the project's admins, and by "
+            "operators",
+            field="name",
+        )
+
+    def check_priority(
+        self, project: Project | None, priority: int, *, caller: str, before: int | None = None
+    ) -> None:
+        """Raises PriorityTooHigh if the priority is above the project's largest, unless the caller
+        may exceed it. A job may keep or lower its priority (`before`)."""
+        largest = None if project is None else project.requests.max_priority
+        if project is None or largest is None or priority <= largest:
+            return
+        if before is not None and priority <= before:
+            return
+        if self.role(caller, project.name) >= NEEDED[Action.EXCEED_PRIORITY].own:
+            return
+        raise PriorityTooHigh(
+            f"priority {priority:,} is above {largest:,}, the largest that a member of project "
+            f"{project.name} may give; use {largest:,} or less, or ask one of its admins",
+            field="Tags",
+        )
+
+    def check_operates(self, caller: str) -> None:
+        """Raises NotPermitted unless the caller may operate the queue."""
+        if not self.may_operate(caller):
+            raise NotPermitted(f"only operators may do this, and {caller} is none")
+
+    def check_keeps_operating(self, after: Sharing, caller: str) -> None:
+        """Raises InvalidRequest if the caller may change the configuration now, and no more after
+        this change: a slip must not lock the operators out."""
+        changed = Permissions(sharing=after, operators=self.operators)
+        if self.may_operate(caller) and not changed.may_operate(caller):
+            raise InvalidRequest(
+                f"after this change you ({caller}) would no longer be an operator: add a pattern "
+                "that matches you, or let one of the new operators make the change",
+                field="operators",
+            )
+
+    def _with_role(self, caller: str, least: Role) -> Iterator[Project]:
+        """Yield the projects that name the caller with at least this role."""
+        return (each for each in self.sharing.projects if _named_role(each, caller) >= least)
+
+    def _choice(self, wanted: str, caller: str) -> str:
+        """Why a submission's project was refused, and which projects the caller may use."""
+        if not self.sharing.projects:
+            return f"this queue has no projects: leave out the tag '{PROJECT_TAG}'"
+        names = [each.name for each in self.usable(caller)]
+        if wanted:
+            lead = f"'{wanted[:100]}' is no project that you may use"
+        else:
+            lead = "the job names no project, and you have no default project"
+        if not names:
+            return f"{lead}; you are a member of none: ask {self._whom()} to add {caller}"
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        choice = ", ".join(names[:MOST_NAMED]) + more
+        return f"{lead}; name one in the tag '{PROJECT_TAG}': you may use {choice}"
+
+    def _whom(self) -> str:
+        patterns = (*self.operators, *self.sharing.operators)[:3]
+        if not patterns:
+            return "whoever configures the queue"
+        return f"an operator ({', '.join(patterns)})"
+
+
+_A = {"nobody": "nobody", "viewer": "a viewer", "member": "a member", "admin": "an admin"}
+
+
+def same_identity(one: str, other: str) -> bool:
+    """Whether two callers are one person, as far as IAM can tell."""
+    return bool(one) and identity(one) == identity(other)
+
+
+def is_any(caller: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern names the caller. A session of a role has three names: the session, and the
+    role as STS and as IAM write it.
+
+    In a session's name, `*` does not reach across the slash between role and session: whoever may
+    assume one role chooses the session's name, which must not look like another role's.
+    """
+    session = _SESSION.fullmatch(caller)
+    if session is None:
+        return any(fits(pattern, caller) for pattern in patterns)
+    partition, account, role, name = session.groups()
+    as_sts = f"arn:{partition}:sts::{account}:assumed-role/{role}"
+    as_iam = f"arn:{partition}:iam::{account}:role/{role}"
+    return any(
+        fits(pattern, as_sts) or fits(pattern, as_iam) or _fits_session(pattern, as_sts, name)
+        for pattern in patterns
+    )
+
+
+def _fits_session(pattern: str, role: str, name: str) -> bool:
+    of_role, slash, of_name = pattern.rpartition("/")
+    return bool(slash) and fits(of_role, role) and fits(of_name, name)
+
+
+def _named_role(project: Project, caller: str) -> Role:
+    """The largest role that the project gives the caller."""
+    access = project.access
+    for role, patterns in (
+        (Role.ADMIN, access.admins),
+        (Role.MEMBER, access.members),
+        (Role.VIEWER, access.viewers),
+    ):
+        if is_any(caller, patterns):
+            return role
+    return Role.NOBODY
