@@ -336,6 +336,12 @@ class TestMoves:
         assert amend(both, "bare", by=OWNER, tags={"priority": "2"})[1]["project"] == "vision"
 
 
+def test_a_request_shows_its_project_so_that_a_clone_stays_there(shared: Account):
+    submit(shared, "bare", by=OWNER)
+    shown = shared.call(request("GET", "/jobs/bare/request", by=OWNER))[1]["request"]
+    assert shown["Tags"] == [{"Key": "slotq:project", "Value": "vision"}]
+
+
 class TestRetries:
     @pytest.fixture
     def ended(self, shared: Account) -> Account:

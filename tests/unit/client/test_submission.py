@@ -67,3 +67,8 @@ def test_a_value_that_json_cannot_hold_is_named(value):
     with pytest.raises(InvalidRequest, match=r"ResourceConfig\.InstanceCount") as raised:
         jsonable({"ResourceConfig": {"InstanceCount": value}})
     assert raised.value.field == "ResourceConfig.InstanceCount"
+
+
+def test_a_project_becomes_a_tag():
+    assert settings_tags(project="vision") == {"slotq:project": "vision"}
+    assert settings_tags(project=None) == {}

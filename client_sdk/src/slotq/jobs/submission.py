@@ -19,6 +19,9 @@ class JobSettings(TypedDict, total=False):
     """The queue's settings of a job. None: left to the queue."""
 
     priority: Annotated[int | None, "high first; default from the config, else the queue's"]
+    project: Annotated[
+        str | None, "the project; default from the config, else the caller's own default"
+    ]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
     demand: Annotated[
         Mapping[str, int] | None,
@@ -51,6 +54,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         pools = ",".join(pools)
     given = {
         "priority": settings.get("priority"),
+        names.PROJECT_TAG: settings.get("project"),
         names.POOLS_TAG: pools,
         names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),

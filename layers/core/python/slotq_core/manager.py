@@ -277,10 +277,16 @@ class QueueManager:
         return after, request
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see. Raises
-        NoSuchJob."""
+        """The part of the job's current CreateTrainingJob request that `by` may see, with its
+        project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
         job = self._job(name, to=by)
-        return shown(self._store.request(job.name), submitter=job.submitter, to=by)
+        request = self._store.request(job.name)
+        if job.project:
+            request = {
+                **request,
+                "Tags": names.with_project(request.get("Tags") or (), job.project),
+            }
+        return shown(request, submitter=job.submitter, to=by)
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.

@@ -72,6 +72,12 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
     ]
 
 
+def with_project(tags: Iterable[Any], project: str) -> list[Any]:
+    """The tags with this project's, instead of another's."""
+    others = [tag for tag in tags if tag["Key"] != PROJECT_TAG]
+    return [*others, {"Key": PROJECT_TAG, "Value": project}]
+
+
 def token(job: str, entry_time: int, number: int) -> str:
     """The token of an attempt. Two jobs with the same name at different times get different
     tokens."""

@@ -33,7 +33,7 @@ from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views import JobView, PoolView
 
 _COMMAND = "slotq.command"
-_SETTINGS = ("priority", "pools", "demand", "preemptible", "min_runtime", "retries")
+_SETTINGS = ("priority", "project", "pools", "demand", "preemptible", "min_runtime", "retries")
 """Options that become tags."""
 _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
@@ -71,6 +71,11 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.argument("file", required=False, type=click.File(encoding="utf-8"))
 @click.option("--name", help="The job's name.  [the file's, or script and time]")
 @click.option("--priority", type=PRIORITY, help="High first.")
+@click.option(
+    "--project",
+    metavar="NAME",
+    help="The project that the job belongs to.  [the config's, or your default]",
+)
 @click.option(
     "--pools",
     type=PoolNames(),
@@ -166,7 +171,8 @@ def submit(
         given |= {"command": command, "pools": settings["pools"]}
         request, upload_code = _from_command(app, client, **given)
     request = with_tags(request, settings_tags(**settings), override=True)
-    request = with_tags(request, settings_tags(priority=client.config.priority))
+    config = client.config
+    request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
     check(jsonable(request))
     if dry_run:
         click.echo(json.dumps(request, indent=2))
