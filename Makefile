@@ -33,7 +33,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,11 @@ training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrain
 	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
 	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training_fields.py
+
+instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
+	@mkdir -p .cache
+	$(BIN)/python -m tests.instance_types > .cache/instance_types.py
+	mv .cache/instance_types.py layers/core/python/slotq_core/instance_types.py
 
 scenarios: $(INSTALLED) ## Write docs/scenarios.md and the pictures of docs/policy.md anew
 	$(BIN)/python -m tests.scenario_pages

@@ -8,22 +8,22 @@ Lambda other instances run them.
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+import boto3
 import pytest
 
 import app
 from benchmarks.live.account import handler_over, silence
 from tests.contract import dynamodb_local
 from tests.functional.account import TABLE, Account, add_job
-from tests.functional.test_burst import client_of, context, metrics_one_at_a_time
+from tests.functional.test_burst import context, metrics_one_at_a_time
 
 THREADS = 4
 RUNS = 5
@@ -32,14 +32,16 @@ JOBS = 200
 AT_ONCE = 20
 """Submissions of one kind before the other's turn."""
 SAMPLE = "sample-of-the-burst"
-Submit = Callable[[str], None]
+Prepare = Callable[[str], Callable[[], None]]
+"""Makes one call ready for a name. Only the call itself is measured: its caller's work is neither
+the queue's nor the engine's."""
 
 
 def measure() -> dict[str, Any] | None:
     """The ratio and both rates (1/s). None where DynamoDB Local cannot be started."""
     try:
         with dynamodb_local.running() as endpoint:
-            client = client_of(endpoint)
+            client = _client(endpoint)
             runs = [_run(client, JOBS) for _ in range(RUNS)]
     except dynamodb_local.NotHere as missing:
         print(f"burst: not measured: {missing}")
@@ -52,17 +54,27 @@ def measure() -> dict[str, Any] | None:
     }
 
 
+def _client(endpoint: str) -> Any:
+    """A client set up as the function's own."""
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    config = app.client_config("dynamodb")
+    return boto3.client(
+        "dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys
+    )
+
+
 def _run(client: Any, jobs: int) -> tuple[float, float]:
     """Submissions a second, and raw transactions of the same items a second, in a new table."""
     watched = _Recorder(client)
     with _account(watched):
-        _submit(SAMPLE)
-        (transaction,) = watched.transactions
-        kinds: list[Submit] = [_submit, lambda name: _repeat(client, transaction, name)]
+        _submission(SAMPLE)()
+        transaction = watched.sample
+        kinds: list[Prepare] = [_submission, lambda name: _repetition(client, transaction, name)]
         seconds = [0.0, 0.0]
         for part in range(jobs // AT_ONCE):
-            for kind, submit in enumerate(kinds):
-                seconds[kind] += _seconds(submit, f"kind-{kind}-part-{part}")
+            for kind, prepare in enumerate(kinds):
+                names = (f"kind-{kind}-part-{part}-{number:06d}" for number in range(AT_ONCE))
+                seconds[kind] += _seconds([prepare(name) for name in names])
     ours, raw = (jobs / each for each in seconds)
     return ours, raw
 
@@ -86,24 +98,30 @@ class _Recorder:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.transactions: list[list[dict[str, Any]]] = []
+        self.sample: list[dict[str, Any]] = []
 
     def __getattr__(self, method: str) -> Any:
         return getattr(self._client, method)
 
     def transact_write_items(self, **request: Any) -> Any:
-        if SAMPLE in repr(request):
-            self.transactions.append(request["TransactItems"])
+        if not self.sample and SAMPLE in repr(request):
+            self.sample = request["TransactItems"]
         return self._client.transact_write_items(**request)
 
 
-def _submit(name: str) -> None:
-    answer = app.handler(add_job(TrainingJobName=name), context(f"submit-{name}"))
-    assert answer["statusCode"] == 202, json.loads(answer["body"])
+def _submission(name: str) -> Callable[[], None]:
+    event, invocation = add_job(TrainingJobName=name), context(f"submit-{name}")
+
+    def submit() -> None:
+        answer = app.handler(event, invocation)
+        assert answer["statusCode"] == 202, json.loads(answer["body"])
+
+    return submit
 
 
-def _repeat(client: Any, transaction: Any, name: str) -> None:
-    client.transact_write_items(TransactItems=_renamed(transaction, name))
+def _repetition(client: Any, transaction: Any, name: str) -> Callable[[], None]:
+    renamed = _renamed(transaction, name)
+    return lambda: client.transact_write_items(TransactItems=renamed)
 
 
 def _renamed(value: Any, name: str) -> Any:
@@ -117,20 +135,20 @@ def _renamed(value: Any, name: str) -> Any:
     return value
 
 
-def _seconds(submit: Submit, prefix: str) -> float:
-    """How long so many jobs take with all threads at once."""
-    numbers, failures = itertools.count(), []
+def _seconds(calls: Sequence[Callable[[], None]]) -> float:
+    """How long these calls take with all threads at once."""
+    failures: list[Exception] = []
     ready = threading.Barrier(THREADS + 1)
 
-    def work() -> None:
+    def work(own: Sequence[Callable[[], None]]) -> None:
         ready.wait()
         try:
-            for _ in range(AT_ONCE // THREADS):
-                submit(f"{prefix}-{next(numbers):06d}")
+            for call in own:
+                call()
         except Exception as error:  # noqa: BLE001 - told to the caller
             failures.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    threads = [threading.Thread(target=work, args=(calls[n::THREADS],)) for n in range(THREADS)]
     for thread in threads:
         thread.start()
     ready.wait()

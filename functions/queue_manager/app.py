@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import botocore
 import botocore.session
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
@@ -51,6 +52,7 @@ from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.operations.passes import PassResult
 from slotq_core.operations.rights_report import is_missing_right
+from slotq_core.version import __version__
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes
@@ -316,16 +318,25 @@ def notifier() -> AsynchronousPass | InlinePass:
 
 @cache
 def client(service: str) -> Any:
-    """Return a client with short timeouts and a connection for each read in flight. The client for
-    `events`, whose calls may be lost, tries once."""
+    """Return a client, created once per cold start."""
+    return session().create_client(service, config=client_config(service))
+
+
+def client_config(service: str) -> Config:
+    """Return short timeouts and a connection for each read in flight. The client for `events`,
+    whose calls may be lost, tries once.
+
+    The user agent is given whole: botocore would put its own together twice for each call, which is
+    a sixth of a small call's CPU time.
+    """
     tries = {"total_max_attempts": 1} if service == "events" else {}
-    config = Config(
+    return Config(
         connect_timeout=2,
         read_timeout=5,
         retries={"mode": "standard", **tries},
         max_pool_connections=IN_FLIGHT,
+        user_agent=f"slotq/{__version__} Botocore/{botocore.__version__}",
     )
-    return session().create_client(service, config=config)
 
 
 @cache

@@ -15,6 +15,7 @@ from slotq_core.model.access import Access
 from tests.functional.account import Account
 from tests.functional.sharing import (
     MEMBER,
+    OPERATOR,
     OTHER,
     OWNER,
     ROLE,
@@ -137,12 +138,26 @@ def test_a_taken_name_tells_no_more_than_that(shared: Account):
 
 def test_the_same_request_does_not_bring_anothers_job(shared: Account):
     """Whoever knows a whole request gets no sight of its job by sending it again."""
-    _, said = shared.call(request("POST", "/add-job", by=OTHER, body=submission(SECRET, "vision")))
+    body = submission(SECRET, "vision")
+    del body["Tags"][0]  # OTHER's default.
+    submit(shared, "twin", "vision", by=OWNER)
+    own = shared.call(request("GET", "/jobs/twin/request", by=OWNER))[1]["request"]
+    _, said = shared.call(request("POST", "/add-job", by=OTHER, body=body))
     assert said["code"] == "name_taken"
-    status, job = shared.call(
-        request("POST", "/add-job", by=OWNER, body=submission(SECRET, "vision"))
-    )
-    assert (status, job["name"]) == (202, SECRET)
+    _, said = shared.call(request("POST", "/add-job", by=OTHER, body=own))
+    assert said["code"] == "project_not_allowed"
+    status, job = shared.call(request("POST", "/add-job", by=OWNER, body=own))
+    assert (status, job["name"]) == (202, "twin")
+
+
+def test_guesses_of_names_count(shared: Account):
+    """A guess costs a submission of the minute, and a refusal for another reason tells nothing."""
+    share_limits = {"submissions": 2}
+    assert shared.call(request("PATCH", "/limits", by=OPERATOR, body=share_limits))[0] == 200
+    codes = [submit(shared, SECRET, by=OTHER, priority=str(n))[1]["code"] for n in range(3)]
+    assert codes == ["name_taken", "name_taken", "too_many_submissions"]
+    hidden, absent = (submit(shared, name, "vision", by=OTHER)[1] for name in (SECRET, "absent"))
+    assert hidden == absent
 
 
 ODD = [

@@ -26,6 +26,8 @@ from tests.contract.worlds import (
     S,
     a_job,
     a_pool,
+    ahead_of,
+    attempts_of,
     backing_off,
     cancelling,
     claiming,
@@ -156,9 +158,9 @@ def _listed_alike(dynamo: Store, memory: Store) -> None:
     assert set(dynamo.jobs(JobState)) == jobs
     for job in jobs:
         assert dynamo.job(job.name) == memory.job(job.name)
-        assert dynamo.attempts(job.name) == memory.attempts(job.name)
-        assert dynamo.ahead_of(job) == memory.ahead_of(job)
-        for attempt in memory.attempts(job.name):
+        assert attempts_of(dynamo, job.name) == attempts_of(memory, job.name)
+        assert ahead_of(dynamo, job) == ahead_of(memory, job)
+        for attempt in attempts_of(memory, job.name):
             assert dynamo.job_of(attempt.training_job) == job.name
 
 

@@ -20,6 +20,7 @@ from tests.contract.worlds import (
     a_job,
     a_pool,
     a_queue,
+    attempts_of,
     claiming,
     commit,
     completing,
@@ -120,4 +121,4 @@ def test_listings_skip_unreadable_items(dynamo: DynamoStore, items: Table) -> No
     assert [job.name for job in dynamo.jobs([a_job("x").state])] == ["job2"]
     job = commit(dynamo, running(starts(dynamo, "job3")))
     items.change(("JOB#job3", "ATTEMPT#0001"), number=None)
-    assert dynamo.attempts("job3") == (job.attempt,)
+    assert attempts_of(dynamo, "job3") == (job.attempt,)

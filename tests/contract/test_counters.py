@@ -70,6 +70,15 @@ def test_use_given_back_no_longer_counts_and_never_falls_below_zero(store: Store
     assert store.counters.use(GRACE, minute=MIN) == CallerUse()
 
 
+def test_a_submission_given_back_as_waiting_still_counts_in_its_minute(store: Store) -> None:
+    take(store)
+    for _ in range(2):
+        store.counters.give_back(ADA, minute=None)
+    store.counters.give_back(GRACE, minute=None)
+    assert store.counters.use(ADA, minute=MIN) == CallerUse(submissions=1)
+    assert store.counters.use(GRACE, minute=MIN) == CallerUse()
+
+
 def test_concurrent_callers_stay_within_the_limit(racing_store: Store) -> None:
     """Concurrency must not get around a limit."""
     limits = CallerLimits(waiting=20, submissions=1000)
@@ -176,6 +185,14 @@ def test_an_unreadable_counter_locks_nobody_out(
         seen = dynamo.counters.all().get(ADA, Counter())
         dynamo.counters.correct(ADA, seen, waiting=0, minute=MIN + 5)
     assert take(dynamo, limits=limits, minute=MIN + 5)
+
+
+def test_nothing_is_given_back_to_an_unreadable_counter(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    Table(client, table).put(caller_key(ADA), {"waiting": {"S": "many"}})
+    dynamo.counters.give_back(ADA, minute=None)
+    assert dynamo.counters.all() == {ADA: Counter(readable=False)}
 
 
 def test_unreadable_limits_count_as_none(dynamo: DynamoStore, client: Any, table: str) -> None:

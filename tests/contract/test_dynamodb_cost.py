@@ -28,6 +28,8 @@ from tests.contract.worlds import (
     a_job,
     a_pool,
     a_queue,
+    ahead_of,
+    attempts_of,
     backing_off,
     claiming,
     commit,
@@ -154,7 +156,7 @@ def test_every_read_for_a_decision_is_strongly_consistent(client: Any, table: st
         store.pools()
         store.job("active-1")
         store.request("active-1")
-        store.attempts("active-1")
+        attempts_of(store, "active-1")
         store.job_of("active-1")
         consistent = len(reads)
         store.jobs(JobState)  # An index cannot be read consistently; no decision reads one.
@@ -185,7 +187,7 @@ def test_waiting_jobs_over_several_pages_are_all_read(client: Any, table: str) -
         world = store.load_all(NOW)
     assert {job.name for job in world.snapshot.waiting} == {job.name for job in jobs}
     assert meter.read_bytes > 2_000_000
-    assert store.ahead_of(jobs[-1]) == Ahead(jobs=MOST_AHEAD + 1, or_more=True)
+    assert ahead_of(store, jobs[-1]) == Ahead(jobs=MOST_AHEAD + 1, or_more=True)
     assert len(store.load(NOW).snapshot.waiting) == FIRST_JOBS
 
 

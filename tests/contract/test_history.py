@@ -22,6 +22,7 @@ from tests.contract.worlds import (
     a_job,
     a_pool,
     a_queue,
+    attempts_of,
     cancelling,
     commit,
     completing,
@@ -92,10 +93,10 @@ def test_the_store_sets_the_expiry_in_seconds_rounded_up(client: Any, table: str
 def test_an_ended_job_stays_readable(store: Store) -> None:
     a_queue(store)
     job = a_life(store)
-    attempts = store.attempts("job1")
+    attempts = attempts_of(store, "job1")
     store.expire(now=NOW)
     assert store.job("job1") == job
-    assert store.attempts("job1") == attempts
+    assert attempts_of(store, "job1") == attempts
     assert [attempt.number for attempt in attempts] == [1, 2, 3]
     assert store.request("job1") == REQUEST
     assert store.job_of("job1-qstamp-2-abcdef") == "job1"
@@ -146,7 +147,7 @@ def test_the_memory_store_forgets_expired_jobs() -> None:
     assert store.job("job1")
     assert store.expire(now=job.changed_at + 2000) == 0
     assert store.job("job1") is None
-    assert store.attempts("job1") == ()
+    assert attempts_of(store, "job1") == ()
     assert store.job_of("job1") is None
     with pytest.raises(NoSuchJob):
         store.request("job1")
@@ -165,15 +166,15 @@ def test_a_new_job_of_an_old_name_is_not_marked(
     remove_expired(client, table, chance, share=0.5)
     client.delete_item(TableName=table, Key={"pk": {"S": "JOB#job1"}, "sk": {"S": "JOB"}})
     assert dynamo.job("job1") is None
-    assert dynamo.attempts("job1") == ()
+    assert attempts_of(dynamo, "job1") == ()
     later = old.changed_at + MONTH + 86_400_000
     request = {**REQUEST, "again": 1}
     new = dynamo.submit(a_job("job1", entry_time=later, changed_at=later), request)
-    assert dynamo.attempts("job1") == ()
+    assert attempts_of(dynamo, "job1") == ()
     new = commit(dynamo, evicted(commit(dynamo, starting(new))))
     remove_expired(client, table, chance)
     assert dynamo.job("job1") == new
-    assert [attempt.number for attempt in dynamo.attempts("job1")] == [1]
+    assert [attempt.number for attempt in attempts_of(dynamo, "job1")] == [1]
     assert dynamo.request("job1") == request
     assert dynamo.job_of("job1") == "job1"
     assert marked(client, table) == {}
@@ -193,7 +194,7 @@ def test_a_late_tick_does_not_mark_a_new_job_of_the_same_name(
     left = {("JOB#job1", f"ATTEMPT#000{n}") for n in (2, 3)}
     left |= {(f"NAME#job1-qstamp-{n}-abcdef", "NAME") for n in (2, 3)}
     assert set(marked(client, table)) == left
-    assert dynamo.attempts("job1") == (new.attempt,)
+    assert attempts_of(dynamo, "job1") == (new.attempt,)
 
 
 def test_records_without_an_entry_time_expire_with_their_job(
@@ -206,7 +207,7 @@ def test_records_without_an_entry_time_expire_with_their_job(
     for key in [key for key in items.all() if key[0] in {"JOB#job1", "NAME#job1"}]:
         if key[1] != "JOB":
             items.change(key, entryTime=None)
-    assert [each.number for each in dynamo.attempts("job1")] == [1, 2, 3]
+    assert [each.number for each in attempts_of(dynamo, "job1")] == [1, 2, 3]
     assert dynamo.expire(now=NOW) == 1
     everything = {key for key in items.all() if key[0] in {"JOB#job1", "NAME#job1"}}
     assert everything <= marked(client, table).keys()

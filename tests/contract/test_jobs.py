@@ -24,6 +24,8 @@ from tests.contract.worlds import (
     a_job,
     a_pool,
     a_queue,
+    ahead_of,
+    attempts_of,
     backing_off,
     cancelling,
     claiming,
@@ -49,7 +51,7 @@ def test_a_submitted_job_is_stored_whole_with_its_first_version(store: Store) ->
 
 def test_a_job_that_was_never_submitted_is_unknown(store: Store) -> None:
     assert store.job("job1") is None
-    assert store.attempts("job1") == ()
+    assert attempts_of(store, "job1") == ()
     assert store.job_of("job1") is None
     with pytest.raises(NoSuchJob):
         store.request("job1")
@@ -108,9 +110,9 @@ def test_a_held_job_is_in_no_line(store: Store) -> None:
 def test_a_changed_priority_changes_the_place(store: Store) -> None:
     a_queue(store)
     first, last = waits(store, "first", priority=5), waits(store, "last", priority=1)
-    assert store.ahead_of(last) == Ahead(jobs=1)
+    assert ahead_of(store, last) == Ahead(jobs=1)
     (last,) = store.commit([Change(before=last, after=replace(last, priority=9))])
-    assert (store.ahead_of(last), store.ahead_of(first)) == (Ahead(jobs=0), Ahead(jobs=1))
+    assert (ahead_of(store, last), ahead_of(store, first)) == (Ahead(jobs=0), Ahead(jobs=1))
 
 
 def test_a_request_that_compresses_well_may_exceed_an_item(store: Store) -> None:
@@ -185,7 +187,7 @@ def test_one_false_condition_undoes_the_whole_commit(store: Store) -> None:
         store.commit([starting(fresh), starting(stale)])
     assert store.load(NOW) == before
     assert (store.job("fresh"), store.job("stale")) == (fresh, moved)
-    assert store.attempts("fresh") == ()
+    assert attempts_of(store, "fresh") == ()
     assert store.job_of("fresh") is None
 
 
@@ -214,7 +216,7 @@ def test_a_job_is_in_the_lists_of_its_state_all_its_life(store: Store) -> None:
     job = commit(store, completing(job))
     assert _seen(store) == {}
     assert store.job("job1") == job
-    assert [attempt.outcome for attempt in store.attempts("job1")] == [
+    assert [attempt.outcome for attempt in attempts_of(store, "job1")] == [
         AttemptOutcome.EVICTED,
         AttemptOutcome.NO_CAPACITY,
         AttemptOutcome.COMPLETED,
@@ -236,7 +238,7 @@ def test_the_history_has_the_live_attempt_as_it_is_now(store: Store) -> None:
     job = runs(store, "job1")
     assert job.attempt is not None
     assert job.attempt.running_since is not None
-    assert store.attempts("job1") == (job.attempt,)
+    assert attempts_of(store, "job1") == (job.attempt,)
 
 
 def test_the_history_keeps_an_attempt_as_it_ended(store: Store) -> None:
@@ -244,7 +246,7 @@ def test_the_history_keeps_an_attempt_as_it_ended(store: Store) -> None:
     job = commit(store, evicting(runs(store, "job1"), "job2"))
     change = evicted(job)
     again = commit(store, starting(commit(store, change)))
-    assert store.attempts("job1") == (change.ended, again.attempt)
+    assert attempts_of(store, "job1") == (change.ended, again.attempt)
 
 
 def test_every_attempt_is_found_by_its_training_job(store: Store) -> None:
@@ -261,7 +263,7 @@ def test_attempts_are_in_order_beyond_the_tenth(store: Store) -> None:
     job = waits(store, "job1")
     for _ in range(11):
         job = commit(store, evicted(commit(store, starting(job))))
-    assert [attempt.number for attempt in store.attempts("job1")] == list(range(1, 12))
+    assert [attempt.number for attempt in attempts_of(store, "job1")] == list(range(1, 12))
 
 
 def test_jobs_are_listed_by_state_latest_entry_first(store: Store) -> None:
@@ -317,7 +319,7 @@ def test_any_state_of_a_job_survives_storing(store: Store, described: Job, ended
     after = replace(described, name=name)
     (kept,) = store.commit([Change(before=job, after=after, ended=ended)])
     assert store.job(name) == kept == replace(after, version=2)
-    assert ended in store.attempts(name)
+    assert ended in attempts_of(store, name)
     gone = replace(kept, state=S.CANCELLED, attempt=None, claim=None, not_before=None)
     commit(store, Change(before=kept, after=gone))
 

@@ -12,7 +12,7 @@ from slotq_core.errors import Conflict
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, QueueUse
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table, text
-from tests.contract.faults import before_the_next
+from tests.contract.faults import before_the_next, on
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.worlds import NOW, a_pool, a_queue
 
@@ -49,19 +49,49 @@ def test_a_change_by_another_handler_is_seen_at_once(
         assert dynamo.load(NOW).snapshot.pools == stand.pools
 
 
-def test_a_change_between_the_two_reads_counts_as_the_earlier_revision(
+def test_after_a_change_between_the_two_reads_both_are_read_again(
+    dynamo: DynamoStore, other: DynamoStore, client: Any
+) -> None:
+    """Pools that are newer than their revision would let a decision overwrite the change."""
+    a_queue(dynamo, a_pool("p5", 1))
+    with before_the_next(client, "Query", lambda: a_queue(other, a_pool("p5", 2))):
+        stand = dynamo.configuration()
+    assert (stand.revision, stand.pools) == (2, (a_pool("p5", 2),))
+
+
+def test_after_a_second_change_the_mixture_counts_as_the_earlier_revision(
     dynamo: DynamoStore, other: DynamoStore, client: Any
 ) -> None:
     """Whoever decides on the mixture is refused, and the next read has the new revision."""
     a_queue(dynamo, a_pool("p5", 1))
-    with before_the_next(client, "Query", lambda: a_queue(other, a_pool("p5", 2))):
+    slots, reads = iter([2, 3]), []
+
+    def change(**_: Any) -> None:
+        if not reads:
+            reads.append("of the other")
+            a_queue(other, a_pool("p5", next(slots, 3)))
+            reads.clear()
+
+    with on(client, "before-call.dynamodb.Query", change):
         mixed = dynamo.configuration()
-    assert mixed.revision == 1
+    assert (mixed.revision, mixed.pools) == (2, (a_pool("p5", 3),))
     with pytest.raises(Conflict):
-        dynamo.configure([a_pool("p5", 3)], who="ada", now=NOW, seen=mixed.revision)
+        dynamo.configure([a_pool("p5", 4)], who="ada", now=NOW, seen=mixed.revision)
     stand = dynamo.configuration()
-    assert (stand.revision, stand.pools) == (2, (a_pool("p5", 2),))
+    assert (stand.revision, stand.pools) == (3, (a_pool("p5", 3),))
     assert dynamo.configuration() == stand
+
+
+def test_pools_edited_in_the_table_are_kept_too(
+    dynamo: DynamoStore, items: Table, client: Any, table: str
+) -> None:
+    a_queue(dynamo, a_pool("p5", 1))
+    items.change(pool_key("p5"), minRuntime={"N": "5000"})
+    store = DynamoStore(client, table)
+    assert store.pools()[0].min_runtime == 5000
+    with measured(client) as meter:
+        assert store.pools()[0].min_runtime == 5000
+    assert meter.calls == ["GetItem"]
 
 
 def test_two_handlers_that_keep_a_configuration_lose_no_change(

@@ -14,6 +14,7 @@ from tests.contract.worlds import (
     NOW,
     a_pool,
     a_queue,
+    ahead_of,
     all_waiting,
     backing_off,
     cancelling,
@@ -206,7 +207,7 @@ def test_the_place_counts_every_line_that_shares_a_pool(store: Store) -> None:
         waits(store, f"low{n}", priority=0, pools=("p5",))
         waits(store, f"elsewhere{n}", priority=9, pools=("p3",))
     job = waits(store, "job1", entry_time=NOW + 2)  # Ahead of same2 by name.
-    assert store.ahead_of(job) == Ahead(jobs=5)
+    assert ahead_of(store, job) == Ahead(jobs=5)
     first = store.job("high0")
     assert first is not None
-    assert store.ahead_of(first) == Ahead(jobs=0)
+    assert ahead_of(store, first) == Ahead(jobs=0)

@@ -66,7 +66,7 @@ def test_a_reader_sees_the_jobs_and_moves_none(dynamo: DynamoStore, items: Table
     before = items.all()
     world = dynamo.load_all(NOW)
     assert ([job.name for job in world.snapshot.waiting], world.poison) == (["job1"], ())
-    assert dynamo.ahead_of(a_job("job2")) == Ahead(jobs=0)
+    assert world.ahead_of(a_job("job2")) == Ahead(jobs=0)
     assert items.all() == before
 
 

@@ -17,6 +17,8 @@ from tests.contract.worlds import (
     NOW,
     a_pool,
     a_queue,
+    ahead_of,
+    attempts_of,
     backing_off,
     claiming,
     commit,
@@ -85,10 +87,10 @@ READS: dict[str, Callable[[DynamoStore], Any]] = {
     "pools": lambda store: store.pools(),
     "changes": lambda store: store.changes(limit=9),
     "sightings": lambda store: store.sightings(),
-    "attempts": lambda store: store.attempts("moved"),
+    "attempts": lambda store: attempts_of(store, "moved"),
     "jobs": lambda store: store.jobs(JobState),
     "the first jobs": lambda store: store.jobs(JobState, limit=4),
-    "ahead_of": lambda store: store.ahead_of(store.job("waiting1")),
+    "ahead_of": lambda store: ahead_of(store, store.job("waiting1")),
     "inspect": lambda store: list(store.inspect()),
 }
 

@@ -14,7 +14,7 @@ from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.policy.plan import Need
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, World
+from slotq_core.ports.stored import Ahead, Change, World
 
 S = JobState
 NOW = 1_700_000_000_000
@@ -221,6 +221,16 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         digest=draw(_texts),
         version=draw(_counts),
     )
+
+
+def attempts_of(store: Store, name: str) -> tuple[Attempt, ...]:
+    """The job's attempts; none if there is no such job."""
+    found = store.job_and_attempts(name)
+    return found[1] if found else ()
+
+
+def ahead_of(store: Store, job: Job) -> Ahead:
+    return store.load(NOW).ahead_of(job)
 
 
 def all_waiting(world: World) -> list[Job]:

@@ -18,9 +18,13 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.table import CALLERS, revision_key
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
+from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from tests.faults.gate import Gate
 from tests.faults.world import TABLE, EventPolicy, World, delivered, pool
 from tests.queue_world import request
@@ -56,6 +60,7 @@ class Scenario:
     history: int | None = None
     """How long ended jobs are kept (ms); None: the default."""
     limits: Limits = NO_LIMITS
+    sharing: Sharing = NO_SHARING
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """Other ends of a job, for when a fault puts another user's action before or after it."""
     then: Callable[[World], str] = lambda _: ""
@@ -74,6 +79,7 @@ class Scenario:
             per_commit=self.per_commit,
             history=self.history,
             limits=self.limits,
+            sharing=self.sharing,
             **more,
         )
         for step in self.steps:
@@ -136,6 +142,21 @@ def cancel(at: float, job: str) -> Step:
 
 def configure(at: float, *pools: Pool) -> Step:
     return Step(at, "configure", lambda world: world.configure(*pools))
+
+
+def share(at: float, sharing: Sharing) -> Step:
+    return Step(at, "share", lambda world: world.share(sharing))
+
+
+def projects(**quotas: int) -> Sharing:
+    """Projects with these quotas, of which everybody is a member."""
+    everybody = Access(members=("*",))
+    return Sharing(
+        projects=tuple(
+            Project(name=name, quota={EVERYWHERE: Demand(slots=quota)}, access=everybody)
+            for name, quota in quotas.items()
+        )
+    )
 
 
 def plane(at: float, operation: str, **body: Any) -> Step:

@@ -32,6 +32,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations import passes
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.passes import JOBS_PER_COMMIT
@@ -101,6 +102,7 @@ class World:
         per_commit: int | None = None,
         history: int | None = None,
         limits: Limits = NO_LIMITS,
+        sharing: Sharing = NO_SHARING,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
         as soon as it is taken, so that passes run beside each other: it must do no harm."""
@@ -139,9 +141,7 @@ class World:
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(self.pools, who="campaign", now=START)
-        if limits != NO_LIMITS:
-            store.configure(limits=limits, who="campaign", now=START)
+        store.configure(self.pools, limits=limits, sharing=sharing, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
@@ -245,6 +245,12 @@ class World:
         self.pools = pools
         store = DynamoStore(self.dynamo, TABLE)
         store.configure(pools, who="campaign", now=self.clock.now())
+        store.bump()
+
+    def share(self, sharing: Sharing) -> None:
+        """An operator changes the projects."""
+        store = DynamoStore(self.dynamo, TABLE)
+        store.configure(sharing=sharing, who="campaign", now=self.clock.now())
         store.bump()
 
     def bump(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import boto3
 import pytest
 
 import app
@@ -15,6 +16,7 @@ from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
 from slotq_core.policy.lines import line_of
+from slotq_core.version import __version__
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job
@@ -149,3 +151,18 @@ def test_no_pass_is_asked_for_while_one_is_under_way(account: Account):
     account.clock.set(NOW + 40_000)
     account.call(add_job(TrainingJobName="third"))
     assert len(account.lambda_.calls) == 2, "its holder has died"
+
+
+def test_calls_name_the_queue_as_their_user_agent():
+    class Sent(Exception):
+        pass
+
+    def stop(request: Any, **_: Any) -> None:
+        raise Sent(request.headers["User-Agent"])
+
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    config = app.client_config("dynamodb")
+    client = boto3.client("dynamodb", region_name="us-east-1", config=config, **keys)
+    client.meta.events.register("before-send.dynamodb.ListTables", stop)
+    with pytest.raises(Sent, match=rf"slotq/{__version__} Botocore/"):
+        client.list_tables()

@@ -91,6 +91,18 @@ def test_a_repeated_submission_costs_nothing_and_is_answered_at_the_limit(accoun
     assert account.call(job("job1"))[0] == 429
 
 
+def test_guessing_names_counts_in_the_minute_and_not_as_waiting(account: Account, limits):
+    """The attack: learn which jobs exist by submitting under their names."""
+    limits("waiting=9,submissions=3")
+    assert account.call(job("job0", by=OPERATOR))[0] == 202
+    other = {"StoppingCondition": {"MaxRuntimeInSeconds": 77}}
+    answers = [account.call(job("job0", **other)) for _ in range(4)]
+    assert [status for status, _ in answers] == [409, 409, 409, 409]
+    assert account.call(job("job1"))[1]["code"] == "too_many_submissions"
+    own = account.call(own_limits())[1]["own"]
+    assert (own["waiting_used"], own["submissions_used"]) == (0, 3)
+
+
 def test_a_too_large_priority_is_refused_in_a_submission_and_in_a_change(account: Account, limits):
     limits("priority=10")
     assert refusal(account, job("job0", Tags=PRIORITY)) == (403, "priority_too_high", "")

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.live import life, passes, submissions
+from benchmarks.live.passes import settled
+from benchmarks.live.queues import queue
 from benchmarks.promises import broken
 
 
@@ -19,6 +21,22 @@ def test_a_pass_costs_lines_and_decisions_never_what_waits(name: str):
 @pytest.mark.parametrize("name", submissions.SHORT)
 def test_a_submission_costs_the_same_in_every_queue(name: str):
     kept({"submissions": {name: submissions.in_queue(submissions.QUEUES[name])}})
+
+
+def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
+    with queue(submissions.QUEUES["empty queue"]) as its:
+        settled(its)
+        its.submit("job-1")
+        with its.engine.meter.counting(rounds=False) as usage:
+            assert its.look("job-1")["place"] == 1
+    read = [partition for call in usage.calls for (partition, _), _ in call.read]
+    assert sorted(name for name in read if not name.startswith("WAITING")) == [
+        "CONFIG",
+        "DUE",
+        "JOB#job-1",
+        "LINES",
+        "POOL#pool-00",
+    ]
 
 
 def test_a_jobs_life_costs_few_calls():

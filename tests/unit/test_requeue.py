@@ -35,7 +35,7 @@ def test_a_requeued_job_stops_and_starts_again_at_its_place(world):
     assert world.states() == {"job1": "running", "job2": "pending"}
     job = world.job("job1")
     assert (job.attempts, job.evictions, job.retries, job.entry_time) == (2, 1, 0, entered)
-    first, _ = world.store.attempts("job1")
+    _, (first, _) = world.store.job_and_attempts("job1")
     assert (first.outcome, first.stop.cause) == (AttemptOutcome.EVICTED, StopCause.REQUEUED)
     assert attempt_view(first).stop_cause == "requeued"
 

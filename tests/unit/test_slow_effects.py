@@ -122,7 +122,8 @@ def test_slow_effects_come_last_among_new_decisions():
     client.create_training_job = refused  # type: ignore[method-assign]
     world.submit("slow", priority=9)
     world.manager.run_pass()
-    assert [attempt.pool for attempt in world.store.attempts("slow")] == ["p", "q"]
+    found = world.store.job_and_attempts("slow")
+    assert found and [attempt.pool for attempt in found[1]] == ["p", "q"]
     del client.create_training_job
     later(world)
     world.submit("next")

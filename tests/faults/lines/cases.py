@@ -162,7 +162,9 @@ def before_bounds() -> Iterator[None]:
 def only_touched(bounds: LineBounds, lines: Any, *, now: int | None = None) -> None:
     at = bounds._clock() if now is None else now
     for line in sorted(set(lines)):
-        bounds._calls.update(table.line_key(line), expressions.touch_line(at))
+        bounds._calls.update(
+            table.line_key(line), expressions.touch_line(at, known=False, arriving=0)
+        )
 
 
 def an_old_pass(store: DynamoStore, now: Clock) -> None:

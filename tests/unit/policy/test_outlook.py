@@ -16,7 +16,7 @@ from slotq_core.model.reasons import codes
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
-from slotq_core.ports.stored import Ahead, World
+from slotq_core.ports.stored import World
 from slotq_core.wire.views import job_view
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
@@ -25,7 +25,7 @@ def asked(job: Job, **world) -> Outlook:
     waiting = (*world.pop("others", ()), job)
     pools = world.pop("pools", (pool(),))
     snapshot = Snapshot(pools=pools, waiting=waiting, **world)
-    status = looked_into(job, World(snapshot=snapshot, ledgers={}), Ahead(jobs=0), NOW)
+    status = looked_into(job, World(snapshot=snapshot, ledgers={}), NOW)
     assert status.outlook is not None
     return status.outlook
 
@@ -179,7 +179,7 @@ def test_no_holder_is_listed_when_slots_are_coming_anyway():
 def test_the_end_of_a_jobs_back_off_is_a_known_time():
     job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW + 5_000, message="busy")
     snapshot = Snapshot(pools=(pool(),), due=(job,))
-    status = looked_into(job, World(snapshot=snapshot, ledgers={}), Ahead(jobs=0), NOW)
+    status = looked_into(job, World(snapshot=snapshot, ledgers={}), NOW)
     assert status.outlook is not None
     assert status.outlook.earliest == NOW + 5_000
     assert status.outlook.times[0].sentence() == (

@@ -19,5 +19,6 @@ In reading order; each imports only from those above it, and from `errors` and `
     openapi     their description
     errors      the one error tree
     timestamps  times as text
+    instance_types  what SageMaker's instances contain
     version     the version
 """

@@ -61,7 +61,7 @@ from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Ahead, Change, Finding, StoredAlready
+from slotq_core.ports.stored import Change, Finding, StoredAlready
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
@@ -153,13 +153,14 @@ class QueueManager:
         try:
             return Changed(job=self._keep(submission, request, submitter), anew=True)
         except Refused as refusal:
+            if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
+                raise
+            is_stored = isinstance(refusal, StoredAlready)
             known = refusal.job if isinstance(refusal, StoredAlready) else None
             known = known or self._store.job(submission.name)
-            if known is None:
+            if known is None or not (is_stored or self.authorizer.sees(known, by=submitter)):
                 raise
-        if not self.authorizer.sees(known, by=submitter):
-            raise StoredAlready(known.name)
-        _refuse_other(known, submission)
+        self._refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
@@ -179,7 +180,32 @@ class QueueManager:
         )
         permissions.check_priority(project, job.priority, caller=submitter)
         with self._admitter.counted(job, stand) as opens_line:
-            return self._store.submit(job, request, opens_line=opens_line)
+            try:
+                return self._store.submit(job, request, opens_line=opens_line)
+            except StoredAlready as stored:
+                if stored.job is not None:
+                    self._refuse_other(stored.job, submission, submitter)
+                raise
+
+    def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
+        """Refuse a different submission under the same name, or any after the job has ended. Who
+        may not see that job learns only that the name is taken. Raises NameTaken."""
+        if not self.authorizer.sees(known, by=submitter):
+            raise NameTaken(
+                f"a job named '{known.name}' exists already; choose another name",
+                field="TrainingJobName",
+            )
+        if known.terminal:
+            raise NameTaken(
+                f"job '{known.name}' has ended ({known.state}); submit under another name",
+                field="TrainingJobName",
+            )
+        if known.digest != submission.digest:
+            raise NameTaken(
+                f"another job named '{known.name}' is {known.state}; choose another name, or "
+                "cancel that job first",
+                field="TrainingJobName",
+            )
 
     def cancel(self, name: str, *, by: str) -> Status:
         """Cancel the job. Raises NoSuchJob, NotPermitted, or TooLate if the job has ended.
@@ -395,13 +421,15 @@ class QueueManager:
     def status(self, name: str, *, to: str | None = None) -> Status:
         """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
         the queue's owner). Raises NoSuchJob."""
-        job = self._job(name, to=to)
-        attempts = self._store.attempts(name)
+        found = self._store.job_and_attempts(name) if names.is_legal(name) else None
+        if found is None or not self.authorizer.sees(found[0], by=to):
+            raise _no_such_job(name)
+        job, attempts = found
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        ahead = self._store.ahead_of(job) if job.waits else Ahead(jobs=0)
-        known = status.looked_into(job, self._store.load(now), ahead, now)
+        world = self._store.load(now)
+        known = status.looked_into(job, world, now)
         return replace(known, attempts=attempts)
 
     def statuses(
@@ -465,8 +493,12 @@ class QueueManager:
         whether a job that is not theirs to see exists."""
         job = self._store.job(name) if names.is_legal(name) else None
         if job is None or not self.authorizer.sees(job, by=to):
-            raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
+            raise _no_such_job(name)
         return job
+
+
+def _no_such_job(name: str) -> NoSuchJob:
+    return NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
 
 
 def _is_cancelled(job: Job) -> bool:
@@ -474,19 +506,3 @@ def _is_cancelled(job: Job) -> bool:
     return job.state is JobState.CANCELLED or (
         stop is not None and stop.cause is StopCause.CANCELLED
     )
-
-
-def _refuse_other(known: Job, submission: Submission) -> None:
-    """Refuse a different submission under the same name, or any after the job has ended. Raises
-    NameTaken."""
-    if known.terminal:
-        raise NameTaken(
-            f"job '{known.name}' has ended ({known.state}); submit under another name",
-            field="TrainingJobName",
-        )
-    if known.digest != submission.digest:
-        raise NameTaken(
-            f"another job named '{known.name}' is {known.state}; choose another name, or "
-            "cancel that job first",
-            field="TrainingJobName",
-        )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.admission.contents import with_contents
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import check_gang, classed
 from slotq_core.errors import Refused
@@ -77,7 +78,8 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
     )
     submission = scenario.submission(spec)
     needs = needs_of(submission.demand, submission.parts, scenario.property_names)
-    met = {pool.name for pool in pools if needs.met_by(pool)}
+    met = [pool for pool in pools if pool.name in submission.pools and needs.met_by(pool)]
+    needs = with_contents(needs, met)
     entry = spec.entry_at if spec.entry_at is not None else spec.running_since
     return Job(
         name=spec.name,
@@ -88,7 +90,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
         entry_time=entry,
         changed_at=spec.running_since,
         demand=needs.demand,
-        pools=tuple(name for name in submission.pools if name in met),
+        pools=tuple(sorted((pool.name for pool in met), key=submission.pools.index)),
         parts=needs.parts,
         requires=needs.requires,
         preemptible=spec.preemptible,

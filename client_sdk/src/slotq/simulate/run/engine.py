@@ -95,12 +95,14 @@ class _World:
         for name in self._asks.get(at, ()):
             job = self._jobs.get(name)
             if job is not None and not job.active:
-                everything = self._jobs.everything(self._world())
-                place = places(everything.waiting, everything.yields).get(name, 1)
-                ahead = Ahead(jobs=place - 1)
-                heads = self._jobs.heads(self._world())
-                world = World(snapshot=heads, ledgers={}, more=self._jobs.more)
-                self.record.asked[now, name] = looked_into(job, world, ahead, now)
+                heads, more = self._jobs.heads(self._world()), self._jobs.more
+                world = World(snapshot=heads, ledgers={}, more=more, ahead_of=self._ahead_of)
+                self.record.asked[now, name] = looked_into(job, world, now)
+
+    def _ahead_of(self, job: Job) -> Ahead:
+        everything = self._jobs.everything(self._world())
+        place = places(everything.waiting, everything.yields).get(job.name, 1)
+        return Ahead(jobs=place - 1)
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:

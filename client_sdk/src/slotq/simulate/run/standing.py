@@ -5,7 +5,7 @@ queue."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
@@ -77,7 +77,7 @@ class Standing:
             waiting += first
             if len(jobs) > len(first):
                 behind[first[-1].name] = len(jobs) - len(first)
-        return replace(self._in(world, waiting), behind=behind)
+        return self._in(world, waiting, behind)
 
     def more(self, need: Need) -> Found:
         """The next jobs of a line, for a plan in progress."""
@@ -86,12 +86,15 @@ class Standing:
         found = jobs[begin : begin + need.count]
         return Found(jobs=tuple(found), behind=len(jobs) - begin - len(found))
 
-    def _in(self, world: Snapshot, waiting: Iterable[Job]) -> Snapshot:
+    def _in(
+        self, world: Snapshot, waiting: Iterable[Job], behind: Mapping[str, int] | None = None
+    ) -> Snapshot:
         return replace(
             world,
             active=tuple(self._active.values()),
             waiting=(*self._claimants.values(), *waiting),
             due=tuple(self._due.values()),
+            behind=behind or {},
         )
 
     def _take_out(self, job: Job) -> None:

@@ -19,6 +19,7 @@ from slotq.simulate.scenario.sections import (
     JobSpec,
     PoolSpec,
 )
+from slotq_core.admission.contents import counting
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
@@ -30,7 +31,7 @@ from slotq_core.wire.document.faults import refuse
 from slotq_core.wire.document.models import department_of, project_of
 
 INSTANCE_TYPE = "ml.m5.large"
-"""The one instance type of all scenarios: pools differ by name alone."""
+"""The instance type of pools that name none."""
 
 
 class Scenario(Contents):
@@ -75,7 +76,7 @@ class Scenario(Contents):
     def configuration(self) -> Snapshot:
         """The world before the first job."""
         return Snapshot(
-            pools=tuple(_pool(spec) for spec in self.pools),
+            pools=counting(map(_pool, self.pools), self.shared),
             projects=self.shared.projects,
             departments=self.shared.departments,
             classes=tuple(spec.priority_class() for spec in self.classes),
@@ -131,7 +132,7 @@ class Scenario(Contents):
 def _pool(spec: PoolSpec) -> Pool:
     return Pool(
         name=spec.name,
-        instance_type=INSTANCE_TYPE,
+        instance_type=spec.instance_type or INSTANCE_TYPE,
         capacity=spec.capacity,
         properties=spec.properties,
         foreign=spec.foreign,

@@ -25,9 +25,11 @@ from slotq.simulate.scenario.fields import (
     Vector,
 )
 from slotq_core import names
+from slotq_core.admission.contents import counting, declared
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.snapshot import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.faults import Fault, refuse
@@ -62,12 +64,14 @@ class ChangeSpec(Section):
 
     def applied(self, pool: Pool) -> Pool:
         """The pool after the change."""
-        return replace(
-            pool,
-            capacity=Demand({**pool.capacity, **(self.capacity or {})}),
+        bare = declared(pool)
+        after = replace(
+            bare,
+            capacity=Demand({**bare.capacity, **(self.capacity or {})}),
             foreign=pool.foreign if self.foreign is None else self.foreign,
             state=self.state or pool.state,
         )
+        return counting([after], NO_SHARING, before=[pool])[0]
 
 
 class PoolSpec(PoolSection):

@@ -9,6 +9,7 @@
     settings          settings from environment variables
     initial_settings  pools and limits of the settings, brought into the store
 Rules that every store applies:
+    configured      what of a new configuration is kept
     snapshots       builds the snapshot of a pass
     order_keys      the order within a line, as strings
     holdings        what a transaction takes from each pool and gives back

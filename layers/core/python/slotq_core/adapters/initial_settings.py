@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
-from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
@@ -64,8 +64,8 @@ def _pools(pools: Sequence[Pool]) -> _Setting:
         who=POOLS_VARIABLE,
         what="pools",
         wanted=as_configured(pools),
-        read=lambda stand: stand.pools,
-        change=lambda change: (change.before, change.after),
+        read=lambda stand: as_configured(stand.pools),
+        change=lambda change: (as_configured(change.before), as_configured(change.after)),
         write=lambda store, now, seen: store.configure(
             as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
         ),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import HEALTHY, Pool
+from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -52,12 +51,6 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         group=line.group,
         submitter=line.user,
     )
-
-
-def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """Return the pools without learned facts. Learned facts are stored apart and survive a change
-    of the configuration."""
-    return tuple(replace(pool, health=HEALTHY, foreign=Demand()) for pool in pools)
 
 
 def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:

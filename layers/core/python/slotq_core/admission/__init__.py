@@ -3,6 +3,7 @@
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
+contents        what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
 roles           which execution roles a caller may name
 training_plans  which training plans a submission may name

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
+from slotq_core.admission.contents import with_contents
 from slotq_core.admission.dependencies import incomplete_dependencies
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
@@ -51,6 +52,7 @@ def admit(
     """
     needs = _needs(submission, pools)
     accepted = _accepted(submission, needs, pools, by_default)
+    needs = with_contents(needs, accepted)
     large = [pool for pool in accepted if needs.demand.within(pool.capacity)]
     if submission.parts:
         _check_parts(submission.group, needs, accepted)

@@ -68,7 +68,7 @@ class Demand(Mapping[str, int]):
         found = self._amounts.copy()
         for name, amount in other._amounts.items():
             found[name] = found.get(name, 0) + amount
-        return Demand._of(found)
+        return _made(found)
 
     def __sub__(self, other: Demand) -> Demand:
         if not other._amounts:
@@ -76,10 +76,10 @@ class Demand(Mapping[str, int]):
         found = self._amounts.copy()
         for name, amount in other._amounts.items():
             found[name] = found.get(name, 0) - amount
-        return Demand._of(found)
+        return _made(found)
 
     def __mul__(self, times: int) -> Demand:
-        return Demand._of({name: amount * times for name, amount in self._amounts.items()})
+        return _made({name: amount * times for name, amount in self._amounts.items()})
 
     def within(self, room: Demand) -> bool:
         """Whether `room` has at least every amount of this demand."""
@@ -115,7 +115,7 @@ class Demand(Mapping[str, int]):
         for demand in demands:
             for name, amount in demand.items():
                 amounts[name] = amounts.get(name, 0) + amount
-        return cls._of(amounts)
+        return _made(amounts)
 
     @classmethod
     def totals(cls, demands: Iterable[tuple[K, Demand, int]]) -> dict[K, Demand]:
@@ -127,17 +127,20 @@ class Demand(Mapping[str, int]):
                 amounts_of_key = sums[key] = {}
             for name, amount in demand.items():
                 amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
-        return {key: cls(amounts) for key, amounts in sums.items()}
-
-    @classmethod
-    def _of(cls, amounts: dict[str, int]) -> Demand:
-        """`Demand(amounts)`, but faster. Plans add very often, and a single name needs no
-        sorting."""
-        if len(amounts) > 1 or 0 in amounts.values():
-            return cls(amounts)
-        made = cls.__new__(cls)
-        object.__setattr__(made, "_amounts", amounts)
-        return made
+        return {key: _made(amounts) for key, amounts in sums.items()}
 
     def __repr__(self) -> str:
         return "Demand(" + ", ".join(f"{k}={v}" for k, v in self._amounts.items()) + ")"
+
+
+_new = object.__new__
+_set_amounts = Demand.__dict__["_amounts"].__set__
+
+
+def _made(amounts: dict[str, int]) -> Demand:
+    """`Demand(amounts)`, but faster. Plans add very often, and a single name needs no sorting."""
+    if len(amounts) > 1 or 0 in amounts.values():
+        return Demand(amounts)
+    made = _new(Demand)
+    _set_amounts(made, amounts)
+    return made

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from slotq_core.admission import caller_limits
-from slotq_core.errors import Conflict, LimitReached, QueueFull, Refused
+from slotq_core.errors import Conflict, LimitReached, NameTaken, QueueFull, Refused
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NOTHING_USED, CallerUse, QueueUse
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Configuration
+from slotq_core.ports.stored import Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 
 RECOUNT = "recount"
@@ -38,6 +38,8 @@ class Admitter:
         """Count the new job while the caller stores it; yield whether the job may open a line. A
         refusal or a conflict inside the block takes the count back.
 
+        A name that another job has is a refusal that the caller could have known: it stays counted
+        in its minute, or guessing names would have no limit. Repeating a submission is free.
         Raises PriorityTooHigh and LimitReached.
         """
         caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
@@ -48,7 +50,8 @@ class Admitter:
         try:
             yield caller_limits.opens_lines(stand.limits, stand.use)
         except (Refused, Conflict) as error:
-            self._give_back(job.submitter, stand, minute)
+            guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
+            self._give_back(job.submitter, stand, None if guessed else minute)
             if isinstance(error, Conflict):
                 raise caller_limits.lines_refusal(stand.limits) from None
             raise
@@ -111,7 +114,7 @@ class Admitter:
         now = self._clock.now()
         return self._store.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)
 
-    def _give_back(self, caller: str, stand: Configuration, minute: int) -> None:
+    def _give_back(self, caller: str, stand: Configuration, minute: int | None) -> None:
         name, _ = self._counted(caller, stand)
         self._store.counters.give_back(name, minute=minute)
 

@@ -140,9 +140,9 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
     return BehindInLine(ahead=ahead.jobs, or_more=ahead.or_more)
 
 
-def looked_into(job: Job, world: World, ahead: Ahead, now: int) -> Status:
-    """Return the full explanation of why the job waits. `ahead`: the jobs ahead of it, if it waits
-    for slots."""
+def looked_into(job: Job, world: World, now: int) -> Status:
+    """Return the full explanation of why the job waits."""
+    ahead = world.ahead_of(job) if job.waits else None
     planned = plan(world.snapshot, now, asked=job, more=world.more)
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:

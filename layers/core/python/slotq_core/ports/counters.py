@@ -42,8 +42,9 @@ class Counters(Protocol):
         """Count one more submission if the limits allow it. Returns whether they did. A single
         conditional update."""
 
-    def give_back(self, caller: str, *, minute: int) -> None:
-        """Give back the count of a submission that was not kept."""
+    def give_back(self, caller: str, *, minute: int | None) -> None:
+        """Give back the count of a submission that was not kept. With None, only among the waiting
+        jobs: the submission stays counted in its minute."""
 
     def use(self, caller: str, *, minute: int) -> CallerUse: ...
 

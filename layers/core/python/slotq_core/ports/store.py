@@ -13,7 +13,6 @@ from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import (
-    Ahead,
     Change,
     Configuration,
     ConfigurationChange,
@@ -179,8 +178,9 @@ class Store(Protocol):
     def request(self, name: str) -> Request:
         """The job's request as it now stands. Raises NoSuchJob."""
 
-    def attempts(self, name: str) -> tuple[Attempt, ...]:
-        """Every attempt of a job in order, including the live one."""
+    def job_and_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        """The job with all its attempts in order, including the live one, by one read; None if
+        there is no such job."""
 
     def job_of(self, training_job: str) -> str | None:
         """The name of the job that owns a training job; None if no attempt ever had that name."""
@@ -192,10 +192,3 @@ class Store(Protocol):
     def waiting_since(self) -> int | None:
         """The earliest entry time (ms) of a waiting job (pending or preempted); None if none waits.
         For people: the answer may lag behind."""
-
-    def ahead_of(self, job: Job) -> Ahead:
-        """The waiting jobs that share a pool with this one and come before it in the order.
-
-        Counts MOST_AHEAD at most, then one more stands for all the rest; a store may also end early
-        where many lines would have to be counted. For people: not strongly consistent.
-        """

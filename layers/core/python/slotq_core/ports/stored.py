@@ -34,6 +34,20 @@ class Poison:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """How many waiting jobs share a pool with a job and come before it."""
+
+    jobs: int
+    or_more: bool = False
+    """True if counting ended early: `jobs` is a lower bound."""
+
+
+def nobody_ahead(_job: Job) -> Ahead:
+    """For worlds in which nobody asks for a place."""
+    return Ahead(jobs=0)
+
+
 def nothing_to_keep() -> None:
     """For a store whose loads are cheap."""
 
@@ -50,6 +64,12 @@ class World:
     more: Answers = field(default=nothing_more, compare=False)
     """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
     part of the next load's `poison`."""
+    ahead_of: Callable[[Job], Ahead] = field(default=nobody_ahead, compare=False)
+    """Counts the waiting jobs that share a pool with this one and come before it in the order.
+
+    Counts MOST_AHEAD at most, then one more stands for all the rest; a store may also end early
+    where many lines would have to be counted. For people: not strongly consistent. May raise
+    Unavailable."""
     keep_bounds: Callable[[], None] = field(default=nothing_to_keep, compare=False)
     """Records what this load has shown of lines, so that later loads read less. For a pass, after
     its decisions. May raise Unavailable; nothing depends on it."""
@@ -90,15 +110,6 @@ class StoredAlready(NameTaken):
 
 MOST_AHEAD = 1000
 """Most jobs that are counted one by one to tell a job's place."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ahead:
-    """How many waiting jobs share a pool with a job and come before it."""
-
-    jobs: int
-    or_more: bool = False
-    """True if counting ended early: `jobs` is a lower bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

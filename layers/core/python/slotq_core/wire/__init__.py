@@ -3,6 +3,7 @@
 submission         a CreateTrainingJob request, read
 amendment          a change to a job
 configuration      a change of the configuration, and the record
+document           the configuration as one document
 views              what the queue answers
 bulk_changes       changes of many jobs, and their outcomes
 body               how a body is read, and how its faults are told

@@ -228,10 +228,11 @@ def change_view(
 ) -> ChangeView:
     """The view of one change. `pools` and `limits` are pairs: before and after."""
     old, new = ({pool.name: pool for pool in each} for each in pools)
-    differ = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    both = ((name, _settings(old.get(name)), _settings(new.get(name))) for name in {**old, **new})
     views = [
-        PoolChangeView(name=name, before=_settings(old.get(name)), after=_settings(new.get(name)))
-        for name in differ
+        PoolChangeView(name=name, before=one, after=other)
+        for name, one, other in both
+        if one != other
     ]
     before, after = map(limit_settings_view, limits)
     return ChangeView(

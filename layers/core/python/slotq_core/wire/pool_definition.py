@@ -157,7 +157,8 @@ def may_have(amount: Demand) -> bool:
 
 def settings_of(pool: Pool) -> dict[str, Any]:
     """Every setting of a pool, as `defined` takes it."""
-    resources = {key: amount for key, amount in pool.capacity.items() if key != "slots"}
+    undeclared = {"slots", *pool.contents}
+    resources = {key: amount for key, amount in pool.capacity.items() if key not in undeclared}
     return {
         "slots": pool.capacity.slots,
         "instance_type": pool.instance_type,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from slotq_core.adapters.configured import configured
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
@@ -28,7 +29,6 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
-from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
@@ -53,6 +53,8 @@ class _Kept:
     pools: tuple[Pool, ...]
     limits: Limits
     sharing: Sharing
+    believed: bool
+    """Whether no later change than the label's can be among this."""
 
 
 class Configuration:
@@ -78,10 +80,15 @@ class Configuration:
         return self._read(Sieve())
 
     def _read(self, sieve: Sieve) -> Stand:
-        item = self._calls.item(table.revision_key()) or Item()
-        label, kept = _label(item), self._kept
-        if kept is None or kept.label != label:
-            kept = self._read_anew(label, sieve)
+        """Return the configuration, with what cannot be read in the sieve.
+
+        Pools without the revision's digest are read once more with their revision. A change in
+        between made them newer: who decides on both would seem to know that change. Or somebody has
+        edited the table; then they are believed the second time.
+        """
+        item, kept = self._read_once(sieve, believe=False)
+        if not kept.believed:
+            item, kept = self._read_once(sieve, believe=True)
         return Stand(
             pools=kept.pools,
             revision=_one(item, _revision_of, 0),
@@ -90,8 +97,17 @@ class Configuration:
             use=_one(item, queue_use_of, NOTHING_USED),
         )
 
-    def _read_anew(self, label: Item, sieve: Sieve) -> _Kept:
-        """Read everything after the REVISION item with this label; keep it if all is readable.
+    def _read_once(self, sieve: Sieve, *, believe: bool) -> tuple[Item, _Kept]:
+        """Return the REVISION item, and what was read under it."""
+        item, kept = self._calls.item(table.revision_key()) or Item(), self._kept
+        label = _label(item)
+        if kept is None or kept.label != label:
+            kept = self._read_anew(label, sieve, believe=believe)
+        return item, kept
+
+    def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool) -> _Kept:
+        """Read everything after the REVISION item with this label. Keep it if all is readable and
+        has the label's digest; with `believe`, whatever the digest.
 
         What is read is never older than the label. A change committed in between makes it newer:
         then the next label differs, and everything is read again.
@@ -101,15 +117,23 @@ class Configuration:
         by_key = {item["sk"]["S"]: item for item in items}
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
-        read = _Kept(
-            label=label,
+        stand = Stand(
             pools=_in_order(pools, unread),
+            revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
             sharing=self._documents.read(_document(label)),
         )
         sieve.add(unread.poison)
         whole = not unread.poison and (limits is None or _one(limits, limits_of, None) is not None)
-        self._kept = read if whole and _one(label, _revision_of, 0) else None
+        digest = label.get("digest", {}).get("S")
+        read = _Kept(
+            label=label,
+            pools=stand.pools,
+            limits=stand.limits,
+            sharing=stand.sharing,
+            believed=believe or not whole or digest in {None, _digest(stand)},
+        )
+        self._kept = read if whole and stand.revision and read.believed else None
         return read
 
     def change(
@@ -128,12 +152,7 @@ class Configuration:
             before = self.read()
             if seen not in {None, before.revision}:
                 raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
-            after = replace(
-                before,
-                pools=before.pools if pools is None else as_configured(pools),
-                limits=before.limits if limits is None else limits,
-                sharing=before.sharing if sharing is None else sharing,
-            )
+            after = configured(before, pools=pools, limits=limits, sharing=sharing)
             if before == after:
                 return None
             check_names(after.pools)

@@ -50,9 +50,13 @@ class DynamoCounters:
                 return True
         return True  # Others keep spoiling the item: nobody may lose a job.
 
-    def give_back(self, caller: str, *, minute: int) -> None:
+    def give_back(self, caller: str, *, minute: int | None) -> None:
         with suppress(Conflict, WrongType):
-            expression = expressions.uncount_submission(_attribute(minute))
+            expression = (
+                expressions.uncount_waiting()
+                if minute is None
+                else expressions.uncount_submission(_attribute(minute))
+            )
             self._calls.update(table.caller_key(caller), expression)
 
     def use(self, caller: str, *, minute: int) -> CallerUse:

@@ -5,13 +5,13 @@ A refused write is left alone: somebody was faster, and the next pass reads anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, SlotQError
 
 
 class LineBounds:
@@ -26,6 +26,13 @@ class LineBounds:
         for line in sorted(set(lines)):
             at = self._clock() if now is None else now
             self._calls.update(table.line_key(line), expressions.return_to_line(at))
+
+    def count(self, changes: Mapping[str, int]) -> None:
+        """Count jobs that have entered (above 0) or left lines. Best effort: the changes are
+        committed, and an audit corrects the counts."""
+        for line, change in changes.items():
+            with suppress(SlotQError):  # Among others: the line is gone.
+                self._calls.update(table.line_key(line), expressions.count_waiting(change))
 
     def mend_touched(self, line: str) -> None:
         """Repair an unreadable time of the last touch."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +32,6 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.loading import WorldLoader
-from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
@@ -63,7 +63,6 @@ from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (
-    Ahead,
     Change,
     ConfigurationChange,
     Finding,
@@ -98,7 +97,6 @@ class DynamoStore:
         read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
         reads that do not depend on each other; default: in threads."""
         self._keeps = history
-        self._clock = clock
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
@@ -106,7 +104,6 @@ class DynamoStore:
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
         self._world = WorldLoader(self._calls, self._configuration, self._bounds, pause, at_once)
-        self._places = Places(self._calls, at_once)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
@@ -202,10 +199,12 @@ class DynamoStore:
     def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
-        if not self._touched.lately(job):
+        line = _checked(line_of(job))
+        arriving = 1 if job.project and job.waits else 0
+        if arriving or not self._touched.lately(job):
             # Before the transaction: inside, submissions to one line would collide.
-            touch = expressions.touch_line if opens_line else expressions.touch_known_line
-            self._calls.update(table.line_key(_checked(line_of(job))), touch(job.entry_time))
+            touch = expressions.touch_line(job.entry_time, known=not opens_line, arriving=arriving)
+            self._calls.update(table.line_key(line), touch)
             self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
@@ -243,6 +242,7 @@ class DynamoStore:
             self._world.forget()
             self._doubt(changes, refused_keys(conflict, actions))
             raise
+        self._bounds.count(_arrivals(changes))
         return tuple(committed(change) for change in changes)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
@@ -277,22 +277,23 @@ class DynamoStore:
         except (*UNREADABLE, zlib.error):
             raise NotUnderstood(f"the request of job {name} cannot be read") from None
 
-    def attempts(self, name: str) -> tuple[Attempt, ...]:
-        """Return the job's attempts by one read: in sort-key order, attempts and job come before
-        the (large) request."""
+    def job_and_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        """Return the job and its attempts by one read: in sort-key order, attempts and job come
+        before the (large) request. Raises NotUnderstood as `job` does."""
         wanted = expressions.partition_between(
             table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
         )
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
-            return ()
+            return None
         own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
         found = {each.number: each for each in Sieve().read(own, attempt_of)}
-        job = whole_job(main)
-        live = job.attempt if job else None
+        if (job := whole_job(main) or self.job(name)) is None:
+            return None
+        live = job.attempt
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
-        return tuple(found[number] for number in sorted(found))
+        return job, tuple(found[number] for number in sorted(found))
 
     def job_of(self, training_job: str) -> str | None:
         item = self._calls.item(table.name_key(training_job))
@@ -328,8 +329,15 @@ class DynamoStore:
         )
         return [job for item in items if (job := whole_job(item))]
 
-    def ahead_of(self, job: Job) -> Ahead:
-        return self._places.ahead_of(job, self._world.lines(self._clock()))
+
+def _arrivals(changes: Sequence[Change]) -> dict[str, int]:
+    """Return by how much the changes raise (below 0: lower) the counts of counted lines."""
+    found: Counter[str] = Counter()
+    for change in changes:
+        for job, by in ((change.before, -1), (change.after, 1)):
+            if job.waits and job.project:
+                found[line_of(job)] += by
+    return {line: by for line, by in found.items() if by}
 
 
 def _checked(line: str) -> str:

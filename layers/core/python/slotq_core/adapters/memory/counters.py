@@ -34,9 +34,13 @@ class MemoryCounters:
             self._add(caller, minute, 1)
             return True
 
-    def give_back(self, caller: str, *, minute: int) -> None:
+    def give_back(self, caller: str, *, minute: int | None) -> None:
         with self._lock:
-            if self._waiting.get(caller, 0) > 0:
+            if self._waiting.get(caller, 0) <= 0:
+                return
+            if minute is None:
+                self._waiting[caller] -= 1
+            else:
                 self._add(caller, minute, -1)
 
     def use(self, caller: str, *, minute: int) -> CallerUse:

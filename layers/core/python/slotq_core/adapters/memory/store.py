@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.configured import configured
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
@@ -17,7 +18,6 @@ from slotq_core.adapters.memory.index import Index
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
-    as_configured,
     due_part,
     read_at_first,
     snapshot_of,
@@ -123,12 +123,7 @@ class MemoryStore:
         before = self.configuration()
         if seen not in {None, before.revision}:
             raise Conflict("the configuration has changed since it was read")
-        after = replace(
-            before,
-            pools=before.pools if pools is None else as_configured(pools),
-            limits=before.limits if limits is None else limits,
-            sharing=before.sharing if sharing is None else sharing,
-        )
+        after = configured(before, pools=pools, limits=limits, sharing=sharing)
         if before == after:
             return
         self._change_pools(before.pools, after.pools)
@@ -291,7 +286,8 @@ class MemoryStore:
             with self._lock:
                 return self._read_on(line_of(need.after), need.after, need.count, seen)
 
-        return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
+        snapshot = replace(world.snapshot, behind=behind)
+        return replace(world, snapshot=snapshot, more=more)
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
@@ -327,12 +323,13 @@ class MemoryStore:
         return stored_request.unpack(self._requests[name])
 
     @_one_at_a_time
-    def attempts(self, name: str) -> tuple[Attempt, ...]:
-        found = dict(self._attempts.get(name, {}))
-        live = self._jobs[name].attempt if name in self._jobs else None
+    def job_and_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        if (job := self._jobs.get(name)) is None:
+            return None
+        found, live = dict(self._attempts.get(name, {})), job.attempt
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
-        return tuple(found[number] for number in sorted(found))
+        return job, tuple(found[number] for number in sorted(found))
 
     @_one_at_a_time
     def job_of(self, training_job: str) -> str | None:
@@ -350,7 +347,7 @@ class MemoryStore:
         return min((job.entry_time for job in waiting), default=None)
 
     @_one_at_a_time
-    def ahead_of(self, job: Job) -> Ahead:
+    def _ahead_of(self, job: Job) -> Ahead:
         found = self._index.ahead_of(job)
         return Ahead(jobs=min(found, MOST_AHEAD + 1), or_more=found > MOST_AHEAD)
 
@@ -395,6 +392,7 @@ class MemoryStore:
         return World(
             snapshot=snapshot_of(self._pools_now(), self._sharing, active, waiting, due),
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
+            ahead_of=self._ahead_of,
         )
 
     def _check(self, name: str, use: PoolChange) -> None:

@@ -77,9 +77,9 @@ class Preemption:
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates of lower rank, in eviction order. Other pools count only if a limit of the
         project or its department keeps the job back."""
-        rooms = [room]
-        if self.state.limits.over(job, room.pool.name):
-            rooms += self.state.limits.sharing(room, self.state.rooms.values())
+        if not self.state.limits.over(job, room.pool.name):
+            return list(_outranked(job, room))
+        rooms = [room, *self.state.limits.sharing(room, self.state.rooms.values())]
         found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
 

@@ -43,7 +43,9 @@ class Reclaims:
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`."""
-        searches = [_InPool(job, room, self, set(spare)) for room in rooms]
+        of = self.state.accounts.of
+        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
+        searches = [_InPool(job, room, self, set(spare)) for room in able]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -58,7 +60,7 @@ class Reclaims:
 
 
 class _InPool:
-    """The search for what one job may reclaim in one pool."""
+    """The search for what one job may reclaim in one pool, within its project's share."""
 
     def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
@@ -74,8 +76,6 @@ class _InPool:
     def victims(self) -> tuple[Candidate, ...] | None:
         """Victims, one at a time, from the most over-served project first; None if the gate closes
         before they free enough."""
-        if not may_reclaim(self.job, self._mine):
-            return None
         givers = sorted(self._accounts.givers(self.job, self._name, self.room.jobs.may_give()))
         if not givers:
             return None  # Earlier steps have served what fits without an eviction.
@@ -90,19 +90,15 @@ class _InPool:
 
     def lowest_rank(self) -> Rank:
         """The lowest rank among the candidates."""
-        return min(each.rank for project in self._givers for each in self._candidates(project)[:1])
+        firsts = (next(self._candidates(project), None) for project in self._givers)
+        return min(first.rank for first in firsts if first)
 
-    def _candidates(self, project: str) -> Sequence[Candidate]:
-        candidates = self.room.jobs.candidates(project)
-        if self._spare:
-            candidates = [each for each in candidates if each.name not in self._spare]
-        if not self.job.submitter:
-            return candidates
-        return [
-            each
-            for each in candidates
-            if not any(same_user_and_rank(self.job, job) and job.attempt for job in each.jobs)
-        ]
+    def _candidates(self, project: str) -> Iterator[Candidate]:
+        for each in self.room.jobs.candidates(project):
+            if each.name not in self._spare and not any(
+                same_user_and_rank(self.job, job) and job.attempt for job, _ in each.places
+            ):
+                yield each
 
     def _safe_once_started(self) -> set[str]:
         """Names of candidates that are none once this plan is carried out: a `min_runtime` then
@@ -137,7 +133,7 @@ class _InPool:
             freed = self._freed(others)
             rest = {name: max(0, most - freed[name]) for name, most in self._missing.items()}
             shortfalls = self._shortfalls(Demand(rest))
-            found = better(mine, self._candidates(giver), shortfalls, base)
+            found = better(mine, list(self._candidates(giver)), shortfalls, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
         return victims
@@ -204,7 +200,7 @@ class _InPool:
 
     def _take(
         self,
-        candidates: Callable[[str], Sequence[Candidate]],
+        candidates: Callable[[str], Iterable[Candidate]],
         chains: Mapping[str, Chain],
         enough: Callable[[Sequence[Candidate]], bool],
     ) -> tuple[Candidate, ...] | None:
@@ -213,13 +209,14 @@ class _InPool:
         left = dict(chains)
         coming: dict[str, Iterator[Candidate]] = {}
         while not enough(taken):
-            fair = [name for name, chain in left.items() if taking.is_fair(chain)]
-            if not fair:
+            if not left:
                 return None
             # The most over-served project comes first, so few candidates are looked at.
-            giver = max(fair, key=lambda name: taking.over_served(left[name]))
-            victim = next(coming.setdefault(giver, iter(candidates(giver))), None)
-            if victim is None:
+            giver = max(left, key=lambda name: taking.over_served(left[name]))
+            if giver not in coming:
+                coming[giver] = iter(candidates(giver))
+            victim = next(coming[giver], None) if taking.is_fair(left[giver]) else None
+            if victim is None:  # A project that may not give any more never may again.
                 del left[giver]
             else:
                 taken.append(victim)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.policy.order import Rank
@@ -42,8 +43,7 @@ def least_harm(found: Iterable[Eviction | None], base: Rank) -> Eviction | None:
     return min((each for each in found if each), key=lambda each: each.harm(base), default=None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """An amount that the job is missing, and how much of it each victim gives."""
 
     missing: Demand
@@ -61,8 +61,8 @@ class Shortfalls:
 
     def given(self, candidate: Candidate) -> Amounts:
         """What the candidate gives towards each of `amounts`."""
-        gifts = [(shortfall, shortfall.gives(candidate)) for shortfall in self._shortfalls]
-        return tuple(gift[name] for shortfall, gift in gifts for name in shortfall.missing)
+        gifts = [(missing, gives(candidate)) for missing, gives in self._shortfalls]
+        return tuple([gift[name] for missing, gift in gifts for name in missing])
 
     def met_by(self, victims: Iterable[Candidate]) -> bool:
         """Whether the victims together meet every shortfall."""
@@ -111,4 +111,4 @@ def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tu
 
 
 def _less(amounts: Amounts, given: Amounts) -> Amounts:
-    return tuple(amount - gift for amount, gift in zip(amounts, given, strict=True))
+    return tuple([amount - gift for amount, gift in zip(amounts, given, strict=True)])

@@ -21,12 +21,12 @@ _HFAI = {
     "LOW": 0,
 }
 
-_HFAIS = tuple(
-    PriorityClass(name=name, value=value, demote_to="NORMAL", demote_after=1_800_000)
+_HFAIS = {
+    name: PriorityClass(name=name, value=value, demote_to="NORMAL", demote_after=1_800_000)
     if name == "ABOVE_NORMAL"
     else PriorityClass(name=name, value=value)
     for name, value in _HFAI.items()
-)
+}
 """After 30 minutes of running time a job at ABOVE_NORMAL counts as NORMAL."""
 
 Classes = Mapping[str, PriorityClass]
@@ -35,9 +35,8 @@ Classes = Mapping[str, PriorityClass]
 
 def classes_of(configured: Iterable[PriorityClass]) -> Classes:
     """The configured classes; if there are none, HFAI's."""
-    found = tuple(configured) or _HFAIS
-    ordered = sorted(found, key=lambda each: -each.value)
-    return {each.name: each for each in ordered if each.name != AUTO}
+    ordered = sorted(configured, key=lambda each: -each.value)
+    return {each.name: each for each in ordered if each.name != AUTO} if ordered else _HFAIS
 
 
 def names_by_value(classes: Classes) -> Mapping[int, str]:

@@ -58,9 +58,7 @@ class Eligibility:
 
     def _goes_with_its_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
-        return job.group in self._state.gangs and any(
-            victim.group == job.group
-            for each in self._state.decided.decisions.values()
-            if isinstance(each, Evict)
-            for victim in each.victims
-        )
+        gang = self._state.gangs.get(job.group)
+        decisions = self._state.decided.decisions.values() if gang and gang.runs else ()
+        evictions = (each for each in decisions if isinstance(each, Evict))
+        return any(victim.group == job.group for each in evictions for victim in each.victims)

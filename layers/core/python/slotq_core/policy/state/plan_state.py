@@ -68,8 +68,8 @@ class PlanState:
         """The running jobs that the present turn evicts or moves, each with its pool."""
         self.surplus: set[str] = set()
         """Pools in which an eviction has freed more than its beneficiary needs."""
-        self.barred: set[tuple[str, str]] = set()
-        """Jobs, each with a pool where it is asked last. A rollback keeps the bars."""
+        self.barred: dict[str, set[str]] = {}
+        """By job, the pools where it is asked last. A rollback keeps the bars."""
         self.undone = 0
         """How many changes were undone so that the plan begins anew."""
         self.asks_last = False
@@ -83,9 +83,10 @@ class PlanState:
 
     def begin_turn(self) -> None:
         self._turn_began = self.journal.checkpoint()
-        for name in ("lost", "evicted"):
-            if getattr(self, name):
-                self.journal.set(self, name, [])
+        if self.lost:
+            self.journal.set(self, "lost", [])
+        if self.evicted:
+            self.journal.set(self, "evicted", [])
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """The existing rooms that the job's project may use and that no bar closes to the job."""
@@ -95,9 +96,10 @@ class PlanState:
             usable = (name for name in job.pools if self.accounts.open_to(job, name))
             rooms = [self.rooms[name] for name in usable if name in self.rooms]
             self._rooms_of[key] = rooms
-        if self.asks_last or not self.barred:
+        shut = self.barred.get(job.name)
+        if self.asks_last or not shut:
             return rooms
-        return [room for room in rooms if (job.name, room.pool.name) not in self.barred]
+        return [room for room in rooms if room.pool.name not in shut]
 
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:

@@ -39,6 +39,9 @@ class PoolJobs:
         """The candidates that are single jobs, by job name."""
         self._projects: set[str] = set()
         """The projects with candidates."""
+        self._lowest: dict[str, Rank] = {}
+        """The lowest rank by project, once asked for and until the candidates change."""
+        self._protects = bool(pool.min_runtime or pool.max_min_runtime)
         self.protections: list[Protection] = []
         """The first to end first. A gang is protected as long as any of its jobs is."""
         self.placed: dict[str, Job] = {}
@@ -69,8 +72,11 @@ class PoolJobs:
 
     def lowest(self, project: str) -> Rank | None:
         """The lowest rank of the project's candidates here; None if there are none."""
-        candidates = self.candidates(project)
-        return candidates[0].rank if candidates else None
+        self._regroup()
+        if project in self._projects and project not in self._lowest:
+            first = [candidate.rank for candidate in self._candidates.get(project, ())[:1]]
+            self._lowest[project] = min([*first, *map(rank, self._unsorted.get(project, ()))])
+        return self._lowest.get(project)
 
     def may_give(self) -> set[str]:
         """The projects with candidates here."""
@@ -79,8 +85,10 @@ class PoolJobs:
 
     def take_in(self, job: Job, project_min: int, *, in_gang: bool) -> Protection | None:
         """Enter a job that ran before this plan. Return its protection, if it has one."""
-        self._hold(job)
-        protected, until = protection(job, self._pool, project_min, self._now)
+        self._running.setdefault(job.project, {})[job.name] = job
+        protected, until = False, None
+        if self._protects or project_min:
+            protected, until = protection(job, self._pool, project_min, self._now)
         if not in_gang and protected:
             self.protections.append((until, job))
         elif not in_gang and may_be_stopped(job):
@@ -90,7 +98,7 @@ class PoolJobs:
 
     def add(self, job: Job, project_min: int, *, in_gang: bool) -> None:
         """Add a job that this plan gives slots, or one whose eviction is rolled back."""
-        self._hold(job)
+        self._running.setdefault(job.project, {})[job.name] = job
         if job.attempt is None:
             self.placed[job.name] = job
             if is_safe_once_started(job, self._pool, project_min):
@@ -99,6 +107,7 @@ class PoolJobs:
             return
         self._unsorted.setdefault(job.project, []).append(job)
         self._projects.add(job.project)
+        self._lowest.pop(job.project, None)
 
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
@@ -111,10 +120,12 @@ class PoolJobs:
 
     def offer(self, candidate: Candidate) -> None:
         self._projects.add(candidate.project)
+        self._lowest.pop(candidate.project, None)
         insort(self._candidates.setdefault(candidate.project, []), candidate, key=_order)
 
     def withdraw(self, candidate: Candidate) -> None:
         self._sort(candidate.project)
+        self._lowest.pop(candidate.project, None)
         others = [each for each in self._candidates[candidate.project] if each is not candidate]
         if others:
             self._candidates[candidate.project] = others
@@ -137,6 +148,3 @@ class PoolJobs:
     def _single(self, job: Job) -> Candidate:
         self._alone[job.name] = alone(job, self._pool.name, self._now)
         return self._alone[job.name]
-
-    def _hold(self, job: Job) -> None:
-        self._running.setdefault(job.project, {})[job.name] = job

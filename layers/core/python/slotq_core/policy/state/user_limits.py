@@ -65,9 +65,8 @@ class Rights:
 
     def total(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots that the user may hold in the class and pool; None: no limit."""
-        if not self.limited(user, pool):
-            return None
-        return self._limits[user][pool].get(class_name, 0)
+        limits = self._limits.get(user, {}).get(pool)
+        return None if limits is None else limits.get(class_name, 0)
 
     def told(self, user: str, pools: Iterable[str]) -> str:
         """What the user may hold in these pools, in words."""
@@ -152,12 +151,11 @@ class UserBooks(Rights):
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
         highest class in which the user has room." (DESIGN 5.3)"""
-        choices = self._choices_in(job, pool)
-        if not self.limited(job.submitter, pool):
-            return next(iter(choices))
-        return next(
-            (class_name for class_name in choices if not self._over(job, class_name, pool)), None
-        )
+        limited = self.limited(job.submitter, pool)
+        for class_name in self._choices_in(job, pool):
+            if not limited or not self._over(job, class_name, pool):
+                return class_name
+        return None
 
     def will_admit(self, job: Job, pool: str) -> bool:
         """Whether a class will admit the job in the pool once stopping jobs have stopped."""

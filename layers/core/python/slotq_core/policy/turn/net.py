@@ -26,13 +26,14 @@ def begins_anew(state: PlanState) -> bool:
 
     Asked after the whole turn, because a gang tries and rolls back.
     """
-    new = [loss for loss in state.lost if (loss.job.name, loss.pool) not in state.barred]
+    new = [loss for loss in state.lost if loss.pool not in state.barred.get(loss.job.name, ())]
     if new:
         stands = state.journal.checkpoint()
         begin = min(loss.checkpoint for loss in new)
         if state.undone + stands - begin <= max(ALWAYS_UNDONE, stands // 4):
             state.undone += stands - begin
-            state.barred |= {(loss.job.name, loss.pool) for loss in new}
+            for loss in new:
+                state.barred.setdefault(loss.job.name, set()).add(loss.pool)
             state.journal.rollback(begin)
             return True
     for loss in state.lost:
@@ -45,8 +46,8 @@ def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
     if state.asks_last or state.decided.dropped or not state.barred:
         return []
     state.journal.set(state, "asks_last", value=True)
-    barred = {name for name, _ in state.barred}
-    return [head for head in turns.blocked.everyone() if barred & _members(state, head.job)]
+    heads = turns.blocked.everyone()
+    return [head for head in heads if state.barred.keys() & _members(state, head.job)]
 
 
 def _members(state: PlanState, job: Job) -> set[str]:

@@ -93,18 +93,18 @@ class Revisit:
             self._state.journal.set(accounts, "opened", [])
         return [
             head
-            for project, scope in opened
-            for room in self._giving(project, scope)
+            for room in (self._state.rooms.values() if opened else ())
+            if (giving := self._giving(opened, room))
             for head in self._blocked.in_pool(room.pool.name)
-            if head.job.project != project
+            if giving != {head.job.project}
         ]
 
-    def _giving(self, project: str, scope: str) -> Iterator[PoolRoom]:
-        """The rooms where others may now reclaim; of a department (no project), all rooms."""
-        for room in self._state.rooms.values():
-            counts = self._state.accounts.scope(room.pool.name) == scope
-            if counts and (not project or project in room.jobs.may_give()):
-                yield room
+    def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
+        """The projects from which others may now reclaim in the room. A department (no project)
+        may give in all rooms."""
+        scope, may_give = self._state.accounts.scope(room.pool.name), room.jobs.may_give()
+        here = (name for name, where in opened if where == scope)
+        return {name for name in here if not name or name in may_give}
 
     def _could_evict_a_start(self, job: Job) -> bool:
         """Whether a job that this plan started may be a victim of the job."""

@@ -11,7 +11,6 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from slotq_core.model.jobs import Job
@@ -34,9 +33,6 @@ class Head(NamedTuple):
     line: WaitingLine
     at: int
     """The place of the job among `line.jobs`."""
-
-
-_place = attrgetter("place")
 
 
 class Ranking:
@@ -125,7 +121,7 @@ class TurnOrder:
         """The head whose turn it is; None when no turn is left."""
         moved = self._accounts.moved()
         departments = {*moved.values()}
-        for project in self._stale.union(moved):
+        for project in {*self._stale, *moved}:
             self._place_project(project, departments)
         for department in departments:
             self._place_department(department)
@@ -135,7 +131,10 @@ class TurnOrder:
             return None
         first = self._projects[top].first()
         assert first is not None
-        return self._take_out(self._heads[first][0])
+        head = self._heads[first][0]
+        self._state.journal.record(TurnOrder._insert, self, head)
+        self._remove(head)
+        return head
 
     def block(self, head: Head) -> None:
         """Block the job whose turn it was, and the rest of its line."""
@@ -182,26 +181,21 @@ class TurnOrder:
         self._state.journal.record(TurnOrder._remove, self, head)
         self._insert(head)
 
-    def _take_out(self, head: Head) -> Head:
-        self._state.journal.record(TurnOrder._insert, self, head)
-        self._remove(head)
-        return head
-
     def _insert(self, head: Head) -> None:
-        insort(self._heads[head.job.project], head, key=_place)
+        insort(self._heads[head.job.project], head)
         self._stale.add(head.job.project)
 
     def _remove(self, head: Head) -> None:
         heads = self._heads[head.job.project]
-        del heads[bisect_left(heads, head.place, key=_place)]
+        del heads[bisect_left(heads, head)]
         self._stale.add(head.job.project)
 
     def _place_project(self, project: str, departments: set[str]) -> None:
         """Rank the project anew. Add the departments whose own rank that may change."""
-        before = self._where.get(project, "")
-        departments.add(before)
+        before = self._where.get(project, NO_BOOKS)
         heads = self._heads.get(project)
         if not heads:
+            departments.add(before)
             self._projects[before].drop(project)
             return
         job = heads[0].job
@@ -210,9 +204,13 @@ class TurnOrder:
         if now != before:
             self._where[project] = now
             self._projects[before].drop(project)
-            departments.add(now)
+            departments.add(before)
         key = chain[0].asking(job.demand) if chain else (self._ages[project],)
         self._projects[now].put(project, key)
+        if len(chain) == 1:
+            self._departments.put(now, key)
+        else:
+            departments.add(now)
 
     def _place_department(self, department: str) -> None:
         """Rank the department by the first job of its most deprived project."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.wire.document.faults import Fault, Loc, unknown
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.pool_definition import clashes
@@ -111,9 +112,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def resources_of(pools: Iterable[PoolSection]) -> tuple[str, ...]:
-    """Return the resources of the pools: `slots` first."""
-    return tuple({"slots": 0, **{name: 0 for pool in pools for name in pool.capacity}})
+def resources_of(pools: Sequence[PoolSection]) -> tuple[str, ...]:
+    """Return the resources that quotas may name: `slots` first, then those that pools declare, then
+    what known instances contain."""
+    declared = {name: 0 for pool in pools for name in pool.capacity}
+    known = any(pool.instance_type in CONTENTS for pool in pools)
+    return tuple({"slots": 0, **declared, **(dict.fromkeys(NAMES, 0) if known else {})})
 
 
 def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:

@@ -85,13 +85,17 @@ def _pool(pool: Pool) -> Entry:
     return _entry(
         PoolSection,
         name=pool.name,
-        capacity=_amount(pool.capacity),
+        capacity=_amount(_declared(pool)),
         instance_type=pool.instance_type,
         properties=dict(pool.properties),
         state=pool.state.value,
         **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
     )
+
+
+def _declared(pool: Pool) -> Mapping[str, int]:
+    return {name: n for name, n in pool.capacity.items() if name not in pool.contents}
 
 
 def _requests(prescription: Prescription) -> Entry:

@@ -40,21 +40,46 @@ def job_unchanged(version: int) -> Expression:
     }
 
 
-def touch_line(at: int) -> Expression:
-    """Create or touch a line before a new job enters it, outside the transaction. `at`: ms.
+def touch_line(at: int, *, known: bool, arriving: int) -> Expression:
+    """Touch a line before a new job enters it, outside the transaction. `at`: ms. `known`: for a
+    job that may open no line. `arriving`: how many jobs to count in (`waiting`).
 
     The touch keeps the line from being removed. The bound may stay: it is never above the order key
-    of a job that is being submitted (`line_bounds`).
+    of a job that is being submitted (`line_bounds`). Condition, with `known`: the line exists.
     """
-    return {
+    expression: Expression = {
         "UpdateExpression": "SET touched = :at",
         "ExpressionAttributeValues": {":at": _number(at)},
     }
+    if arriving:
+        expression["UpdateExpression"] += " ADD waiting :arriving"
+        expression["ExpressionAttributeValues"][":arriving"] = _number(arriving)
+    return {**expression, "ConditionExpression": "attribute_exists(pk)"} if known else expression
 
 
-def touch_known_line(at: int) -> Expression:
-    """Touch an existing line, for a job that may open no line. Condition: the line exists."""
-    return {**touch_line(at), "ConditionExpression": "attribute_exists(pk)"}
+def count_waiting(change: int) -> Expression:
+    """Count jobs in or out of a line, after they have entered or left it. Condition: the line
+    exists, so that no count makes a line."""
+    return {
+        "UpdateExpression": "ADD waiting :change",
+        "ConditionExpression": "attribute_exists(touched)",
+        "ExpressionAttributeValues": {":change": _number(change)},
+    }
+
+
+def correct_waiting(seen: int | None, waiting: int) -> Expression:
+    """Set a line's count after the jobs were counted one by one. Condition: the count is as it was
+    before (None: missing or unreadable), so nobody has counted meanwhile."""
+    values: dict[str, Mapping[str, str]] = {":waiting": _number(waiting)}
+    if seen is None:
+        unchanged, values[":number"] = "NOT attribute_type(waiting, :number)", _text("N")
+    else:
+        unchanged, values[":seen"] = "waiting = :seen", _number(seen)
+    return {
+        "UpdateExpression": "SET waiting = :waiting",
+        "ConditionExpression": f"attribute_exists(touched) AND {unchanged}",
+        "ExpressionAttributeValues": values,
+    }
 
 
 def return_to_line(at: int) -> Expression:
@@ -129,6 +154,20 @@ def uncount_submission(minute: str) -> Expression:
             " AND attribute_type(#minute, :number) AND #minute > :none"
         ),
         "ExpressionAttributeNames": {"#minute": minute},
+        "ExpressionAttributeValues": {
+            ":less": _number(-1),
+            ":none": _number(0),
+            ":number": _text("N"),
+        },
+    }
+
+
+def uncount_waiting() -> Expression:
+    """Take back the count of a waiting job that was not stored; its submission stays counted in its
+    minute. Condition: the count is a number above zero."""
+    return {
+        "UpdateExpression": "ADD waiting :less",
+        "ConditionExpression": "attribute_type(waiting, :number) AND waiting > :none",
         "ExpressionAttributeValues": {
             ":less": _number(-1),
             ":none": _number(0),

@@ -350,6 +350,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "name": _text,
         "instance_type": _text,
         "capacity": _capacity,
+        "contents": _texts,
         "properties": _demand,
         "reserve_after": _whole,
         "min_runtime": _whole,

@@ -4,7 +4,11 @@
 `returned`  when (ms) a stored job was last about to enter the line
 `bound`     an order key: no job of the line has a lower one. No bound: the first may be any job
 
-(Where projects share a pool, the number of jobs that wait in the line will stand here too.)
+`waiting`   how many jobs wait in the line, where it is of a project: fair shares ask for it
+
+The count lags: a submission counts before its transaction, everybody else after it, and who dies in
+between leaves it wrong until an audit counts the jobs (`repair.line_audit`). That is enough for
+shares, which order jobs and gate reclaim and never over-commit.
 
 A pass plans with a line's bound instead of its first job, and reads a blocked line not at all. So
 this must hold at every moment: each waiting job's line exists, and the line's bound is at most the
@@ -57,6 +61,8 @@ class StoredLine:
     """None: nobody has returned, or the time is unreadable (`broken`)."""
     bound: str = ""
     """Empty: none, or an unreadable one (`broken`)."""
+    waiting: int | None = None
+    """None: not counted, or unreadable."""
     broken: bool = False
     """Whether `returned` or `bound` is unreadable. No bound is raised before a return has replaced
     both."""
@@ -90,6 +96,11 @@ class StoredLine:
         return self.touched is not None and self.touched < now - LINE_KEPT
 
 
+def is_counted(line: str) -> bool:
+    """Whether the waiting jobs of this line are counted: those of a project."""
+    return bool(parsed(line).project)
+
+
 def line_in(item: Item, now: int) -> StoredLine:
     """Return the line in an item. Raises ValueError if the item names no line.
 
@@ -105,6 +116,7 @@ def line_in(item: Item, now: int) -> StoredLine:
     return StoredLine(
         name=name,
         touched=_number(item, "touched"),
+        waiting=_number(item, "waiting"),
         returned=None if late else returned,
         bound=bound if sound else "",
         broken=late or ("returned" in item and returned is None) or ("bound" in item and not sound),
@@ -118,9 +130,11 @@ def _number(item: Item, attribute: str) -> int | None:
         return None
 
 
-@lru_cache(maxsize=4096)
+parsed = lru_cache(maxsize=4096)(Line.parse)
+
+
 def _rank(line: str) -> Rank:
-    return Line.parse(line).rank
+    return parsed(line).rank
 
 
 def _sound(line: str, bound: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
@@ -91,10 +91,15 @@ class LineReader:
         self._finish(reading, seen, sieve)
         return reading.found
 
-    def all_jobs(self, line: str, sieve: Sieve) -> list[Job]:
-        """Return all readable jobs of a line, also of another version's line: a reader cannot wait
-        for the pass that moves them."""
-        return sieve.read(self._items(line), copy_of if is_own(line) else job_in)
+    def all_jobs(self, lines: Sequence[str], sieve: Sieve) -> list[Job]:
+        """Return all readable jobs of the lines, many lines at once. Other versions' lines count
+        too: a reader cannot wait for the pass that moves their jobs."""
+        read = self._in_parallel(lambda line: [*self._items(line)], lines)
+        return [
+            job
+            for line, items in zip(lines, read, strict=True)
+            for job in sieve.read(items, copy_of if is_own(line) else job_in)
+        ]
 
     def _finish(self, reading: Reading, seen: set[str], sieve: Sieve) -> None:
         while reading.limit != 0:

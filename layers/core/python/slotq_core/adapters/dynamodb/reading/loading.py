@@ -22,6 +22,7 @@ from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
+from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
@@ -69,6 +70,7 @@ class WorldLoader:
         self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
         self._held = PoolReader(calls, configuration, pause, in_parallel)
+        self._places = Places(calls, in_parallel)
         self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
         """What a plan in progress could not read, for the next load."""
@@ -84,7 +86,8 @@ class WorldLoader:
             self._in_parallel,
             lines,
             pools=capacity.pools,
-            seen={job.name for job in (*capacity.active, *capacity.claimants)},
+            claimants=capacity.claimants,
+            active=capacity.active,
             now=now,
         )
         found = waiting.read_first(sieve)
@@ -101,10 +104,19 @@ class WorldLoader:
 
         snapshot = replace(
             world.snapshot,
-            behind={each.jobs[-1].name: each.behind for each in found if each.behind},
+            behind={
+                **waiting.behind,
+                **{each.jobs[-1].name: each.behind for each in found if each.behind},
+            },
             unread=frozenset(job.name for job in stand_ins),
         )
-        return replace(world, snapshot=snapshot, more=more, keep_bounds=waiting.keep_bounds)
+        return replace(
+            world,
+            snapshot=snapshot,
+            more=more,
+            ahead_of=lambda job: self._places.ahead_of(job, lines),
+            keep_bounds=waiting.keep_bounds,
+        )
 
     def forget(self) -> None:
         """Forget what is kept of pools: a decision that rested on it was refused."""
@@ -114,13 +126,11 @@ class WorldLoader:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
-        waiting = [job for line in lines for job in self._waiting.all_jobs(line.name, sieve)]
+        waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
-        return _world(capacity, waiting, due, sieve)
-
-    def lines(self, now: int) -> list[StoredLine]:
-        """Return every line of this version that may have jobs."""
-        return [line for line in lines_in(self._partition(_ALL_LINES), Sieve(), now) if line.own]
+        world = _world(capacity, waiting, due, sieve)
+        own = [line for line in lines if line.own]
+        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own))
 
     def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
         """Return this version's lines, after moving the jobs of other versions' lines into them,

@@ -6,10 +6,11 @@ comes from an earlier pass that has read the line; `layout.lines` says why it ho
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
 
-from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, is_counted, parsed
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
@@ -18,7 +19,7 @@ from slotq_core.adapters.order_keys import order_key, place_in
 from slotq_core.adapters.snapshots import read_at_first, stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need
 
@@ -35,20 +36,30 @@ class WaitingLines:
         lines: Iterable[StoredLine],
         *,
         pools: Sequence[Pool],
-        seen: set[str],
+        claimants: Iterable[Job],
+        active: Iterable[Job],
         now: int,
     ) -> None:
-        """Set up the lines. `seen`: the jobs that are known already; `now`: when (ms) the load
-        began, before the lines were read."""
+        """Set up the lines. `claimants` and `active`: the jobs that are known already; `now`: when
+        (ms) the load began, before the lines were read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
         self._lines = {line.name: line for line in lines}
-        self._pools, self._seen, self._now = pools, seen, now
+        claimants = list(claimants)
+        self._pools, self._now = pools, now
+        self._seen = {job.name for job in (*claimants, *active)}
+        self._claimants = Counter(line_of(job) for job in claimants)
         self._readings: dict[str, Reading] = {}
         stand_ins = map(_stand_in, self._lines.values(), range(len(self._lines)))
         self.stand_ins: Mapping[str, Job] = {
             line: job for line, job in zip(self._lines, stand_ins, strict=True) if job
         }
         """By line."""
+        self.behind = {
+            job.name: more
+            for line, job in self.stand_ins.items()
+            if (more := self._counted(line) - 1) > 0
+        }
+        """By stand-in, how many jobs wait in its line behind the first, where they are counted."""
         self._line_of = {job.name: line for line, job in self.stand_ins.items()}
         self._at_once = 1
 
@@ -57,7 +68,19 @@ class WaitingLines:
         empty."""
         readings = self._read([each for each in self._lines if each not in self.stand_ins], sieve)
         self._remove_empty(readings)
-        return [reading.found for reading in readings]
+        return [self._found(reading) for reading in readings]
+
+    def _found(self, reading: Reading) -> Found:
+        """The jobs read. Where the line's jobs are counted, the count says how many are behind."""
+        found = reading.found
+        counted = self._counted(reading.line) - len(found.jobs)
+        return replace(found, behind=max(found.behind, counted)) if found.jobs else found
+
+    def _counted(self, line: str) -> int:
+        """How many jobs wait in the line without a claim, as far as they are counted; else 0."""
+        if not is_counted(line):
+            return 0
+        return (self._lines[line].waiting or 0) - self._claimants[line]
 
     def more(self, need: Need, sieve: Sieve) -> Found:
         """Answer a plan in progress."""
@@ -104,9 +127,6 @@ class WaitingLines:
         lines = [self._lines[reading.line] for reading in readings if reading.first is None]
         outlived = [line for line in lines if line.outlived(self._now)]
         self._in_parallel(lambda line: self._bounds.remove(line, now=self._now), outlived)
-
-
-parsed = lru_cache(maxsize=4096)(Line.parse)
 
 
 def _stand_in(line: StoredLine, number: int) -> Job | None:

@@ -13,11 +13,15 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.lines import StoredLine, line_in
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, is_counted, line_in
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, bearer
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.errors import Conflict
 from slotq_core.ports.stored import Finding
+from slotq_core.wire.pool_definition import MOST_SLOTS
+
+MOST_COUNTED = MOST_SLOTS
+"""How many jobs of one line an audit counts at most: no share is larger than a pool."""
 
 AUDITED = 20
 """How many lines one audit examines, with a call or two for each."""
@@ -67,8 +71,19 @@ class LineAudit:
                 yield Finding(kind="unreadable", subject=line.name, text=text, mended=True)
             elif line.own and line.bound:
                 yield from self.hidden(line.name, line.bound, mend=True)
+            if line.own and is_counted(line.name):
+                self._count(line)
             if line.outlived(now) and self._is_empty(line):
                 self._bounds.remove(line, now=now)
+
+    def _count(self, line: StoredLine) -> None:
+        """Count the line's jobs anew. No finding: a count may lag."""
+        partition = expressions.partition(table.waiting_partition(line.name))
+        waiting = self._calls.count(partition, limit=MOST_COUNTED)
+        if waiting != line.waiting and not (waiting == MOST_COUNTED < (line.waiting or 0)):
+            corrected = expressions.correct_waiting(line.waiting, waiting)
+            with suppress(Conflict):  # Somebody has counted since.
+                self._calls.update(table.line_key(line.name), corrected)
 
     def _is_empty(self, line: StoredLine) -> bool:
         partition = expressions.partition(table.waiting_partition(line.name))

@@ -55,7 +55,9 @@ class OtherLines:
         copies = iter({job.name: (key, job) for key, job in found}.values())
         entered: set[str] = set()
         if items:  # The line stays for a while.
-            self._calls.update(table.line_key(line), expressions.touch_line(now))
+            self._calls.update(
+                table.line_key(line), expressions.touch_line(now, known=False, arriving=0)
+            )
         while some := [*islice(copies, _AT_ONCE)]:
             new = {line_of(job) for _, job in some} - entered
             self._bounds.returned(new, now=now)

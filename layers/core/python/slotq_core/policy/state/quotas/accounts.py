@@ -19,7 +19,7 @@ from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.givers import Givers, is_full
-from slotq_core.policy.state.quotas.opening import asked_in, opened
+from slotq_core.policy.state.quotas.opening import asked_in, holdings, opened
 from slotq_core.policy.state.user_limits import UserBooks
 
 Amounts = tuple[Account, Demand, Demand, Demand]
@@ -58,6 +58,9 @@ class Accounts:
         """The accounts that count a pool which is gone by now."""
         self._claimants: dict[str, dict[str, Job]] = {}
         """By project and name: those without a turn so far, whose claims may be taken over."""
+        for job in snapshot.waiting:
+            if job.claim and job.evictable and not job.claim.moved:
+                self._claimants.setdefault(job.project, {})[job.name] = job
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
         """Projects (empty: a department) that have come above share or quota, with the scope."""
@@ -65,9 +68,9 @@ class Accounts:
         """By scope."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects that hold less than their share."""
+        self.users.begin(snapshot)
         if owners:
             self._open(snapshot, lines)
-        self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
         return self._of_pool.get(pool, self._elsewhere).get(job.project, ())
@@ -215,34 +218,24 @@ class Accounts:
         return (EVERYWHERE,) if EVERYWHERE in self._books else {*pools}
 
     def _open(self, snapshot: Snapshot, lines: Sequence[WaitingLine]) -> None:
-        """Create the accounts of each scope, with fair shares and nothing held."""
-        asked = asked_in(snapshot, lines, self._scopes_of, self._shut)
-        for scope in dict.fromkeys(self._scope.values()):
-            for project, chain in opened(snapshot, scope, asked).items():
-                self._books[scope][project] = chain
-                self._keep(project, scope, chain)
-
-    def _begin(self, snapshot: Snapshot) -> None:
-        """Enter what is held and claimed when the plan begins."""
-        held = []
-        self.users.begin(snapshot)
+        """Create the accounts of each scope, with fair shares and what is held and claimed."""
+        running = holdings(snapshot, self._scope)
+        asked = asked_in(snapshot, lines, running, self._scopes_of, self._shut)
+        for scope, chains in self._books.items():
+            chains.update(opened(snapshot, scope, asked))
         for job in snapshot.active:
-            assert job.attempt is not None
-            if job.state is JobState.STOPPING:
+            if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)
-            else:
-                held.append((job, job.attempt.pool))
-        for job in snapshot.waiting:
-            if job.claim and job.evictable and not job.claim.moved:
-                self._claimants.setdefault(job.project, {})[job.name] = job
-        everyone = (*snapshot.active, *snapshot.waiting)
-        held += [(job, job.claim.pool) for job in everyone if job.claim]
-        of_all = Demand.totals(
-            ((job.project, self.scope(pool), job.evictable), job.demand, 1) for job, pool in held
-        )
-        for (project, scope, evictable), amount in of_all.items():
+        claims = [
+            ((job.project, self.scope(job.claim.pool), job.evictable), job.demand)
+            for job in (*snapshot.active, *snapshot.waiting)
+            if job.claim
+        ]
+        for (project, scope, evictable), amount in (*running.items(), *claims):
             for account in self._books.get(scope, {}).get(project, ()):
                 account.used += amount
                 if not evictable:
                     account.fixed += amount
-            self._note(project, scope)
+        for scope, chains in self._books.items():
+            for project, chain in chains.items():
+                self._keep(project, scope, chain)

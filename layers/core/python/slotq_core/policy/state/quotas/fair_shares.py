@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import groupby
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Sharer:
     """A project or department that takes part. Amounts are whole units of one resource."""
 
@@ -62,10 +61,13 @@ def _divide_surplus(
         if not wanting or surplus <= 0:
             return surplus
         whole = sum(weights[each.name] for each in wanting)
-        parts = {each.name: Fraction(surplus * weights[each.name], whole) for each in wanting}
-        satisfied = [each for each in wanting if each.most - shares[each.name] <= parts[each.name]]
+        satisfied = [
+            each
+            for each in wanting
+            if (each.most - shares[each.name]) * whole <= surplus * weights[each.name]
+        ]
         if not satisfied:
-            _give_whole(surplus, wanting, parts, shares)
+            _give_whole(surplus, wanting, weights, shares)
             return 0
         for each in satisfied:
             surplus -= each.most - shares[each.name]
@@ -73,16 +75,16 @@ def _divide_surplus(
 
 
 def _give_whole(
-    surplus: int, wanting: Sequence[Sharer], parts: dict[str, Fraction], shares: dict[str, int]
+    surplus: int, wanting: Sequence[Sharer], weights: dict[str, int], shares: dict[str, int]
 ) -> None:
     """Divide the surplus where it satisfies no sharer: each gets the whole part; units left over
     go to the largest fractions, one each."""
-    left = surplus
+    whole = sum(weights[each.name] for each in wanting)
+    left, fractions = surplus, {}
     for each in wanting:
-        shares[each.name] += int(parts[each.name])
-        left -= int(parts[each.name])
-    by_fraction = sorted(
-        wanting, key=lambda each: (int(parts[each.name]) - parts[each.name], each.age, each.name)
-    )
+        part, fractions[each.name] = divmod(surplus * weights[each.name], whole)
+        shares[each.name] += part
+        left -= part
+    by_fraction = sorted(wanting, key=lambda each: (-fractions[each.name], each.age, each.name))
     for each in by_fraction[:left]:
         shares[each.name] += 1

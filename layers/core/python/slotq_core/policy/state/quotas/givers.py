@@ -30,7 +30,7 @@ class Givers:
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
         """What `Account.gives` said of each of these accounts."""
-        self._known: dict[str, Gives] = {}
+        self._known: dict[str, Gives] = defaultdict(lambda: (False, False, False, False))
         self._by_share: set[str] = set()
         """Over their own share: they give within their department."""
         self._by_quota: set[str] = set()
@@ -44,14 +44,15 @@ class Givers:
 
     def keep(self, project: str, chain: Chain) -> None:
         """Enter the project after a change of its accounts."""
-        top = chain[-1]
+        top, below = chain[-1], len(chain) > 1
+        gives = top.gives()
         branch = self._members[top.key]
         branch.add(project)
-        self._keep(project, (*chain[0].gives(), *top.gives()), below=len(chain) > 1)
-        if self._tops.get(top.key) != top.gives():
-            self._tops[top.key] = top.gives()
+        self._keep(project, (*chain[0].gives(), *gives), below=below)
+        if below and self._tops.get(top.key) != gives:
+            self._tops[top.key] = gives
             for name in branch:
-                self._keep(name, (*self._known[name][:2], *top.gives()), below=len(chain) > 1)
+                self._keep(name, (*self._known[name][:2], *gives), below=below)
 
     def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
@@ -73,7 +74,7 @@ class Givers:
         return found
 
     def _keep(self, project: str, gives: Gives, *, below: bool) -> None:
-        if self._known.get(project) == gives:
+        if self._known[project] == gives:
             return
         self._known[project] = share, quota, top_share, top_quota = gives
         for projects, belongs in (

@@ -7,13 +7,16 @@ from collections.abc import Set as AbstractSet
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+
+Holdings = Mapping[tuple[str, str, bool], Demand]
+"""What is held by project, scope, and whether it may be evicted."""
 
 
 def opened(
@@ -50,7 +53,7 @@ def opened(
         if department.quota is not None:
             quota = department.quota.get(scope, NOTHING)
         departments[department.name] = opened_account = account(department, age, quota)
-        opened_account.asked = sum((_wish(each) for each in within), NOTHING)
+        opened_account.asked = sum((_within_limit(each, each.asked) for each in within), NOTHING)
     _share_out(total, [*departments.values(), *tops])
     for name, above in departments.items():
         _share_out(above.share, members[name])
@@ -60,9 +63,20 @@ def opened(
     return chains
 
 
+def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
+    """What starts and runs. `scopes`: the scope that each pool counts in."""
+    held: dict[tuple[str, str, bool], list[Demand]] = {}
+    for job in snapshot.active:
+        if job.state is not JobState.STOPPING and job.attempt:
+            key = (job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable)
+            held.setdefault(key, []).append(job.demand)
+    return {key: Demand.total(demands) for key, demands in held.items()}
+
+
 def asked_in(
     snapshot: Snapshot,
     lines: Sequence[WaitingLine],
+    running: Holdings,
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
@@ -73,7 +87,9 @@ def asked_in(
     """
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand, int]]:
-        for project, pool, held in _staying(snapshot):
+        for (project, scope, _), held in running.items():
+            yield (project, scope), held, 1
+        for project, pool, held in _coming_back(snapshot):
             for scope in scopes_of([pool]):
                 yield (project, scope), held, 1
         for job, count in wanting(snapshot, lines):
@@ -86,27 +102,23 @@ def asked_in(
     return Demand.totals(asking())
 
 
-def _staying(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
-    """Project, pool and demand of the active jobs that will go on or wait again. A claim counts in
-    place of what its job holds now."""
+def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
+    """Project, pool and demand of the stopping jobs that will wait again or go on elsewhere: shares
+    stay the same meanwhile. A claim counts in place of what its job holds now."""
     for job in snapshot.active:
-        assert job.attempt is not None
+        if job.state is not JobState.STOPPING or job.attempt is None:
+            continue
+        stop = job.attempt.stop
         if job.claim:
             yield job.project, job.claim.pool, job.demand
-        elif job.state is not JobState.STOPPING or _comes_back(job):
+        elif stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}:
             yield job.project, job.attempt.pool, job.demand
 
 
-def _comes_back(job: Job) -> bool:
-    """Whether the job was evicted and will wait again. Shares stay the same meanwhile."""
-    stop = job.attempt.stop if job.attempt else None
-    return stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
-
-
-def _wish(account: Account) -> Demand:
-    """What the account asks for, up to its limit."""
-    asked = account.asked
-    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
+def _within_limit(account: Account, amounts: Mapping[str, int]) -> Demand:
+    """The amounts, up to the account's limit."""
+    limit = account.limit
+    return Demand({name: min(most, limit.get(name, most)) for name, most in amounts.items()})
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
@@ -116,6 +128,7 @@ def _smaller(one: Demand, other: Demand) -> Demand:
 
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     everyone = list(accounts)
+    shares: dict[str, Mapping[str, int]] = {}
     for resource in everyone[0].resources if everyone else ():
         sharers = [
             Sharer(
@@ -129,11 +142,8 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
             )
             for each in everyone
         ]
-        shares: Mapping[str, int] = divide(total[resource], sharers)
-        for each in everyone:
-            each.share += Demand({resource: shares[each.key]})
+        shares[resource] = divide(total[resource], sharers)
     for each in everyone:
+        each.share = Demand({name: shares[name][each.key] for name in each.resources})
         larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = Demand(
-            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
-        )
+        each.deserved = _within_limit(each, larger)

@@ -1,0 +1,79 @@
+"""What instances contain, for quotas of GPUs, CPUs and memory.
+
+A pool counts the contents of its instances where a quota or a limit names them. From then on they
+are part of its capacity, and of what each new job takes: so many times the job's instances. They
+never bind where slots do not; they only make the quotas mean something. A pool that declares such a
+resource itself counts what it declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slotq_core.admission.requirements import Needs
+from slotq_core.instance_types import CONTENTS, NAMES
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Department, Project
+from slotq_core.model.sharing import Sharing
+
+
+def counting(
+    pools: Iterable[Pool], sharing: Sharing, *, before: Iterable[Pool] = ()
+) -> tuple[Pool, ...]:
+    """Return the pools as they count contents with these quotas and limits. What a pool has counted
+    `before`, it goes on counting: jobs there hold it."""
+    named = {name for name in NAMES if name in _resources_named(sharing)}
+    counted = {pool.name: pool.contents for pool in before}
+    return tuple(_counting(declared(pool), {*named, *counted.get(pool.name, ())}) for pool in pools)
+
+
+def declared(pool: Pool) -> Pool:
+    """Return the pool as it is declared, without counted contents."""
+    if not pool.contents:
+        return pool
+    own = {name: n for name, n in pool.capacity.items() if name not in pool.contents}
+    return replace(pool, capacity=Demand(own), contents=())
+
+
+def contained(pools: Sequence[Pool], slots: int) -> Demand:
+    """Return what the instances of a job contain that may run in any of these pools: of different
+    instance types, the least of each resource, and only what all of them count."""
+    each = [_in_a_slot(pool) for pool in pools]
+    names = set.intersection(*(set(amounts) for amounts in each)) if each else set()
+    return Demand({name: slots * min(amounts[name] for amounts in each) for name in names})
+
+
+def with_contents(needs: Needs, pools: Sequence[Pool]) -> Needs:
+    """Return the needs of a job that may run in these pools, with what its instances contain. Of a
+    job over several pools at once it is not counted."""
+    more = Demand() if needs.parts else contained(pools, needs.demand.slots)
+    return replace(needs, demand=Demand({**needs.demand, **more})) if more else needs
+
+
+def _counting(pool: Pool, named: Iterable[str]) -> Pool:
+    known = _known(pool.instance_type)
+    counted = {*named} & known.keys() - {*pool.capacity, *pool.properties}
+    if not counted:
+        return pool
+    contents = {name: pool.capacity.slots * known[name] for name in counted}
+    capacity = Demand({**pool.capacity, **contents})
+    return replace(pool, capacity=capacity, contents=tuple(sorted(counted)))
+
+
+def _in_a_slot(pool: Pool) -> Mapping[str, int]:
+    known = _known(pool.instance_type)
+    return {name: known[name] for name in pool.contents if name in known}
+
+
+def _known(instance_type: str) -> Mapping[str, int]:
+    amounts = CONTENTS.get(instance_type)
+    return dict(zip(NAMES, amounts, strict=True)) if amounts else {}
+
+
+def _resources_named(sharing: Sharing) -> set[str]:
+    """Return the resources that quotas and limits name."""
+    owners: tuple[Department | Project, ...] = (*sharing.departments, *sharing.projects)
+    amounts = (each for owner in owners for each in (owner.quota or {}, owner.limit))
+    return {name for by_scope in amounts for own in by_scope.values() for name in own}
