@@ -306,6 +306,7 @@ class TestMoves:
         assert {"Key": "slotq:project", "Value": "speech"} in tags
         both.settle()
         assert both.call(request("GET", "/jobs/mine", by=MEMBER))[1]["state"] == "running"
+        assert both.call(request("GET", "/doctor", by=OPERATOR))[1]["findings"] == []
 
     def test_only_with_a_right_to_the_job_and_to_the_other_project(self, both: Account):
         to_speech, to_vision = {"slotq:project": "speech"}, {"slotq:project": "vision"}
