@@ -252,8 +252,9 @@ class QueueManager:
     def _decided(self, wish: Wish, by: str) -> Change | Job:
         """The change that a wish asks for, or the job itself if nothing changes. Raises what the
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
-        job = self._job(wish.name, to=by)
-        self.authorizer.check_change(job, by=by)
+        job = self._job(wish.name)
+        if not self.authorizer.check_change(job, by=by):
+            raise _no_such_job(wish.name)
         decided = self._change_of(job, wish, by)
         if isinstance(decided, Change):
             wish.check_state(job)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
 from slotq_core.model.access import Role, fits
@@ -129,8 +130,11 @@ class Permissions:
 
     def memberships(self, caller: str) -> tuple[Membership, ...]:
         """The projects in which the caller has a role, in their configured order."""
-        default = self.default(caller)
-        roles = ((each, self.role(caller, each.name)) for each in self.sharing.projects)
+        default, is_operator = self.default(caller), self.is_operator(caller)
+        roles = (
+            (each, Role.OPERATOR if is_operator else _named_role(each, caller))
+            for each in self.sharing.projects
+        )
         return tuple(
             Membership(project=each.name, role=role, default=each == default)
             for each, role in roles
@@ -265,21 +269,28 @@ def is_any(caller: str, patterns: Iterable[str]) -> bool:
     In a session's name, `*` does not reach across the slash between role and session: whoever may
     assume one role chooses the session's name, which must not look like another role's.
     """
-    session = _SESSION.fullmatch(caller)
-    if session is None:
-        return any(fits(pattern, caller) for pattern in patterns)
-    partition, account, role, name = session.groups()
-    as_sts = f"arn:{partition}:sts::{account}:assumed-role/{role}"
-    as_iam = f"arn:{partition}:iam::{account}:role/{role}"
+    names, session = _names(caller)
     return any(
-        fits(pattern, as_sts) or fits(pattern, as_iam) or _fits_session(pattern, as_sts, name)
+        any(fits(pattern, name) for name in names) or _fits_session(pattern, *session)
         for pattern in patterns
     )
 
 
+@lru_cache(maxsize=1024)
+def _names(caller: str) -> tuple[tuple[str, ...], tuple[str, str]]:
+    """The names of a caller without that of a session; and the session: its role, and its name,
+    which is empty if the caller is no session."""
+    session = _SESSION.fullmatch(caller)
+    if session is None:
+        return (caller,), ("", "")
+    partition, account, role, name = session.groups()
+    as_sts = f"arn:{partition}:sts::{account}:assumed-role/{role}"
+    return (as_sts, f"arn:{partition}:iam::{account}:role/{role}"), (as_sts, name)
+
+
 def _fits_session(pattern: str, role: str, name: str) -> bool:
-    of_role, slash, of_name = pattern.rpartition("/")
-    return bool(slash) and fits(of_role, role) and fits(of_name, name)
+    of_role, _, of_name = pattern.rpartition("/")
+    return bool(name) and fits(of_name, name) and fits(of_role, role)
 
 
 def _named_role(project: Project, caller: str) -> Role:

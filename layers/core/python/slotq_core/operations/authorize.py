@@ -38,12 +38,16 @@ class Authorizer:
             return True
         return self.now().may(Action.SEE, by, job)
 
-    def check_change(self, job: Job, *, by: str) -> None:
-        """Raises NotPermitted unless the caller may change the job. For a job that the caller may
-        see."""
+    def check_change(self, job: Job, *, by: str) -> bool:
+        """Return whether the caller may see the job. Raises NotPermitted if the caller may see it
+        and not change it."""
         if not job.project and same_identity(job.submitter, by):
-            return
-        self.now().check_change(by, job)
+            return True
+        permissions = self.now()
+        if not permissions.may(Action.SEE, by, job):
+            return False
+        permissions.check_change(by, job)
+        return True
 
     def sight(self, jobs: Iterable[Job], *, by: str | None) -> Callable[[Job], bool] | None:
         """A test for the jobs that the caller may see; None: the caller sees them all."""
