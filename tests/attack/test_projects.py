@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotq_core.admission.access import is_any
+from slotq_core.admission.callers import is_any
 from slotq_core.model.access import Access
 from tests.functional.account import Account
 from tests.functional.sharing import (

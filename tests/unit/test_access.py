@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.access import NEEDED, Action, Membership, Permissions, is_any
+from slotq_core.admission.access import NEEDED, Action, Membership, Permissions
+from slotq_core.admission.callers import is_any
 from slotq_core.errors import InvalidRequest, NotPermitted, ProjectNotAllowed
 from slotq_core.model.access import Access, Role
 from slotq_core.model.jobs import JobState

@@ -5,19 +5,17 @@ Pure. `api.ACTIONS` says which action each route is, and `operations.authorize` 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
+from slotq_core.admission.callers import is_any, person, same_person
 from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
-from slotq_core.model.access import Role, fits
+from slotq_core.model.access import Role
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.names import PROJECT_TAG
-from slotq_core.privacy.disclosure import identity
 
 
 class Action(StrEnum):
@@ -58,17 +56,12 @@ NEEDED: Mapping[Action, Needed] = {
 """The one table of rights, for a queue with projects. OPERATE needs a role only where there are
 operators."""
 
-WITHOUT_PROJECT = Role.MEMBER
+ROLE_WITHOUT_PROJECT = Role.MEMBER
 """Everybody's role among jobs without a project, which are older than the projects: everybody sees
 them, and their submitters may change them."""
 
 MOST_NAMED = 10
 """The most projects that a refusal lists."""
-
-_SESSION = re.compile(
-    r"arn:(?P<partition>[^:]*):sts::(?P<account>[^:]*):assumed-role/(?P<role>[^/]+)/(?P<name>.+)",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +95,7 @@ class Permissions:
         if self.is_operator(caller):
             return Role.OPERATOR
         if not project:
-            return WITHOUT_PROJECT
+            return ROLE_WITHOUT_PROJECT
         found = self.sharing.project(project)
         return Role.NOBODY if found is None else _named_role(found, caller)
 
@@ -112,7 +105,7 @@ class Permissions:
         if not self.sharing.projects:
             return True
         needed = NEEDED[action]
-        own = needed.own if same_identity(job.submitter, caller) else needed.others
+        own = needed.own if same_person(job.submitter, caller) else needed.others
         return own == Role.NOBODY or self.role(caller, job.project) >= own
 
     def sight(self, caller: str) -> Callable[[Job], bool]:
@@ -169,7 +162,7 @@ class Permissions:
             found = self.default(caller)
         else:
             known = self.sharing.project(wanted)
-            is_usable = known is not None and self.role(caller, wanted) >= Role.MEMBER
+            is_usable = known is not None and self.role(caller, wanted) >= NEEDED[Action.SUBMIT].own
             found = known if is_usable else None
         if found is None:
             raise ProjectNotAllowed(self._choice(wanted, caller), field="Tags")
@@ -183,13 +176,13 @@ class Permissions:
         if not job.project:
             raise NotPermitted(
                 f"job {job.name} belongs to no project: only its submitter's identity "
-                f"({identity(job.submitter)}) and operators may change it",
+                f"({person(job.submitter)}) and operators may change it",
                 field="name",
             )
         role = self.role(caller, job.project).name.lower()
         raise NotPermitted(
             f"you are {_A[role]} in project {job.project}: job {job.name} may be changed by its "
-            f"submitter ({identity(job.submitter)}) as a member, by the project's admins, and by "
+            f"submitter ({person(job.submitter)}) as a member, by the project's admins, and by "
             "operators",
             field="name",
         )
@@ -230,7 +223,7 @@ class Permissions:
 
     def _with_role(self, caller: str, least: Role) -> Iterator[Project]:
         """Yield the projects that name the caller with at least this role."""
-        return (each for each in self.sharing.projects if _named_role(each, caller) >= least)
+        return (each for each in self.sharing.projects if _named_role(each, caller, least) >= least)
 
     def _choice(self, wanted: str, caller: str) -> str:
         """Why a submission's project was refused, and which projects the caller may use."""
@@ -257,50 +250,14 @@ class Permissions:
 _A = {"nobody": "nobody", "viewer": "a viewer", "member": "a member", "admin": "an admin"}
 
 
-def same_identity(one: str, other: str) -> bool:
-    """Whether two callers are one person, as far as IAM can tell."""
-    return bool(one) and identity(one) == identity(other)
-
-
-def is_any(caller: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern names the caller. A session of a role has three names: the session, and the
-    role as STS and as IAM write it.
-
-    In a session's name, `*` does not reach across the slash between role and session: whoever may
-    assume one role chooses the session's name, which must not look like another role's.
-    """
-    names, session = _names(caller)
-    return any(
-        any(fits(pattern, name) for name in names) or _fits_session(pattern, *session)
-        for pattern in patterns
-    )
-
-
-@lru_cache(maxsize=1024)
-def _names(caller: str) -> tuple[tuple[str, ...], tuple[str, str]]:
-    """The names of a caller without that of a session; and the session: its role, and its name,
-    which is empty if the caller is no session."""
-    session = _SESSION.fullmatch(caller)
-    if session is None:
-        return (caller,), ("", "")
-    partition, account, role, name = session.groups()
-    as_sts = f"arn:{partition}:sts::{account}:assumed-role/{role}"
-    return (as_sts, f"arn:{partition}:iam::{account}:role/{role}"), (as_sts, name)
-
-
-def _fits_session(pattern: str, role: str, name: str) -> bool:
-    of_role, _, of_name = pattern.rpartition("/")
-    return bool(name) and fits(of_name, name) and fits(of_role, role)
-
-
-def _named_role(project: Project, caller: str) -> Role:
-    """The largest role that the project gives the caller."""
+def _named_role(project: Project, caller: str, least: Role = Role.VIEWER) -> Role:
+    """The largest role that the project gives the caller; nobody, if it is less than `least`."""
     access = project.access
     for role, patterns in (
         (Role.ADMIN, access.admins),
         (Role.MEMBER, access.members),
         (Role.VIEWER, access.viewers),
     ):
-        if is_any(caller, patterns):
+        if role >= least and is_any(caller, patterns):
             return role
     return Role.NOBODY
