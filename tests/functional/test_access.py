@@ -226,6 +226,7 @@ def test_many_changes_are_refused_one_by_one(shared: Account):
 def test_others_jobs_crowd_nobody_out_of_a_list(shared: Account, monkeypatch):
     """A list looks at the latest jobs first, and most of them may be others'."""
     monkeypatch.setattr(status, "MOST_LISTED", 3)
+    shared.clock.set(shared.clock.now() + 1000)
     for n in range(4):
         submit(shared, f"talk-{n}", "speech", by=OTHER)
     assert listed(shared, OWNER) == [JOB]
