@@ -22,7 +22,7 @@ def with_user_limits(snapshot: Snapshot) -> Snapshot:
     """Make each priority a class and limit every user in every class and pool."""
     rng = random.Random("user limits")
     classes = tuple(PriorityClass(name=f"CLASS-{value}", value=value) for value in PRIORITIES)
-    names = sorted({job.submitter for job in (*snapshot.active, *snapshot.waiting)})
+    names = sorted({job.person for job in (*snapshot.active, *snapshot.waiting)})
     users = tuple(_limited_user(rng, name, snapshot, classes) for name in names)
     return replace(snapshot, classes=classes, users=users)
 

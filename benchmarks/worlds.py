@@ -106,6 +106,7 @@ def _waiting(rng: random.Random, name: str, project: str, user: str, kind: Kind)
         preemptible=preemptible,
         project=project,
         submitter=user,
+        person=user,
     )
 
 
@@ -121,6 +122,7 @@ def _active(rng: random.Random, i: int, project: str, user: str, pool: str) -> J
         preemptible=rng.random() < 0.9,
         project=project,
         submitter=user,
+        person=user,
         attempts=1,
         attempt=Attempt(
             number=1,

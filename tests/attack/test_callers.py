@@ -62,6 +62,12 @@ def test_version_shows_the_signer(account: Account):
     assert account.call(forged("get-version", query=True))[1]["caller"] == SIGNER
 
 
+def test_the_person_is_the_signer(account: Account):
+    me = account.call(forged("get-me", query=True))[1]
+    assert (me["caller"], me["person"]) == (SIGNER, SIGNER.removesuffix("/ada"))
+    assert "mallory" not in str(me)
+
+
 def test_cancels_and_holds_are_by_the_signer(account: Account):
     account.call("add-job")
     event = {**forged("amend-job", query=True), "body": json.dumps({"held": True})}
@@ -100,7 +106,7 @@ def test_who_retries(account: Account):
 
 NAMING = (
     *("add-job", "amend-job", "cancel-job", "change-jobs", "get-request", "set-pool"),
-    *("remove-pool", "get-version", "mend"),
+    *("remove-pool", "get-version", "get-me", "mend"),
 )
 """The samples of all routes that use the caller."""
 

@@ -212,6 +212,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/jobs/{name}"),
         ("get", "/jobs/{name}/request"),
         ("get", "/limits"),
+        ("get", "/me"),
         ("get", "/pools"),
         ("get", "/version"),
         ("patch", "/jobs"),
@@ -232,7 +233,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    others = ("/changes", "/limits", "/pools", "/version")
+    others = ("/changes", "/limits", "/me", "/pools", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2

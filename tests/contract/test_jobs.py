@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from slotq_core.adapters.dynamodb.layout.table import job_key
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, InvalidRequest, NameTaken, NoSuchJob
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome
@@ -17,6 +19,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Ahead, Change
 from tests.contract import worlds
+from tests.contract.by_hand import Table
 from tests.contract.worlds import (
     NOW,
     REQUEST,
@@ -47,6 +50,28 @@ def test_a_submitted_job_is_stored_whole_with_its_first_version(store: Store) ->
     assert kept == replace(job, version=1)
     assert store.job("job1") == kept
     assert store.request("job1") == REQUEST
+
+
+ROLE = "arn:aws:sts::123456789012:assumed-role/Research"
+
+
+@pytest.mark.parametrize("person", [ROLE, f"{ROLE}/ada", ""])
+def test_a_job_keeps_the_person_as_of_its_submission(store: Store, person: str) -> None:
+    """Patterns of roles may change afterwards."""
+    kept = store.submit(a_job("job1", submitter=f"{ROLE}/ada", person=person), REQUEST)
+    assert (kept.person, store.job("job1")) == (person, kept)
+    (waiting,) = store.load(NOW).snapshot.waiting
+    assert waiting == kept
+
+
+def test_a_job_of_an_earlier_version_has_the_person_of_its_submitter(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    dynamo.submit(a_job("job1", submitter=f"{ROLE}/ada", person=ROLE), REQUEST)
+    assert "person" not in items.get(job_key("job1"))
+    found = dynamo.job("job1")
+    assert found is not None
+    assert found.person == ROLE
 
 
 def test_a_job_that_was_never_submitted_is_unknown(store: Store) -> None:

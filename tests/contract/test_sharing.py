@@ -55,6 +55,7 @@ FULL = Sharing(
         Project(name="ärger", quota={EVERYWHERE: Demand()}),
     ),
     operators=("arn:aws:iam::123456789012:role/ops",),
+    session_roles=(),
     weights=False,
     unchecked=frozenset({Subscription.PROJECT_ABOVE_RUNNING}),
 )

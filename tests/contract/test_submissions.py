@@ -14,7 +14,7 @@ from slotq_core.adapters.dynamodb.reading import places
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
 from slotq_core.adapters.memory import store as memory_store
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.store import Store
@@ -36,6 +36,17 @@ from tests.contract.worlds import (
 )
 
 TOUCH, STORE = "UpdateItem", "TransactWriteItems"
+
+
+def test_a_job_whose_line_the_table_cannot_name_is_refused(dynamo: DynamoStore) -> None:
+    """A path in IAM has up to 512 characters."""
+    person = f"arn:aws:iam::123456789012:user/{'p' * 510}/{'u' * 64}"
+    few, many = (tuple(f"a-pool-of-some-kind-{n:02}" for n in range(most)) for most in (8, 16))
+    job = a_job("job1", project="vision", submitter=person, pools=few)
+    assert dynamo.submit(job, REQUEST).person == person
+    with pytest.raises(InvalidRequest, match="name fewer pools"):
+        dynamo.submit(replace(job, name="job2", pools=many), REQUEST)
+    assert dynamo.job("job2") is None
 
 
 def test_a_taken_name_brings_the_job_as_it_stands(store: Store) -> None:

@@ -15,6 +15,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.policy.plan import Need
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Ahead, Change, World
+from slotq_core.privacy.identity import BY_DEFAULT
 
 S = JobState
 NOW = 1_700_000_000_000
@@ -37,7 +38,9 @@ def a_job(name: str, *, slots: int = 1, **fields: Any) -> Job:
         "submitter": "arn:aws:iam::123456789012:user/ada",
         "digest": "0123456789abcdef" * 4,
     }
-    return Job(name=name, **(described | fields))
+    described |= fields
+    person = BY_DEFAULT.person(described["submitter"])
+    return Job(name=name, **({"person": person} | described))
 
 
 def an_attempt(job: Job, pool: str = "p5") -> Attempt:
@@ -207,6 +210,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         auto=draw(st.booleans()),
         checkpoints=draw(st.booleans()),
         submitter=draw(_texts),
+        person=draw(_texts),
         attempts=draw(_counts),
         evictions=draw(_counts),
         schedule_attempts=draw(_counts),

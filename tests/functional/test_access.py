@@ -14,6 +14,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.operations import status
 from tests.functional.account import Account, forget
 from tests.functional.sharing import (
+    ADMIN,
     MEMBER,
     NOBODY,
     OPERATOR,
@@ -50,6 +51,7 @@ GET    /limits              200    200    200   200   200    200   200
 PATCH  /limits              403    403    403   403   403    403   200
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
+GET    /me                  200    200    200   200   200    200   200
 GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
@@ -175,7 +177,7 @@ class TestOperators:
         assert shared.call(called("PATCH /limits", OPERATOR))[1]["code"] == "not_permitted"
 
     def test_they_guard_the_configuration_without_projects_too(self, account: Account):
-        share(Sharing(operators=(OPERATOR,)))
+        share(Sharing(operators=SHARING.operators))
         assert account.call(called("PATCH /limits", NOBODY))[0] == 403
         assert submit(account, JOB, by=OWNER)[0] == 202
         assert account.call(called("DELETE /jobs/<name>", NOBODY))[0] == 200
@@ -211,6 +213,20 @@ class TestJobsWithoutProject:
         share(replace(SHARING, projects=(SPEECH,)))
         seen = {who: "later" in listed(old, arn) for who, arn in PEOPLE.items()}
         assert [who for who, sees in seen.items() if sees] == ["owner", "operator"]
+
+
+def test_me_shows_the_callers_roles(shared: Account):
+    def me(by: str) -> list[tuple[Any, ...]]:
+        said = shared.call(request("GET", "/me", by=by))[1]
+        return [tuple(each.values()) for each in said["projects"]]
+
+    assert me(OWNER) == [("vision", "member", True)]
+    assert me(VIEWER) == [("vision", "viewer", False)]
+    assert me(ADMIN) == [("vision", "admin", True)]
+    assert me(OPERATOR) == [("vision", "operator", False), ("speech", "operator", False)]
+    assert me(NOBODY) == []
+    share(Sharing())
+    assert me(OWNER) == []
 
 
 def test_many_changes_are_refused_one_by_one(shared: Account):

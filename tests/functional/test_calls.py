@@ -107,7 +107,7 @@ def test_a_repeated_submission_costs_as_few_and_counts_once(account: Account, me
 def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measured: Measured):
     without = [measured(add_job(TrainingJobName=f"without-{n}")) for n in range(2)]
     caller = add_job()["requestContext"]["identity"]["userArn"]
-    own = Project(name="own", access=Access(members=(caller,)))
+    own = Project(name="own", access=Access(members=(caller.rpartition("/")[0],)))
     others = (
         Project(name=f"p{n}", access=Access(members=(f"arn:aws:iam::1:role/team-{n}",)))
         for n in range(1_000)
@@ -125,7 +125,7 @@ def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measure
 def test_projects_cost_other_verbs_one_read(account: Account, measured: Measured):
     """Whether the caller may: the revision of the configuration."""
     caller = add_job()["requestContext"]["identity"]["userArn"]
-    own = Project(name="own", access=Access(members=(caller,)))
+    own = Project(name="own", access=Access(members=(caller.rpartition("/")[0],)))
     account.call(add_job(TrainingJobName="without"))
     hold = {**amending(held=True), "path": "/jobs/without"}
     without = measured(hold)

@@ -9,6 +9,7 @@ import app
 from tests.functional.account import Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
+ROLE = ADA.rpartition("/")[0]
 OPERATOR = sample("set-limits")["requestContext"]["identity"]["userArn"]
 PRIORITY = [{"Key": "priority", "Value": "11"}]
 
@@ -69,7 +70,7 @@ def test_one_caller_cannot_fill_the_queue(account: Account, limits):
     assert submit(account, 5) == [202, 202, 202, 429, 429]
     status, error = account.call(job("more"))
     assert (status, error["code"]) == (429, "too_many_waiting")
-    for part in (ADA, "3 jobs waiting", "the limit for one caller is 3", "cancel some"):
+    for part in (ROLE, "3 jobs waiting", "the limit for one caller is 3", "cancel some"):
         assert part in error["message"]
     assert account.call(job("theirs", by=OPERATOR))[0] == 202
 
@@ -261,7 +262,7 @@ def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, 
     monkeypatch.setenv("SLOTQ_SERVES", "views")
     forget()
     own = account.call({**sample("get-limits")})[1]["own"]
-    assert (own["waiting"], own["counted_as"]) == (5, own["caller"])
+    assert (own["waiting"], own["caller"], own["counted_as"]) == (5, ADA, ROLE)
     with pytest.raises(app.Failed, match="NotUnderstood"):
         account.send("set-limits")
 

@@ -38,6 +38,8 @@ def listed(account: Account):
         ({"submitter": "eve"}, ["job2"]),
         ({"submitter": "lab"}, ["job2"]),
         ({"submitter": "arn:aws:sts::1:assumed-role/lab/eve"}, ["job2"]),
+        ({"submitter": "arn:aws:sts::1:assumed-role/lab"}, ["job2"]),
+        ({"submitter": "arn:aws:sts::1:assumed-role/la"}, []),
         ({"submitter": "ev"}, []),
         ({"pool": "main"}, ["job1", "job2"]),
         ({"pool": "other"}, []),
@@ -67,3 +69,28 @@ def test_version_names_the_release_and_the_caller(account: Account, monkeypatch)
     monkeypatch.setenv("SLOTQ_SERVES", "views")
     assert account.call(event) == (200, answer)
     assert account.call(about(userArn=None))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("caller", "person", "why"),
+    [
+        ("arn:aws:iam::1:user/ada", "arn:aws:iam::1:user/ada", "no session of a role"),
+        (
+            "arn:aws:sts::1:assumed-role/lab/eve",
+            "arn:aws:sts::1:assumed-role/lab",
+            "chosen by whoever assumes it",
+        ),
+        (
+            "arn:aws:sts::1:assumed-role/AWSReservedSSO_lab_0a/eve",
+            "arn:aws:sts::1:assumed-role/AWSReservedSSO_lab_0a/eve",
+            "named by the identity provider (AWSReservedSSO_*)",
+        ),
+    ],
+)
+def test_me_names_the_person_and_says_why(account: Account, monkeypatch, caller, person, why):
+    monkeypatch.setenv("SLOTQ_SERVES", "views")
+    event = sample("get-me")
+    event["requestContext"]["identity"]["userArn"] = caller
+    status, me = account.call(event)
+    assert (status, me["caller"], me["person"]) == (200, caller, person)
+    assert why in me["why"]

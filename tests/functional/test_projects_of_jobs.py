@@ -17,6 +17,7 @@ from tests.functional.sharing import (
     OPERATOR,
     OTHER,
     OWNER,
+    OWNERS,
     SHARING,
     SPEECH,
     VIEWER,
@@ -155,7 +156,7 @@ class TestMoves:
 
     def test_other_changes_leave_the_project(self, both: Account):
         submit(both, "bare", by=OWNER)
-        access = replace(SPEECH.access, default_for=(f"{OWNER}",), members=(OWNER,))
+        access = replace(SPEECH.access, default_for=(OWNERS,), members=(OWNERS,))
         share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
         assert amend(both, "bare", by=OWNER, tags={"priority": "2"})[1]["project"] == "vision"
 
@@ -172,7 +173,7 @@ class TestRetries:
         """A job whose project was the caller's only one, and is no more."""
         submit(shared, "bare", by=OWNER)
         shared.call(request("DELETE", "/jobs/bare", by=OWNER))
-        access = replace(SPEECH.access, default_for=(OWNER,), members=(OWNER,))
+        access = replace(SPEECH.access, default_for=(OWNERS,), members=(OWNERS,))
         share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
         return shared
 

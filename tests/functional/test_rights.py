@@ -174,6 +174,15 @@ def test_fields_with_secrets_are_shown_only_to_the_submitter(guarded: Account, c
         }
 
 
+def test_people_who_share_a_role_of_identity_center_see_their_own_requests(guarded: Account):
+    """The session name is the identity provider's, so it tells them apart."""
+    role = CALLER.replace("DataScientist/ada", "AWSReservedSSO_Research_0a1b")
+    guarded.call(signed_by(add_job(**SECRETS), f"{role}/ada"))
+    for name, whole in (("ada", True), ("bob", False)):
+        _, answer = guarded.call(signed_by(sample("get-request"), f"{role}/{name}"))
+        assert ("s3cr3t" in json.dumps(answer)) is whole
+
+
 def test_an_unsigned_request_is_shown_nothing(guarded: Account):
     guarded.call("add-job")
     status, answer = guarded.call(signed_by(sample("get-request"), ""))

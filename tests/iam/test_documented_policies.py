@@ -27,6 +27,7 @@ LOOKS = {
     "GET /pools",
     "GET /changes",
     "GET /version",
+    "GET /me",
     "GET /limits",
 }
 SUBMITS = LOOKS | {

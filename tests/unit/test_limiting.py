@@ -21,7 +21,8 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, QueueUse
+from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, Limits, QueueUse
+from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 ADA = "arn:aws:iam::123456789012:user/ada"
@@ -47,10 +48,27 @@ def test_the_first_matching_rule_counts_and_other_limits_stay_the_default():
     assert of_caller(LIMITS, "x/admin").priority == 0
 
 
-def test_each_session_is_a_caller_unless_a_rule_counts_them_together():
-    assert counted_as(NO_LIMITS, CI) == CI
-    assert counted_as(LIMITS, CI) == counted_as(LIMITS, CI + "8") == LIMITS.rules[0].callers
-    assert counted_as(LIMITS, "x/admin") == "x/admin"
+ROLE = "arn:aws:sts::123456789012:assumed-role/Research"
+SSO = "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Research_0a1b"
+
+
+def test_each_person_is_a_caller_unless_a_rule_counts_them_together():
+    def counted(limits: Limits, caller: str) -> str:
+        return counted_as(limits, caller, BY_DEFAULT)
+
+    assert counted(NO_LIMITS, ADA) == ADA
+    assert counted(NO_LIMITS, f"{ROLE}/a") == counted(LIMITS, f"{ROLE}/b") == ROLE
+    assert counted(NO_LIMITS, f"{SSO}/ada") == f"{SSO}/ada"
+    assert counted(LIMITS, CI) == counted(LIMITS, CI + "8") == LIMITS.rules[0].callers
+    assert counted(LIMITS, "x/admin") == "x/admin"
+
+
+def test_a_rule_may_count_the_persons_of_a_role_together_or_one_session_apart():
+    settings = [{"callers": f"{SSO}/*", "together": True}, {"callers": f"{ROLE}/x", "waiting": 1}]
+    limits = limits_from({"waiting": 5, "callers": settings})
+    assert counted_as(limits, f"{SSO}/ada", BY_DEFAULT) == f"{SSO}/*"
+    assert counted_as(limits, f"{ROLE}/x", BY_DEFAULT) == ROLE
+    assert of_caller(limits, f"{ROLE}/x").waiting == 1
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from slotq_core.wire.views import (
     DoctorView,
     FindingView,
     JobView,
+    MeView,
     PoolsView,
     PoolView,
     QueueView,
@@ -160,9 +161,9 @@ class QueueClient:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
         `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`:
-        an ARN, or a name that stands in it between its slashes; `pool`: where it runs or, while it
-        does not, may run; `since`, `until`: when it entered. Raises InvalidRequest where there
-        is no such state.
+        an ARN (one's own: `me().person`), or a name that stands in it between its slashes; `pool`:
+        where it runs or, while it does not, may run; `since`, `until`: when it entered. Raises
+        InvalidRequest where there is no such state.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -196,7 +197,7 @@ class QueueClient:
     def request(self, name: str) -> dict[str, Any]:
         """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob.
 
-        Where the job was submitted under another IAM identity, without what may hold secrets
+        Where another person submitted the job, without what may hold secrets
         (`HyperParameters`, `Environment` and more).
         """
         return self._request(name).request
@@ -270,6 +271,10 @@ class QueueClient:
     def about(self) -> AboutView:
         """The queue's release, and whom it takes the caller for."""
         return self._read(AboutView, self.transport.call("GET", "/version"))
+
+    def me(self) -> MeView:
+        """The person behind the caller, and how the queue decided it."""
+        return self._read(MeView, self.transport.call("GET", "/me"))
 
     def configuration(self) -> PoolsView:
         """The pools, with the revision of the configuration that they are of."""

@@ -66,6 +66,7 @@ from slotq_core.wire.views import (
     ErrorView,
     FindingView,
     JobView,
+    MeView,
     PoolsView,
     PoolView,
     QueueView,
@@ -170,6 +171,8 @@ class FakeQueue:
         """The number of changes that the queue has time for in one request; None: all."""
         self.room: int | None = None
         """The number of submissions that this minute has room for; None: any number."""
+        self.person = CALLER
+        """The person behind the caller."""
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -189,6 +192,7 @@ class FakeQueue:
             "/changes": lambda: self._changes(query),
             "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/me": lambda: MeView(caller=CALLER, person=self.person, why="an IAM user"),
             "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
         }[path]()
 

@@ -216,3 +216,10 @@ def test_colours_are_used_only_when_wanted(queue, monkeypatch, variables, app, c
     app.console().print(queue_table(queue.jobs.values()))
     assert ("\x1b[32m" in terminal.getvalue()) is coloured
     assert ("\x1b" in terminal.getvalue()) is coloured
+
+
+def test_mine_lists_the_jobs_of_the_person(slotq, queue):
+    assert listed(slotq("ls", "--mine")) == ["job1", "job3", "job5"]
+    queue.person = "arn:aws:sts::123456789012:assumed-role/lab/eve"
+    assert listed(slotq("ls", "--mine")) == ["job4"]
+    assert slotq("ls", "--mine", "--submitter", "eve").exit_code == Exit.USAGE

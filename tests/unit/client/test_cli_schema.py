@@ -95,6 +95,7 @@ LINES = [
     "limits rule */ci --together",
     "configure --priority 3",
     "configure --list",
+    "whoami",
     "doctor",
     "doctor --client",
     "version",

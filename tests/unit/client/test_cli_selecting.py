@@ -13,7 +13,7 @@ from slotq.cli.main import cli
 from slotq.cli.selection import HANDFUL
 from slotq_core.wire.views import QueueView
 from tests.least_request import least_request
-from tests.unit.client.fake_queue import CALLER, ended, job_view, running, waiting
+from tests.unit.client.fake_queue import CALLER, FakeAnswer, ended, job_view, running, waiting
 
 EVE = "arn:aws:sts::123456789012:assumed-role/lab/eve"
 REQUEST = least_request("over")
@@ -58,11 +58,38 @@ def sent(http):
 def test_a_verb_changes_all_selected_jobs_in_few_requests(slotq, http, jobs):
     names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*"))
     assert names == [f"ablation-{n}" for n in range(1, 160)]
-    assert sent(http) == [("GET", "/version"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
+    assert sent(http) == [("GET", "/me"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
     query = parse_qs(urlsplit(http.sent[1].url).query)
     assert query == {"state": ["pending"], "submitter": [CALLER]}
     assert {jobs[name].state for name in names} == {"cancelled"}
     assert jobs["eve-1"].state == "pending"
+
+
+def test_mine_is_everything_of_the_person(slotq, http, queue, jobs):
+    """Under an ordinary role all sessions are one person, and the command says so."""
+    queue.person = "arn:aws:sts::123456789012:assumed-role/lab"
+    result = slotq("cancel", "--mine")
+    said = f"slotq: --mine selects the jobs of all sessions of {queue.person}; `slotq whoami`"
+    assert result.stderr.startswith(said)
+    assert parse_qs(urlsplit(http.sent[1].url).query)["submitter"] == [queue.person]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FakeAnswer(403, '{"message": "Missing Authentication Token"}'),
+        FakeAnswer(404, '{"code": "no_such_route", "message": "no"}'),
+    ],
+)
+def test_mine_is_the_callers_own_where_the_queue_does_not_tell_the_person(
+    slotq, http, jobs, answer
+):
+    """An earlier release of the queue, or IAM denies it."""
+    http.troubles.append(answer)
+    names = done(slotq("cancel", "--mine", "--name", "ablation-1"))
+    assert names == ["ablation-1"]
+    assert sent(http)[:3] == [("GET", "/me"), ("GET", "/version"), ("GET", "/jobs")]
+    assert parse_qs(urlsplit(http.sent[2].url).query)["submitter"] == [CALLER]
 
 
 def test_a_job_that_starts_before_the_cancel_continues(slotq, http, jobs):

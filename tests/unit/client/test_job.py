@@ -71,7 +71,7 @@ def test_a_clone_has_the_same_request_under_a_new_name(job, queue):
 def test_a_partly_withheld_request_is_not_cloned(job, client, queue):
     queue.requests["job1"] = REQUEST | {"Environment": {"TOKEN": "s3cr3t"}}
     queue.withheld = ["Environment"]
-    with pytest.raises(NotAllowed, match="only that identity may see its Environment"):
+    with pytest.raises(NotAllowed, match="only that person may see its Environment"):
         job.clone("job2")
     assert "job2" not in queue.requests
     assert "Environment" not in client.request("job1")

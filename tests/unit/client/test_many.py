@@ -190,7 +190,7 @@ def test_a_request_that_is_not_shown_whole_is_not_retried(client, queue, failed,
     queue.withheld = ["Environment"]
     for outcome in client.many(names).retry():
         assert isinstance(outcome.error, NotAllowed)
-        assert "only that identity may see its Environment" in str(outcome.error)
+        assert "only that person may see its Environment" in str(outcome.error)
 
 
 @pytest.mark.parametrize("answer", [NO_METHOD, NOT_YOURS])

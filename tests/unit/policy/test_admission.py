@@ -9,10 +9,11 @@ import pytest
 from slotq_core.admission.rules import MAX_POOLS_PER_JOB, admit
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Submission
+from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO_VALUE, User, UserGroup
 from slotq_core.policy.state.user_limits import Rights
+from slotq_core.privacy.identity import BY_DEFAULT, People
 
 
 def pool(name: str, kind: str, slots: int) -> Pool:
@@ -40,6 +41,30 @@ def test_a_job_gets_the_pools_of_its_instance_type_or_those_it_names(submission,
     job = admit(submission, POOLS, submitter="ann", now=7)
     assert job.pools == pools
     assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, submission.demand)
+    assert job.person == "ann"
+
+
+RESEARCH = "arn:aws:sts::123456789012:assumed-role/Research"
+
+
+@pytest.mark.parametrize(
+    ("people", "user"),
+    [(BY_DEFAULT, RESEARCH), (People(session_roles=("Research",)), f"{RESEARCH}/ann")],
+)
+def test_the_users_limits_are_the_persons(people: People, user: str):
+    rights = Rights(users=[User(name=user, limits={"a": {"HIGH": 0}, "b": {"HIGH": 0}})])
+
+    def submit(submitter: str) -> Job:
+        asked = classed("HIGH")
+        return admit(asked, POOLS, submitter=submitter, now=7, rights=rights, people=people)
+
+    with pytest.raises(ClassNotAllowed, match=f"user {user} may hold no slots"):
+        submit(f"{RESEARCH}/ann")
+    if people is BY_DEFAULT:
+        with pytest.raises(ClassNotAllowed):
+            submit(f"{RESEARCH}/another-session")
+    else:
+        assert submit(f"{RESEARCH}/bob").person == f"{RESEARCH}/bob"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 CLAIMANT = waits(
     "job",
     slots=2,
-    submitter="ann",
+    person="ann",
     project="a",
     priority=10,
     priority_class="NORMAL",
@@ -45,7 +45,7 @@ class Case:
     decisions: tuple[type[Decision], ...]
 
 
-OTHER = {"submitter": "ann", "project": "a", "priority": 10, "priority_class": "NORMAL"}
+OTHER = {"person": "ann", "project": "a", "priority": 10, "priority_class": "NORMAL"}
 
 CASES = [
     Case(sentence="nothing is in its way: it starts", most=2, limit=2, decisions=(Start,)),

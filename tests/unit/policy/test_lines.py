@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
+from slotq_core.adapters.dynamodb.layout.table import MAX_SORT_KEY
+from slotq_core.admission.rules import MAX_POOLS_PER_JOB
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
@@ -37,6 +39,7 @@ OTHERWISE: dict[str, object] = {
     "auto": True,
     "checkpoints": False,
     "submitter": "ana",
+    "person": "ana",
     "role": "arn:aws:iam::1:role/r",
     "attempts": 1,
     "evictions": 1,
@@ -78,6 +81,24 @@ def test_jobs_are_grouped_by_their_line(field: str, by_user: bool):
     for waiting in ([JOB, other, apart], [JOB, apart, other], [other, apart, JOB]):
         lines = in_lines(waiting, by_user=by_user)
         assert sorted(map(len, lines)) == ([1, 2] if together else [1, 1, 1])
+
+
+def test_a_persons_sessions_share_a_line():
+    one = replace(JOB, submitter="role/one", person="role")
+    other = replace(JOB, name="b", submitter="role/other", person="role")
+    assert len(in_lines([one, other], by_user=True)) == 1
+    assert len(in_lines([one, replace(other, person="role/other")], by_user=True)) == 2
+
+
+def test_the_longest_session_fits_into_a_lines_key():
+    """DynamoDB limits the key to 1,024 bytes; names of roles and sessions have up to 64."""
+    person = f"arn:aws-us-gov:sts::123456789012:assumed-role/{'R' * 64}/{'s' * 64}"
+    pools = tuple(f"pool-{number:02}" for number in range(MAX_POOLS_PER_JOB))
+    wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
+    key = Line.of(wide, by_user=True).key
+    assert person in key
+    assert len(key.encode()) <= MAX_SORT_KEY
+    assert Line.parse(key).user == person
 
 
 def test_a_line_is_in_policy_order():

@@ -310,8 +310,8 @@ CASES += [
         sentence="its user may hold no more",
         pools=(pool(slots=8),),
         users=(ANN,),
-        active=(runs("a", priority_class="HIGH", priority=30, submitter="ann"),),
-        job=waits("job", priority_class="HIGH", priority=30, slots=2, submitter="ann"),
+        active=(runs("a", priority_class="HIGH", priority=30, person="ann"),),
+        job=waits("job", priority_class="HIGH", priority=30, slots=2, person="ann"),
         reason=reasons.UserLimitReached(
             pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
         ),
@@ -322,10 +322,10 @@ CASES += [
         pools=(pool(slots=8),),
         users=(ANN,),
         active=(
-            runs("a", priority_class="HIGH", submitter="ann"),
-            runs("b", priority_class="LOW", submitter="ann"),
+            runs("a", priority_class="HIGH", person="ann"),
+            runs("b", priority_class="LOW", person="ann"),
         ),
-        job=waits("job", priority_class="AUTO", auto=True, slots=2, submitter="ann"),
+        job=waits("job", priority_class="AUTO", auto=True, slots=2, person="ann"),
         reason=reasons.UserLimitReached(
             pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
         ),
@@ -334,14 +334,14 @@ CASES += [
     Case(
         sentence="its user may not choose its class any more",
         users=(ANN,),
-        job=waits("job", priority_class="NORMAL", priority=10, submitter="ann"),
+        job=waits("job", priority_class="NORMAL", priority=10, person="ann"),
         reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class="NORMAL"),
         text="user ann may hold no slots for NORMAL in pool p",
     ),
     Case(
         sentence="its number is no class's value",
         users=(ANN,),
-        job=waits("job", priority=7, submitter="ann"),
+        job=waits("job", priority=7, person="ann"),
         reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class=""),
         text="user ann may hold no slots for a number that is no class's value in pool p",
     ),
@@ -350,11 +350,11 @@ CASES += [
         pools=(pool(slots=8),),
         users=(ANN,),
         active=tuple(
-            runs(name, priority_class="HIGH", priority=30, submitter="ann", group="g")
+            runs(name, priority_class="HIGH", priority=30, person="ann", group="g")
             for name in ("a", "b")
         ),
         groups=(Group(name="g", members=("a", "b", "job"), min_members=2),),
-        job=waits("job", priority_class="AUTO", auto=True, submitter="ann", group="g"),
+        job=waits("job", priority_class="AUTO", auto=True, person="ann", group="g"),
         reason=reasons.EndangersItsGang(group="g", pool="p", needed=1, free=6, counts_as="LOW"),
         text="needs 1 slot, and pool p has 6 free. Its gang g runs without it; "
         "with it the whole gang could be evicted "
@@ -363,8 +363,8 @@ CASES += [
     Case(
         sentence="another user's time slice is not over yet",
         pools=(pool(slots=1, time_slice=60_000),),
-        active=(runs("a", submitter="ann", since=20_000),),
-        job=waits("job", submitter="bob"),
+        active=(runs("a", person="ann", since=20_000),),
+        job=waits("job", person="bob"),
         reason=reasons.TurnComes(pool="p", needed=1, free=0, until=NOW + 40_000),
         text="needs 1 slot; pool p has 0 free, and the first time slice there ends at "
         "1970-01-01T00:17:20.000Z",

@@ -226,6 +226,7 @@ def test_the_table_has_an_unknown_key_for_every_section():
 
 WRONG_ENTRY = {
     "scheduler": "scheduler: {sellotape: 1}\n",
+    "people": "people: {sellotape: 1}\n",
     "sharing": "sharing: {sellotape: 1}\n",
     "projects.requests": "projects: [{name: a, requests: {sellotape: 1}}]\n",
 }

@@ -37,6 +37,7 @@ COMMANDS = {
     "pools": "slotq.cli.queue.pools_command:pools",
     "limits": "slotq.cli.queue.limits_command:limits",
     "configure": "slotq.cli.queue.configure:configure",
+    "whoami": "slotq.cli.queue.whoami:whoami",
     "doctor": "slotq.cli.queue.doctor:doctor",
     "backup": "slotq.cli.queue.backup:backup",
     "cost": "slotq.cli.queue.cost_command:cost",

@@ -17,7 +17,7 @@ from slotq.output.json_views import CheckupView, LogLine, SettingsView, VersionV
 from slotq.simulate.run.metrics import Metrics
 from slotq_core.wire.configuration import ChangesView, LimitsView
 from slotq_core.wire.submission import SubmissionBody
-from slotq_core.wire.views import ErrorView, JobView, PoolsView, PoolView, QueueView
+from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
 
 
 class StateView(BaseModel):
@@ -131,6 +131,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "limits set": (LimitsView,),
     "limits rule": (LimitsView,),
     "configure": (SettingsView,),
+    "whoami": (MeView,),
     "doctor": (CheckupView,),
     "simulate": (SimulationView,),
     "local env": (Variables,),

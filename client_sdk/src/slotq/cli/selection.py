@@ -14,11 +14,11 @@ from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import PoolNames, some_names_argument
 from slotq.client import QueueClient
-from slotq.errors import NoSuchJob
+from slotq.errors import NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView, queue_view
+from slotq_core.wire.views import JobView, MeView, queue_view
 
 HANDFUL = 5
 """Up to this many selected jobs are changed without a question."""
@@ -86,7 +86,7 @@ class Selection:
                 )
 
     def _found(self, client: QueueClient) -> list[JobView]:
-        submitter = client.about().caller if self.mine else self.submitter
+        submitter = self._submitter(client)
         seen = client.jobs(
             self.states or self.fit, submitter=submitter, project=self.project, pool=self.pool
         )
@@ -101,6 +101,19 @@ class Selection:
             raise NoSuchJob(self._nothing(submitter))
         return found
 
+    def _submitter(self, client: QueueClient) -> str | None:
+        """Whose jobs are selected; None: anybody's. Says so where many people may be one person."""
+        if not self.mine:
+            return self.submitter
+        me = who_i_am(client)
+        if me.person != me.caller:
+            click.echo(
+                f"slotq: --mine selects the jobs of all sessions of {me.person}; `slotq whoami` "
+                "says why",
+                err=True,
+            )
+        return me.person
+
     def _nothing(self, submitter: str | None) -> str:
         glob = None if self.glob is None else f"'{self.glob}'"
         among = {"named": glob, "of": submitter, "in project": self.project, "in": self.pool}
@@ -113,6 +126,16 @@ class Selection:
     def _has(self, job: JobView) -> bool:
         named = not self.names or job.name in self.names
         return named and (self.glob is None or fnmatchcase(job.name, self.glob))
+
+
+def who_i_am(client: QueueClient) -> MeView:
+    """The caller and the person. The person is the caller where the queue does not tell: it is of
+    an earlier release, or the caller may not ask."""
+    try:
+        return client.me()
+    except (NotAllowed, UnexpectedAnswer):
+        caller = client.about().caller
+        return MeView(caller=caller, person=caller, why="the queue did not tell")
 
 
 _SAID = tuple(field.name for field in fields(Selection) if field.name != "fit")
@@ -143,7 +166,7 @@ def selecting(
 
 def _options() -> list[Callable[..., Any]]:
     return [
-        click.option("--mine", is_flag=True, help="Select the jobs that you have submitted."),
+        click.option("--mine", is_flag=True, help="Select your jobs (whoami says whose)."),
         click.option(
             "--state",
             "states",

@@ -17,6 +17,7 @@ from slotq_core.wire.views import (
     AboutView,
     DoctorView,
     JobView,
+    MeView,
     PoolsView,
     QueueView,
     RequestView,
@@ -33,6 +34,7 @@ View = TypeVar(
     DoctorView,
     RequestView,
     AboutView,
+    MeView,
 )
 
 

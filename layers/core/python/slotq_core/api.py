@@ -55,6 +55,7 @@ ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/limits": {"GET": Action.LOOK, "PATCH": Action.OPERATE},
     "/changes": {"GET": Action.LOOK},
     "/version": {"GET": Action.LOOK},
+    "/me": {"GET": Action.LOOK},
     "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
 }
 """Each path with its methods, and what each is to the caller's rights (`admission.access.NEEDED`).
@@ -110,6 +111,7 @@ class Routes:
         http.add("/limits", ["PATCH"], self._set_limits)
         http.add("/changes", ["GET"], self._list_changes)
         http.add("/version", ["GET"], self._about)
+        http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)
         http.add("/doctor", ["POST"], self._mend)
         for path, methods in METHODS.items():
@@ -248,6 +250,21 @@ class Routes:
     def _about(self) -> Response:
         about = wire.AboutView(slotq=__version__, caller=self._caller())
         return _json(HTTPStatus.OK, about)
+
+    def _me(self) -> Response:
+        caller, permissions = self._caller(), self._manager().authorizer.now()
+        people = permissions.people
+        projects = [
+            wire.MembershipView(name=it.project, role=it.role.name.lower(), default=it.default)
+            for it in permissions.memberships(caller)
+        ]
+        view = wire.MeView(
+            caller=caller,
+            person=people.person(caller),
+            why=people.why(caller),
+            projects=projects,
+        )
+        return _json(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())

@@ -13,7 +13,7 @@ SlotQError
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
 │   ├── Outdated          the configuration has changed since the caller looked (409)
-│   ├── RequestWithheld   only the submitter's IAM identity may submit the request again (403)
+│   ├── RequestWithheld   only the person who submitted the job may submit the request again (403)
 │   ├── PriorityTooHigh   above the largest priority that the caller may give (403)
 │   ├── LimitReached      as much as one may have, for now: `retry_after` says when again (429)
 │   │   ├── TooManySubmissions  the caller's, in this minute

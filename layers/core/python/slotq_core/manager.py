@@ -65,6 +65,7 @@ from slotq_core.ports.stored import Change, Finding, StoredAlready
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
+from slotq_core.privacy.identity import BY_DEFAULT, People
 
 DOCTOR_BUDGET = 15_000
 """The longest that `doctor` may examine SageMaker while somebody waits (ms). API Gateway times out
@@ -176,6 +177,7 @@ class QueueManager:
             submitter=submitter,
             now=now,
             rights=self._rights,
+            people=stand.people,
             by_default=project.pools if project else (),
         )
         permissions.check_priority(project, job.priority, caller=submitter)
@@ -290,6 +292,7 @@ class QueueManager:
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
+                people=stand.people,
                 by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, self._rights.classes)
@@ -313,7 +316,11 @@ class QueueManager:
                 **request,
                 "Tags": names.with_project(request.get("Tags") or (), job.project),
             }
-        return shown(request, submitter=job.submitter, to=by)
+        return shown(request, submitter=job.submitter, to=by, people=self.people())
+
+    def people(self) -> People:
+        """Who callers are, as configured now."""
+        return self._store.configuration().people
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.
@@ -397,7 +404,7 @@ class QueueManager:
         return LimitsStatus(
             stand=stand,
             caller=caller,
-            counted_as=counted_as(stand.limits, caller),
+            counted_as=counted_as(stand.limits, caller, stand.people),
             own=of_caller(stand.limits, caller),
             use=self._admitter.use(caller, stand),
         )
@@ -448,11 +455,12 @@ class QueueManager:
         """
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
         found = self._store.jobs(asked, limit=limit)
+        people = self.people() if wanted.submitter else BY_DEFAULT
         sees = self.authorizer.sight(found, by=to)
         if sees is not None and limit <= len(found) < MOST_LOOKED_AT:
             limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
             found = self._store.jobs(asked, limit=limit)
-        jobs = [job for job in found if wanted.has(job) and (sees is None or sees(job))]
+        jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:

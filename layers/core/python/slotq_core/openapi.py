@@ -51,6 +51,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_configuration.LimitsView,
     wire_configuration.ChangesView,
     wire.AboutView,
+    wire.MeView,
     wire.DoctorView,
     wire.ErrorView,
 )
@@ -106,6 +107,7 @@ def document() -> dict[str, Any]:
             "/limits": {"get": _get_limits(), "patch": _set_limits()},
             "/changes": {"get": _list_changes()},
             "/version": {"get": _about()},
+            "/me": {"get": _me()},
             "/doctor": {"get": _examine(), "post": _mend()},
         },
         "components": {
@@ -217,7 +219,10 @@ def _filters() -> list[dict[str, Any]]:
     text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
     meanings = {
         "project": ("Only jobs of this project", text),
-        "submitter": ("Only jobs of this ARN, or of ARNs with this part between slashes", text),
+        "submitter": (
+            "Only jobs of this caller's or person's ARN, or of ARNs with this part between slashes",
+            text,
+        ),
         "pool": ("Only jobs that run in this pool or, if they do not run, accept it", text),
         "since": ("Only jobs that entered then or later", moment),
         "until": ("Only jobs that entered then or before", moment),
@@ -337,6 +342,14 @@ def _about() -> dict[str, Any]:
         "operationId": "about",
         "summary": "Show the deployed release, and who the caller is",
         "responses": _responses(200, "This queue", "AboutView", 403),
+    }
+
+
+def _me() -> dict[str, Any]:
+    return {
+        "operationId": "me",
+        "summary": "Show the person behind the caller",
+        "responses": _responses(200, "The person, and how it was decided", "MeView", 403),
     }
 
 

@@ -40,8 +40,8 @@ def check_shown(name: str, withheld: Sequence[str]) -> None:
     who may read a request may submit the request again."""
     if withheld:
         raise RequestWithheld(
-            f"'{name}' was submitted under another IAM identity, and only that identity "
-            f"may see its {withheld[0]}: ask its submitter to clone it",
+            f"'{name}' was submitted by another person, and only that person may see its "
+            f"{withheld[0]}: ask its submitter to clone it",
             field="name",
         )
 

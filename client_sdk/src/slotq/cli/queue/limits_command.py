@@ -77,8 +77,7 @@ def rule(
     """Give CALLERS their own limits: a pattern for ARNs, where `*` matches any text.
 
     Limits that you do not name stay as they are; those of a new rule are everybody's. The first
-    matching rule applies, and a new rule comes last. If the users of a role choose their session
-    names, count them --together.
+    matching rule applies, and a new rule comes last. --together counts all of them as one caller.
     """
     wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if together is not None:

@@ -10,6 +10,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.name_arguments import PoolNames
+from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
 from slotq.client import QueueClient
@@ -41,6 +42,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
 )
 @click.option("--all", "everything", is_flag=True, help="Also jobs that have ended.")
 @click.option("--project", help="Only jobs of this project.")
+@click.option("--mine", is_flag=True, help="Only your jobs (whoami says whose).")
 @click.option("--submitter", help="Only jobs of this user: an ARN, or a name in it.")
 @click.option("--pool", type=PoolNames(), help="Only jobs that run or may run in this pool.")
 @click.option(
@@ -72,9 +74,23 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
 @every_option
 @json_option
 @click.pass_obj
-def ls(app: App, /, *, columns: list[str] | None, watch: bool, every: float, **wanted: Any) -> None:
+def ls(
+    app: App,
+    /,
+    *,
+    columns: list[str] | None,
+    watch: bool,
+    every: float,
+    mine: bool,
+    **wanted: Any,
+) -> None:
     """List jobs that have not ended, in the order of the queue: running, then waiting."""
-    fetch = _fetcher(app.client(), **wanted)
+    if mine and wanted["submitter"] is not None:
+        raise click.UsageError("--mine and --submitter exclude each other")
+    client = app.client()
+    if mine:
+        wanted["submitter"] = who_i_am(client).person
+    fetch = _fetcher(client, **wanted)
 
     def shown(jobs: list[JobView]) -> Any:
         return queue_table(jobs, columns)

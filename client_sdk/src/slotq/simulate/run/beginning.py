@@ -99,6 +99,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
         project=spec.project or "",
         group=spec.group or "",
         submitter=spec.user,
+        person=spec.user,
         role=spec.role,
         attempts=1,
         attempt=attempt,

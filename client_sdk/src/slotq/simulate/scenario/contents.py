@@ -23,6 +23,7 @@ from slotq_core.wire.document.contents import SECTIONS as CONFIGURED
 from slotq_core.wire.document.sections import (
     DepartmentSection,
     LimitsSection,
+    PeopleSection,
     Principals,
     ProjectSection,
     Section,
@@ -51,8 +52,9 @@ class Contents(Section):
     projects: tuple[ProjectSection, ...] = ()
     departments: tuple[DepartmentSection, ...] = ()
     limits: LimitsSection = Field(default={})
-    """Of a queue only, as are the operators."""
+    """Of a queue only, as are operators and people."""
     operators: Principals = ()
+    people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
     classes: tuple[ClassSpec, ...] = ()
     users: tuple[UserSpec, ...] = ()

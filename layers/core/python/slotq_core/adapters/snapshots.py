@@ -49,7 +49,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         workload=line.workload,
         project=line.project,
         group=line.group,
-        submitter=line.user,
+        person=line.user,
     )
 
 

@@ -1,6 +1,5 @@
 """What is refused at the door.
 
-callers         whom a pattern names, and who is the same person
 access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires

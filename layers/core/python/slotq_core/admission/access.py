@@ -5,17 +5,17 @@ Pure. `api.ACTIONS` says which action each route is, and `operations.authorize` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotq_core.admission.callers import is_any, person, same_person
 from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
 from slotq_core.model.access import Role
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.names import PROJECT_TAG
+from slotq_core.privacy.identity import People
 
 
 class Action(StrEnum):
@@ -82,8 +82,12 @@ class Permissions:
     operators: tuple[str, ...] = ()
     """Patterns of the operators whom no configuration can remove."""
 
+    @property
+    def people(self) -> People:
+        return People(session_roles=self.sharing.session_roles)
+
     def is_operator(self, caller: str) -> bool:
-        return is_any(caller, (*self.operators, *self.sharing.operators))
+        return self._is_any(caller, (*self.operators, *self.sharing.operators))
 
     def may_operate(self, caller: str) -> bool:
         """Whether the caller may change the configuration. Without operators, IAM alone decides."""
@@ -97,7 +101,7 @@ class Permissions:
         if not project:
             return ROLE_WITHOUT_PROJECT
         found = self.sharing.project(project)
-        return Role.NOBODY if found is None else _named_role(found, caller)
+        return Role.NOBODY if found is None else self._named_role(found, caller)
 
     def may(self, action: Action, caller: str, job: Job) -> bool:
         """Whether the caller may do this to the job. Without projects, whoever IAM lets through may
@@ -105,7 +109,7 @@ class Permissions:
         if not self.sharing.projects:
             return True
         needed = NEEDED[action]
-        own = needed.own if same_person(job.submitter, caller) else needed.others
+        own = needed.own if self._is_own(job, caller) else needed.others
         return own == Role.NOBODY or self.role(caller, job.project) >= own
 
     def sight(self, caller: str) -> Callable[[Job], bool]:
@@ -125,7 +129,7 @@ class Permissions:
         """The projects in which the caller has a role, in their configured order."""
         default, is_operator = self.default(caller), self.is_operator(caller)
         roles = (
-            (each, Role.OPERATOR if is_operator else _named_role(each, caller))
+            (each, Role.OPERATOR if is_operator else self._named_role(each, caller))
             for each in self.sharing.projects
         )
         return tuple(
@@ -144,7 +148,7 @@ class Permissions:
         """The project of the caller's jobs that name none: the first that is the caller's default,
         else the only one. An operator who is named in projects chooses among these."""
         usable = [*self._with_role(caller, NEEDED[Action.SUBMIT].own)] or [*self.usable(caller)]
-        chosen = [each for each in usable if is_any(caller, each.access.default_for)]
+        chosen = [each for each in usable if self._is_any(caller, each.access.default_for)]
         if chosen:
             return chosen[0]
         return usable[0] if len(usable) == 1 else None
@@ -173,17 +177,17 @@ class Permissions:
         see."""
         if self.may(Action.CHANGE, caller, job):
             return
+        person = self.people.person(job.submitter)
         if not job.project:
             raise NotPermitted(
-                f"job {job.name} belongs to no project: only its submitter's identity "
-                f"({person(job.submitter)}) and operators may change it",
+                f"job {job.name} belongs to no project: only its submitter ({person}) and operators "
+                "may change it",
                 field="name",
             )
         role = self.role(caller, job.project).name.lower()
         raise NotPermitted(
             f"you are {_A[role]} in project {job.project}: job {job.name} may be changed by its "
-            f"submitter ({person(job.submitter)}) as a member, by the project's admins, and by "
-            "operators",
+            f"submitter ({person}) as a member, by the project's admins, and by operators",
             field="name",
         )
 
@@ -223,7 +227,30 @@ class Permissions:
 
     def _with_role(self, caller: str, least: Role) -> Iterator[Project]:
         """Yield the projects that name the caller with at least this role."""
-        return (each for each in self.sharing.projects if _named_role(each, caller, least) >= least)
+        return (
+            each for each in self.sharing.projects if self._named_role(each, caller, least) >= least
+        )
+
+    def _named_role(self, project: Project, caller: str, least: Role = Role.VIEWER) -> Role:
+        """The largest role that the project gives the caller; nobody, if it is less than
+        `least`."""
+        access = project.access
+        for role, patterns in (
+            (Role.ADMIN, access.admins),
+            (Role.MEMBER, access.members),
+            (Role.VIEWER, access.viewers),
+        ):
+            if role >= least and self._is_any(caller, patterns):
+                return role
+        return Role.NOBODY
+
+    def _is_any(self, caller: str, patterns: Iterable[str]) -> bool:
+        people = self.people
+        return any(people.fit(pattern, caller) for pattern in patterns)
+
+    def _is_own(self, job: Job, caller: str) -> bool:
+        people = self.people
+        return bool(caller) and people.person(job.submitter) == people.person(caller)
 
     def _choice(self, wanted: str, caller: str) -> str:
         """Why a submission's project was refused, and which projects the caller may use."""
@@ -248,16 +275,3 @@ class Permissions:
 
 
 _A = {"nobody": "nobody", "viewer": "a viewer", "member": "a member", "admin": "an admin"}
-
-
-def _named_role(project: Project, caller: str, least: Role = Role.VIEWER) -> Role:
-    """The largest role that the project gives the caller; nobody, if it is less than `least`."""
-    access = project.access
-    for role, patterns in (
-        (Role.ADMIN, access.admins),
-        (Role.MEMBER, access.members),
-        (Role.VIEWER, access.viewers),
-    ):
-        if role >= least and is_any(caller, patterns):
-            return role
-    return Role.NOBODY

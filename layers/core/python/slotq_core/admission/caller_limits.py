@@ -16,6 +16,7 @@ from slotq_core.errors import (
 from slotq_core.model.access import fits
 from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
 from slotq_core.model.reasons import units
+from slotq_core.privacy.identity import People
 
 MINUTE = 60_000
 RETRY_WAITING = 60
@@ -38,11 +39,11 @@ def of_caller(limits: Limits, caller: str) -> CallerLimits:
     )
 
 
-def counted_as(limits: Limits, caller: str) -> str:
+def counted_as(limits: Limits, caller: str, people: People) -> str:
     """The name that the caller is counted under: the rule's pattern if a rule counts its callers
-    together."""
+    together, else the person, who may open many sessions."""
     rule = _rule(limits, caller)
-    return rule.callers if rule and rule.together else caller
+    return rule.callers if rule and rule.together else people.person(caller)
 
 
 def check_priority(

@@ -24,6 +24,7 @@ from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.user_limits import Rights
+from slotq_core.privacy.identity import BY_DEFAULT, People
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and a DynamoDB sort key holds at most 1,024 bytes."""
@@ -41,6 +42,7 @@ def admit(
     now: int,
     states: Mapping[str, JobState] | None = None,
     rights: Rights = NO_RIGHTS,
+    people: People = BY_DEFAULT,
     by_default: Sequence[str] = (),
 ) -> Job:
     """Make a job from a submission. Raises InvalidRequest, NeverFits or ClassNotAllowed, with the
@@ -78,6 +80,7 @@ def admit(
         checkpoints=submission.checkpoints,
         after=incomplete_dependencies(submission.after, states or {}),
         submitter=submitter,
+        person=people.person(submitter),
         role=submission.role,
         digest=submission.digest,
     )
@@ -116,7 +119,7 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     are all large enough."""
     choices = tuple(rights.choices(job))
     totals = {
-        pool.name: max(_unlimited(rights.total(job.submitter, its, pool.name)) for its in choices)
+        pool.name: max(_unlimited(rights.total(job.person, its, pool.name)) for its in choices)
         for pool in pools
     }
     if any(job.demand.slots <= total for total in totals.values()):
@@ -124,13 +127,13 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     asked = f"class {job.priority_class}" if job.priority_class else f"priority {job.priority}"
     if not any(totals.values()):
         raise ClassNotAllowed(
-            f"user {job.submitter} may hold no slots in {asked}; "
-            f"{rights.told(job.submitter, list(totals))}",
+            f"user {job.person} may hold no slots in {asked}; "
+            f"{rights.told(job.person, list(totals))}",
             field="Tags",
         )
     most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())
     raise NeverFits(
-        f"the job needs {job.demand.slots} slots, more than user {job.submitter} may hold in "
+        f"the job needs {job.demand.slots} slots, more than user {job.person} may hold in "
         f"{asked}: {most}",
         field="ResourceConfig.InstanceCount",
     )
@@ -158,7 +161,7 @@ def check_gang(
     rights: Rights = NO_RIGHTS,
 ) -> None:
     """Raises NeverFits if empty pools, or the users' totals, could not hold enough of the gang at
-    once, and InvalidRequest if a member names no pool. `members` maps submitters to their
+    once, and InvalidRequest if a member names no pool. `members` maps persons to their
     submissions."""
     jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
     gang = Gang(group=group, waiting=tuple(jobs), active=())
@@ -193,7 +196,7 @@ def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
     return False
 
 
-def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
+def _bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
     """The member as far as its size and place go, with no pool if none has what it requires."""
     needs = _needs(member, pools)
     return Job(
@@ -204,7 +207,7 @@ def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
         entry_time=0,
         demand=needs.demand,
         pools=tuple(pool.name for pool in _named(member, pools) if needs.met_by(pool)),
-        submitter=submitter,
+        person=person,
     )
 
 

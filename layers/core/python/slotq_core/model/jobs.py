@@ -114,6 +114,9 @@ class Job:
     time slice."""
     submitter: str = ""
     """The ARN of the caller who signed the submission."""
+    person: str = ""
+    """The person behind the submitter, as of the submission (`privacy.identity`): the user of the
+    policy. Empty: none."""
     role: str = ""
     """The execution role's ARN; empty: unknown."""
     attempts: int = 0

@@ -30,7 +30,7 @@ class CallerRule:
     callers: str
     """A pattern for ARNs; `*` matches any text."""
     together: bool = False
-    """Count all matching callers as one: for a role whose users choose their session names."""
+    """Count all matching callers as one."""
     waiting: int | None = None
     """None, here and below: the limit in `Limits.each`."""
     submissions: int | None = None
@@ -39,8 +39,8 @@ class CallerRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The queue's limits. A caller is the IAM identity that signed the request; each session of an
-    assumed role is a separate caller."""
+    """The queue's limits. A caller is a person (`privacy.identity`): the sessions of a role count
+    as one caller, unless the identity provider names them."""
 
     each: CallerLimits = NO_LIMIT
     """Limits for a caller that no rule matches."""

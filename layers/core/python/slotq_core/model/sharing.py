@@ -1,4 +1,4 @@
-"""How people share the pools: departments, projects, and who operates the queue."""
+"""How people share the pools: departments, projects, operators, and who counts as a person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.model.projects import Department, Project
+
+IDENTITY_CENTER = "AWSReservedSSO_*"
+"""The roles that IAM Identity Center makes for its permission sets."""
 
 
 class Subscription(StrEnum):
@@ -31,6 +34,10 @@ class Sharing:
     operators: tuple[str, ...] = ()
     """Patterns of callers' ARNs who may do anything to any job, and change the configuration; `*`
     matches any text. Empty: IAM alone decides who may change the configuration."""
+    session_roles: tuple[str, ...] = (IDENTITY_CENTER,)
+    """Patterns for the roles whose sessions the identity provider names: of a role's name, or of
+    its ARN as STS shows it (`arn:aws:sts::123456789012:assumed-role/NAME`). See
+    `privacy.identity`."""
     weights: bool = True
     """False: weights do not count; each project's weight is its quota."""
     unchecked: frozenset[Subscription] = frozenset()

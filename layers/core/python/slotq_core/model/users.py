@@ -45,7 +45,7 @@ class User:
     """A user who submits jobs, with the slots that the user may hold."""
 
     name: str
-    """The same text as `Job.submitter`."""
+    """The same text as `Job.person`."""
     limits: UserLimits = field(default_factory=dict)
     """Personal limits. Each replaces the groups' limits for that pool and class."""
     groups: tuple[str, ...] = ()

@@ -73,7 +73,7 @@ class Admitter:
         census = counters.census()
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
-            waiting[caller_limits.counted_as(stand.limits, submitter)] += number
+            waiting[caller_limits.counted_as(stand.limits, submitter, stand.people)] += number
         minute = caller_limits.minute_of(self._clock.now())
         for caller in sorted({*kept, *waiting}):
             seen = kept.get(caller, Counter())
@@ -119,5 +119,5 @@ class Admitter:
         self._store.counters.give_back(name, minute=minute)
 
     def _counted(self, caller: str, stand: Configuration) -> tuple[str, int]:
-        name = caller_limits.counted_as(stand.limits, caller)
+        name = caller_limits.counted_as(stand.limits, caller, stand.people)
         return name, caller_limits.minute_of(self._clock.now())

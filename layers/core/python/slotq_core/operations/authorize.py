@@ -1,7 +1,7 @@
 """Ask what a caller may do, under the configuration of this moment.
 
-The configuration is read only where the answer depends on it: the submitter's identity sees the
-own jobs in any configuration, and everybody sees a job without a project.
+The configuration is read only where the answer depends on it: the submitter sees the own jobs in
+any configuration, and everybody sees a job without a project.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slotq_core.admission.access import Action, Permissions
-from slotq_core.admission.callers import same_person
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.store import Store
@@ -35,14 +34,14 @@ class Authorizer:
 
     def sees(self, job: Job, *, by: str | None) -> bool:
         """Whether the caller may see the job. None: the queue itself, which sees everything."""
-        if by is None or not job.project or same_person(job.submitter, by):
+        if by is None or not job.project or job.submitter == by:
             return True
         return self.now().may(Action.SEE, by, job)
 
     def check_change(self, job: Job, *, by: str) -> bool:
         """Return whether the caller may see the job. Raises NotPermitted if the caller may see it
         and not change it."""
-        if not job.project and same_person(job.submitter, by):
+        if not job.project and job.submitter == by:
             return True
         permissions = self.now()
         if not permissions.may(Action.SEE, by, job):

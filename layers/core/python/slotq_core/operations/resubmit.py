@@ -35,7 +35,8 @@ class Resubmitter:
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
         check_ended_in_vain(job.name, job.state)
-        seen = shown(self._store.request(job.name), submitter=job.submitter, to=by)
+        people, request = self._store.configuration().people, self._store.request(job.name)
+        seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
         project = job.project if wanted.project is None else wanted.project
 

@@ -26,6 +26,7 @@ from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
 from slotq_core.ports.stored import Ahead, Configuration, World
+from slotq_core.privacy.identity import People
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,8 +63,8 @@ class LimitsStatus:
     stand: Configuration
     caller: str
     counted_as: str
-    """Name that the caller counts under. Differs from the caller if a rule counts several callers
-    together."""
+    """Name that the caller counts under: the rule's pattern if a rule counts several callers
+    together, else the person."""
     own: CallerLimits
     """The limits that apply to this caller."""
     use: CallerUse
@@ -83,7 +84,8 @@ class Wanted:
 
     project: str | None = None
     submitter: str = ""
-    """The submitter's ARN, or any part of the ARN after the first slash, such as a user's name."""
+    """The ARN of the submitter or of the person behind it, or any part of the submitter's ARN after
+    the first slash, such as a user's name."""
     pool: str = ""
     """Pool where the job runs or, before it runs, may run."""
     since: int | None = None
@@ -95,11 +97,11 @@ class Wanted:
     def looks_at(self) -> int:
         return MOST_LISTED if self == ANY_JOB else MOST_LOOKED_AT
 
-    def has(self, job: Job) -> bool:
+    def has(self, job: Job, people: People) -> bool:
         entered = job.entry_time
         return (
             self.project in {None, job.project}
-            and (not self.submitter or self.submitter in {job.submitter, *_parts(job.submitter)})
+            and (not self.submitter or self.submitter in _names(job.submitter, people))
             and (not self.pool or self.pool in _pools(job))
             and (self.since is None or entered >= self.since)
             and (self.until is None or entered <= self.until)
@@ -112,8 +114,8 @@ _SOME = Ahead(jobs=0, or_more=True)
 """Jobs that nobody has counted."""
 
 
-def _parts(arn: str) -> list[str]:
-    return arn.split("/")[1:]
+def _names(arn: str, people: People) -> tuple[str, ...]:
+    return (arn, people.person(arn), *arn.split("/")[1:])
 
 
 def _pools(job: Job) -> tuple[str, ...]:

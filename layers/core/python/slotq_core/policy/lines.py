@@ -67,7 +67,7 @@ class Line(NamedTuple):
             job.pools,
             job.parts,
             job.preemptible,
-            job.submitter if by_user or job.project else "",
+            job.person if by_user or job.project else "",
             (job.admitted_class or job.priority_class) if by_user else "",
             short_role(job.role),
         )

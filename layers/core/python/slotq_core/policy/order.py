@@ -36,7 +36,7 @@ def rank(job: Job) -> Rank:
 def same_user_and_rank(job: Job, other: Job) -> bool:
     """Whether the jobs have the same user and rank; false for a job that names no user. "Never
     interrupt a user's running job for another job of the same user and rank."""
-    return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
+    return bool(job.person) and job.person == other.person and rank(job) == rank(other)
 
 
 def rank_of(workload: Workload, priority: int) -> Rank:
@@ -50,7 +50,7 @@ def last_yields(yields: Iterable[Yielded]) -> Yields:
 def entered(job: Job, yields: Yields) -> int:
     """When (ms) the job counts as having entered: "the user whose job yielded counts, for all that
     user's waiting jobs of that rank, as having entered just after that moment"."""
-    return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
+    return max(job.entry_time, yields.get((job.person, rank(job)), job.entry_time))
 
 
 def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
@@ -59,5 +59,5 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     entry = job.entry_time
     yielded = entry - 1
     if yields:
-        yielded = yields.get((job.submitter, (workload, priority)), yielded)
+        yielded = yields.get((job.person, (workload, priority)), yielded)
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)

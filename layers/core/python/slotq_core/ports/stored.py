@@ -15,6 +15,7 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
+from slotq_core.privacy.identity import People
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +126,11 @@ class Configuration:
     use: QueueUse = NOTHING_USED
     """What all callers used at the last audit. It is read with the configuration but is not part of
     it."""
+
+    @property
+    def people(self) -> People:
+        """Who callers are."""
+        return People(session_roles=self.sharing.session_roles)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

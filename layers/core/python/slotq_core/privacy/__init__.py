@@ -1,5 +1,6 @@
-"""Who sees what of a request.
+"""Who callers are, and who sees what of a request.
 
+identity    the person behind a caller
 disclosure  which fields of a request are shown to whom
 redaction   messages without the request's secrets
 """

@@ -1,17 +1,18 @@
 """The parts of a stored request that a caller may see.
 
-A request can hold secrets in its environment, hyperparameters and container arguments. So only
-callers with the submitter's IAM identity see the whole request. Everyone else sees only the fields
-that say where and how the job runs. Any field not listed here is withheld, including fields that
-SageMaker adds later.
+A request can hold secrets in its environment, hyperparameters and container arguments. So only the
+person who submitted the job sees the whole request. Everyone else sees only the fields that say
+where and how the job runs. Any field not listed here is withheld, including fields that SageMaker
+adds later.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from slotq_core.privacy.identity import People
 
 OPEN_FIELDS = frozenset(
     {
@@ -37,8 +38,6 @@ OPEN_PARTS: Mapping[str, frozenset[str]] = {
 }
 """Fields with the parts that are open."""
 
-_ASSUMED_ROLE = re.compile(r"(arn:[^:]+:sts::[^:]*:assumed-role/[^/]+)/.*", re.DOTALL)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
@@ -49,10 +48,10 @@ class Shown:
     """The fields that are stored but not shown."""
 
 
-def shown(request: Mapping[str, Any], *, submitter: str, to: str) -> Shown:
+def shown(request: Mapping[str, Any], *, submitter: str, to: str, people: People) -> Shown:
     """The request as caller `to` may see it. `submitter` and `to` are callers' ARNs, as API Gateway
     gives them."""
-    if identity(submitter) == identity(to):
+    if people.person(submitter) == people.person(to):
         return Shown(request=request)
     kept: dict[str, Any] = {}
     withheld: list[str] = []
@@ -65,10 +64,3 @@ def shown(request: Mapping[str, Any], *, submitter: str, to: str) -> Shown:
         else:
             withheld.append(key)
     return Shown(request=kept, withheld=tuple(withheld))
-
-
-def identity(caller: str) -> str:
-    """The IAM user or role behind a caller's ARN. The session name of a role is ignored, because
-    whoever assumes the role chooses it."""
-    assumed = _ASSUMED_ROLE.fullmatch(caller)
-    return assumed.group(1) if assumed else caller

@@ -24,7 +24,7 @@ class ChangeBody(AmendmentBody):
     """Cancel the job. Excludes every other change."""
     retry: bool = Field(default=False, strict=True)
     """Submit the request of a job that has ended without completing again, as another job of the
-    caller's, with these `tags` added. Excludes every other change. Needs the IAM identity that
+    caller's, with these `tags` added. Excludes every other change. Only for the person who
     submitted the job, if the request has fields that are not shown to others."""
     new_name: str | None = Field(default=None, max_length=names.LONGEST)
     """With `retry`: the new job's name. Without it, the next free one of `<name>-r2`,

@@ -62,7 +62,7 @@ class CallerRuleBody(BaseModel):
     callers: str = Field(min_length=1, max_length=LONGEST_PATTERN)
     """A pattern for callers' ARNs; `*` matches any text. The first matching rule counts."""
     together: bool = Field(default=False, strict=True)
-    """Count all matching callers as one: for a role whose users choose their session names."""
+    """Count all matching callers as one."""
     waiting: int | None = _limit("waiting", None)
     submissions: int | None = _limit("submissions", None)
     priority: int | None = _limit("priority", None)
@@ -113,7 +113,7 @@ class OwnLimitsView(BaseModel):
 
     caller: str
     counted_as: str
-    """The rule's pattern if a rule counts several callers together; else the caller."""
+    """The rule's pattern if a rule counts several callers together; else the person."""
     waiting: int
     waiting_used: int
     submissions: int

@@ -117,7 +117,7 @@ class RequestView(BaseModel):
     name: str
     request: dict[str, Any]
     withheld: list[str] = Field(default=[])
-    """The fields shown only to callers with the submitter's IAM identity."""
+    """The fields shown only to the person who submitted the job."""
 
 
 class QueueView(BaseModel):
@@ -245,6 +245,30 @@ class FaultView(BaseModel):
     path: str
     """The faulty field, e.g. `projects[2].quota`."""
     message: str
+
+
+class MembershipView(BaseModel):
+    """The caller's role in one project."""
+
+    name: str
+    role: str
+    """`viewer`, `member`, `admin` or `operator`."""
+    default: bool
+    """Whether the caller's jobs belong to this project if they name none."""
+
+
+class MeView(BaseModel):
+    """Who the caller is to the queue."""
+
+    version: int = VERSION
+    caller: str
+    """The ARN of who signed the request."""
+    person: str
+    """The person behind the caller, as an ARN: what counts for limits and for one's own jobs."""
+    why: str
+    """How the person was decided, as a sentence."""
+    projects: list[MembershipView] = Field(default=[])
+    """The projects in which the caller has a role."""
 
 
 class ErrorView(BaseModel):

@@ -343,7 +343,11 @@ def _arrivals(changes: Sequence[Change]) -> dict[str, int]:
 def _checked(line: str) -> str:
     """Return the line's name. Raises InvalidRequest if the table cannot have it."""
     if len(line.encode()) > table.MAX_SORT_KEY:
-        raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
+        raise InvalidRequest(
+            "the names of the job's pools, project and user are together too long for the queue's "
+            "table: name fewer pools in the tag 'slotq:pools'",
+            field="slotq:pools",
+        )
     return line
 
 

@@ -63,12 +63,12 @@ class TimeSlices:
         if room.pool.time_slice is None or job.group in self.state.gangs:
             return
         held = slots_held(room, job)
-        mine = held[job.submitter]
+        mine = held[job.person]
         protected = {other.name: until for until, other in room.jobs.protections}
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
             protection = protected.get(other.name, end)
-            if _alike(other, job) and held[other.submitter] > mine and end and protection:
+            if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
@@ -79,11 +79,11 @@ class TimeSlices:
             each
             for each in self._over(job, room)
             if drains is None
-            or (_alike(each.jobs[0], drains) and each.jobs[0].submitter == drains.submitter)
+            or (_alike(each.jobs[0], drains) and each.jobs[0].person == drains.person)
         ]
         if not options:
             return None
-        mine, held = slots_held(room, job)[job.submitter], self._held_for_a_slice(job, room)
+        mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
         missing = room.missing(job, self.entitled) if drains is None else job.demand
         counted = partial(self.state.accounts.counted, pool=name)
         shortfalls = Shortfalls(
@@ -93,13 +93,13 @@ class TimeSlices:
         )
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
-            options = [each for each in options if held[each.jobs[0].submitter] > mine]
+            options = [each for each in options if held[each.jobs[0].person] > mine]
             if not options:
                 return None
             first = min(options, key=lambda each: _order(held, each))
             options.remove(first)
             chosen.append(first)
-            held[first.jobs[0].submitter] -= first.slots
+            held[first.jobs[0].person] -= first.slots
         return Eviction(room=room, victims=spared(chosen, shortfalls)) if chosen else None
 
     def _over(self, job: Job, room: PoolRoom) -> list[Candidate]:
@@ -118,7 +118,7 @@ class TimeSlices:
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
             if rank(other) == rank(job) and end is not None and end <= self.state.now:
-                held[other.submitter] += other.demand.slots
+                held[other.person] += other.demand.slots
         return held
 
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
@@ -127,13 +127,13 @@ class TimeSlices:
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
-        yielded = self.state.yields.get((job.submitter, rank(job)), since)
+        yielded = self.state.yields.get((job.person, rank(job)), since)
         return max(since, yielded) + room.pool.time_slice
 
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
-        return able and _alike(other, job) and other.submitter != job.submitter
+        return able and _alike(other, job) and other.person != job.person
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
@@ -141,7 +141,7 @@ def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     held: Counter[str] = Counter()
     for other in (*room.jobs.running(job.project), *room.claims.values(), *room.awaiting):
         if other.project == job.project and rank(other) == rank(job):
-            held[other.submitter] += other.demand.slots
+            held[other.person] += other.demand.slots
     return held
 
 
@@ -151,9 +151,7 @@ def after_yield(
     """The last yield of each user and rank, after one change of a job at `now` (ms)."""
     if before is None or not _is_yielding(after) or _is_yielding(before):
         return tuple(yields)
-    this = Yielded(
-        user=before.submitter, workload=before.workload, priority=before.priority, at=now
-    )
+    this = Yielded(user=before.person, workload=before.workload, priority=before.priority, at=now)
     return (*(each for each in yields if _key(each) != _key(this)), this)
 
 
@@ -174,4 +172,4 @@ def _alike(other: Job, job: Job) -> bool:
 def _order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:
     attempt = candidate.jobs[0].attempt
     assert attempt is not None
-    return (-held[candidate.jobs[0].submitter], attempt.running_since, candidate.order)
+    return (-held[candidate.jobs[0].person], attempt.running_since, candidate.order)

@@ -178,7 +178,7 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
 
 def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     """The reason if none of the job's classes has room within the user's limits."""
-    user = job.submitter
+    user = job.person
     totals = {name: users.total(user, name, pool) or 0 for name in users.choices(job)}
     left = {name: total - users.held(user, name, pool) for name, total in totals.items() if total}
     if not left:

@@ -53,11 +53,11 @@ class Decided:
 
     def has_yielded(self, victims: Iterable[Job]) -> None:
         for victim in victims:
-            self._journal.add(self.yielded, (victim.submitter, rank(victim)))
+            self._journal.add(self.yielded, (victim.person, rank(victim)))
 
     def moves_its_place(self, job: Job) -> bool:
         """Whether a yield in this plan moves the place of the job's user at that rank."""
-        return bool(self.yielded) and (job.submitter, rank(job)) in self.yielded
+        return bool(self.yielded) and (job.person, rank(job)) in self.yielded
 
     def drop(self, waiting: Job) -> None:
         """Give up the claim of a waiting job."""

@@ -115,9 +115,9 @@ class UserBooks(Rights):
 
     def take(self, job: Job, pool: str) -> None:
         """Count the job's slots in the pool, held or claimed."""
-        if self.limited(job.submitter, pool):
+        if self.limited(job.person, pool):
             counted = self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
-            key = (job.submitter, counted, pool)
+            key = (job.person, counted, pool)
             self._enter((job.name, pool), (key, job.demand.slots))
             self._journal.record(self._remove, (job.name, pool))
 
@@ -151,7 +151,7 @@ class UserBooks(Rights):
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
         highest class in which the user has room." (DESIGN 5.3)"""
-        limited = self.limited(job.submitter, pool)
+        limited = self.limited(job.person, pool)
         for class_name in self._choices_in(job, pool):
             if not limited or not self._over(job, class_name, pool):
                 return class_name
@@ -159,10 +159,10 @@ class UserBooks(Rights):
 
     def will_admit(self, job: Job, pool: str) -> bool:
         """Whether a class will admit the job in the pool once stopping jobs have stopped."""
-        if not self.limited(job.submitter, pool):
+        if not self.limited(job.person, pool):
             return True
         return any(
-            self._over(job, class_name, pool) <= self._stopping[job.submitter, class_name, pool]
+            self._over(job, class_name, pool) <= self._stopping[job.person, class_name, pool]
             for class_name in self._choices_in(job, pool)
         )
 
@@ -174,7 +174,7 @@ class UserBooks(Rights):
             class_name
             for class_name in choices
             if not any(
-                self.limited(part.submitter, part.pools[0])
+                self.limited(part.person, part.pools[0])
                 and self._over(part, class_name, part.pools[0])
                 for part in parts
             )
@@ -184,19 +184,19 @@ class UserBooks(Rights):
     def over(self, job: Job, pool: str) -> Demand:
         """The slots that others of the same limit would have to give for the job to fit. Nobody
         gives for an AUTO job: it is below every class."""
-        if job.auto or not self.limited(job.submitter, pool):
+        if job.auto or not self.limited(job.person, pool):
             return Demand()
         return Demand(slots=self._over(job, self.class_of(job), pool))
 
     def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
         """What these jobs would give to the limit that counts the job in the pool."""
-        key = (job.submitter, self.class_of(job), pool)
+        key = (job.person, self.class_of(job), pool)
         counted = (self._counted.get((other.name, pool)) for other in others)
         return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
 
     def _over(self, job: Job, class_name: str, pool: str) -> int:
-        total = self.total(job.submitter, class_name, pool) or 0
-        return max(0, self._held[job.submitter, class_name, pool] + job.demand.slots - total)
+        total = self.total(job.person, class_name, pool) or 0
+        return max(0, self._held[job.person, class_name, pool] + job.demand.slots - total)
 
     def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
         """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""

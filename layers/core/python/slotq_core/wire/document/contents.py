@@ -18,6 +18,7 @@ from slotq_core.wire.document.models import department_of, project_of
 from slotq_core.wire.document.sections import (
     DepartmentSection,
     LimitsSection,
+    PeopleSection,
     PoolSection,
     Principals,
     ProjectSection,
@@ -40,6 +41,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "departments": DepartmentSection,
     "projects": ProjectSection,
     "projects.requests": RequestsSection,
+    "people": PeopleSection,
     "sharing": SharingSection,
 }
 _KEYS = {"slots": "capacity", "resources": "capacity"}
@@ -63,6 +65,7 @@ class Configuration(Section):
     projects: Annotated[tuple[ProjectSection, ...], Field(max_length=MOST_PROJECTS)] = ()
     limits: LimitsSection = Field(default={})
     operators: Principals = ()
+    people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
 
     @model_validator(mode="after")
@@ -86,6 +89,7 @@ class Configuration(Section):
                 departments=tuple(department_of(each, resources) for each in self.departments),
                 projects=tuple(project_of(each, resources) for each in self.projects),
                 operators=self.operators,
+                session_roles=self.people.session_roles,
                 weights=self.sharing.weights,
                 unchecked=frozenset(self.sharing.unchecked),
             ),

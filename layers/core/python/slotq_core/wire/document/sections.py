@@ -14,7 +14,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import PoolState
 from slotq_core.model.projects import Fairness
-from slotq_core.model.sharing import Subscription
+from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.document.values import (
     Capacity,
@@ -29,6 +29,7 @@ from slotq_core.wire.document.values import (
     Principal,
     Properties,
     Quota,
+    SessionRole,
     Value,
     Weight,
 )
@@ -118,6 +119,15 @@ class ProjectSection(Section):
     admins: Principals = ()
     default_for: Principals = ()
     requests: RequestsSection = RequestsSection()
+
+
+class PeopleSection(Section):
+    """Who is a person among the callers."""
+
+    session_roles: Annotated[tuple[SessionRole, ...], Field(max_length=MOST_PATTERNS)] = (
+        NO_SHARING.session_roles
+    )
+    """The roles whose sessions are persons, because the identity provider names them."""
 
 
 class SharingSection(Section):

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError
 
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
+from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 
 MOST = 1_000_000
@@ -145,6 +146,13 @@ def _principal(value: object) -> str:
     return pattern
 
 
+def _session_role(value: object) -> str:
+    pattern = _pattern(value)
+    if fault := fault_in(pattern):
+        raise ValueError(fault)
+    return pattern
+
+
 def _fields(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"fields of CreateTrainingJob are needed, not {said(value)}")
@@ -195,6 +203,8 @@ Pattern = Annotated[str, BeforeValidator(_pattern)]
 """A text in which `*` matches any text."""
 Principal = Annotated[str, BeforeValidator(_principal)]
 """A pattern of callers' ARNs."""
+SessionRole = Annotated[str, BeforeValidator(_session_role)]
+"""A pattern of the roles whose sessions the identity provider names."""
 Fields = Annotated[dict[str, Any], BeforeValidator(_fields)]
 """Fields of CreateTrainingJob."""
 Flag = Annotated[bool, BeforeValidator(_flag)]

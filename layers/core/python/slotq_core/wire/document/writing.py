@@ -12,7 +12,7 @@ from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Department, Project
-from slotq_core.model.sharing import Sharing
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.wire.document.contents import Settings
 from slotq_core.wire.document.sections import (
     DepartmentSection,
@@ -41,6 +41,7 @@ def written(settings: Settings) -> Entry:
         "projects": [project_entry(each) for each in sharing.projects],
         "limits": _limits(settings.limits),
         "operators": _principals(sharing.operators),
+        "people": _people(sharing),
         "sharing": _switches(sharing),
     }
     return {name: section for name, section in sections.items() if section or name == "pools"}
@@ -108,6 +109,11 @@ def _limits(limits: Limits) -> Entry:
     given = limit_settings(limits)
     rules = [{k: v for k, v in rule.items() if v not in (None, False)} for rule in given["callers"]]
     return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
+
+
+def _people(sharing: Sharing) -> Entry:
+    changed = sharing.session_roles != NO_SHARING.session_roles
+    return {"session_roles": [*sharing.session_roles]} if changed else {}
 
 
 def _switches(sharing: Sharing) -> Entry:

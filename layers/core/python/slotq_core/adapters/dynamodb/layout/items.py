@@ -1,7 +1,7 @@
 """Convert between items and model. A job's items are a function of the job alone.
 
 An item leaves out fields that have their default, and reading restores the default: a new field in
-a release needs no migration.
+a release needs no migration. A job's person has the one that the default patterns give.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
+from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.pool_definition import may_have
 
@@ -114,7 +115,9 @@ def mark(job: Job) -> int:
 
 def job_of(item: Mapping[str, Value]) -> Job:
     """Return the job in its own item or in any copy."""
-    return Job(**read(Job, item["job"]["M"] if "job" in item else item))
+    found = read(Job, item["job"]["M"] if "job" in item else item)
+    found.setdefault("person", BY_DEFAULT.person(found.get("submitter", "")))
+    return Job(**found)
 
 
 def attempt_of(item: Mapping[str, Value]) -> Attempt:
@@ -195,11 +198,13 @@ def write(record: Record) -> Item:
     return {
         _attribute(type(record).__name__, field.name): _value(field.name, value)
         for field in fields(record)
-        if not _is_default(value := getattr(record, field.name), field)
+        if not _is_default(value := getattr(record, field.name), field, record)
     }
 
 
-def _is_default(value: object, field: Any) -> bool:
+def _is_default(value: object, field: Any, record: Record) -> bool:
+    if field.name == "person" and isinstance(record, Job):
+        return value == BY_DEFAULT.person(record.submitter)
     if field.default_factory is not MISSING:
         return bool(value == field.default_factory())
     return field.default is not MISSING and bool(value == field.default)
@@ -299,6 +304,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "auto": _flag,
         "checkpoints": _flag,
         "submitter": _text,
+        "person": _text,
         "role": _text,
         "attempts": _whole,
         "evictions": _whole,

@@ -94,5 +94,6 @@ _sharing = _reading(
     departments=_each(_department),
     projects=_each(_project),
     operators=tuple,
+    session_roles=tuple,
     unchecked=lambda values: frozenset(map(Subscription, values)),
 )

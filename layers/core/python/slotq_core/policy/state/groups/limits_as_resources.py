@@ -24,7 +24,7 @@ class Bounded:
 
     def __init__(self, jobs: Iterable[Job], rights: Rights, left: Left) -> None:
         self._left = left
-        self._bound = {job.name: (job.submitter, tuple(rights.choices(job))) for job in jobs}
+        self._bound = {job.name: (job.person, tuple(rights.choices(job))) for job in jobs}
         self._users = set(self._bound.values())
 
     def counted(self, job: Job) -> Job:

@@ -81,7 +81,7 @@ class Limits:
 
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
         """The users and accounts whose limits newly count the job after a move to `pool`."""
-        bound = {f"user {job.submitter}"} if self._users.limited(job.submitter, pool) else set()
+        bound = {f"user {job.person}"} if self._users.limited(job.person, pool) else set()
         if not self._accounts.same_scope(pool, here):
             bound |= {account.key for account in self._accounts.of(job, pool) if account.limit}
         return bound

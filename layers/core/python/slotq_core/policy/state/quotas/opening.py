@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -92,13 +93,14 @@ def asked_in(
         for project, pool, held in _coming_back(snapshot):
             for scope in scopes_of([pool]):
                 yield (project, scope), held, 1
-        for job, count in wanting(snapshot, lines):
-            usable: Sequence[str] = job.pools
-            if shut:
-                usable = [name for name in usable if (job.project, name) not in shut]
+        for (project, pools, demand), count in alike.items():
+            usable = [name for name in pools if (project, name) not in shut]
             for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), job.demand, count
+                yield (project, scope), demand, count
 
+    alike: dict[tuple[str, tuple[str, ...], Demand], int] = defaultdict(int)
+    for job, count in wanting(snapshot, lines):
+        alike[job.project, job.pools, job.demand] += count
     return Demand.totals(asking())
 
 

@@ -1,0 +1,28 @@
+"""`slotq whoami`: the person, and how the queue decided it."""
+
+from __future__ import annotations
+
+import json
+
+from slotq.cli.exits import Exit
+from tests.unit.client.fake_queue import CALLER, FakeAnswer
+
+
+def test_the_person_the_caller_and_the_reason_are_shown(slotq, queue):
+    queue.person = "arn:aws:sts::123456789012:assumed-role/lab"
+    result = slotq("whoami")
+    assert result.exit_code == Exit.OK
+    lines = [line.rstrip().split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert lines == [["person", queue.person], ["caller", CALLER], ["why", "an IAM user"]]
+
+
+def test_a_program_reads_the_same(slotq, queue):
+    told = json.loads(slotq("whoami", "--json").stdout)
+    assert told == {"version": 1, "caller": CALLER, "person": CALLER, "why": "an IAM user"}
+
+
+def test_who_may_not_ask_is_told_so(slotq, http):
+    http.troubles.append(FakeAnswer(403, '{"Message": "User is not authorized to perform: it"}'))
+    result = slotq("whoami")
+    assert result.exit_code == Exit.NOT_ALLOWED
+    assert "execute-api:Invoke" in result.stderr
