@@ -23,6 +23,7 @@ from tests.functional.sharing import (
     PEOPLE,
     SHARING,
     SPEECH,
+    VIEWER,
     VISION,
     amend,
     listed,

@@ -66,6 +66,7 @@ from slotq_core.wire.views import (
     ErrorView,
     FindingView,
     JobView,
+    MembershipView,
     MeView,
     PoolsView,
     PoolView,
@@ -172,6 +173,7 @@ class FakeQueue:
         self.room: int | None = None
         """The number of submissions that this minute has room for; None: any number."""
         self.person = CALLER
+        self.projects: list[MembershipView] = []
         """The person behind the caller."""
 
     def script(self, *views: JobView) -> None:
@@ -192,7 +194,9 @@ class FakeQueue:
             "/changes": lambda: self._changes(query),
             "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
-            "/me": lambda: MeView(caller=CALLER, person=self.person, why="an IAM user"),
+            "/me": lambda: MeView(
+                caller=CALLER, person=self.person, why="an IAM user", projects=self.projects
+            ),
             "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
         }[path]()
 

@@ -180,8 +180,8 @@ class Permissions:
         person = self.people.person(job.submitter)
         if not job.project:
             raise NotPermitted(
-                f"job {job.name} belongs to no project: only its submitter ({person}) and operators "
-                "may change it",
+                f"job {job.name} belongs to no project: only its submitter ({person}) and "
+                "operators may change it",
                 field="name",
             )
         role = self.role(caller, job.project).name.lower()
