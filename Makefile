@@ -95,8 +95,9 @@ sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in La
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
 	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
 
-schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
+schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuration.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
+	$(BIN)/python -m slotq.document.schema > docs/configuration.schema.json
 
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache

@@ -57,9 +57,10 @@ def page() -> str:
     parts.append(f"## `slotq.errors`\n\n{errors()}\n")
     parts.append(
         "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` (`JobView`, "
-        "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`) and of "
-        "`slotq_core.wire.configuration` (`ChangeView`): pydantic models, whose\nfields are those "
-        "of the HTTP API ([openapi.json](openapi.json)).\n"
+        "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`), of "
+        "`slotq_core.wire.document.views`\n(`ConfigurationView`, `AppliedView`, `ProjectView`) and "
+        "of `slotq_core.wire.record` (`ChangeView`): pydantic\nmodels, whose fields are those of "
+        "the HTTP API ([openapi.json](openapi.json)).\n"
     )
     return "\n".join(parts)
 

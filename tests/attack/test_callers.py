@@ -106,7 +106,8 @@ def test_who_retries(account: Account):
 
 NAMING = (
     *("add-job", "amend-job", "cancel-job", "change-jobs", "get-request", "set-pool"),
-    *("remove-pool", "get-version", "get-me", "mend"),
+    *("remove-pool", "get-version", "get-me", "mend", "apply-configuration"),
+    *("set-project", "remove-project"),
 )
 """The samples of all routes that use the caller."""
 

@@ -13,8 +13,9 @@ from tests import cloudformation
 from tests.functional.account import EVENTS, sample
 
 FIRST, LAST = ("add-job", "add-job-urgent"), ("cancel-job",)
-STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400}
-"""Statuses of API requests other than 200: there is one pool, which the queue keeps."""
+STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400, "remove-project": 404}
+"""Statuses of API requests other than 200: there is one pool, which the queue keeps, and no
+project yet."""
 OF_EACH_TRIGGER = (
     *FIRST,
     "get-job",

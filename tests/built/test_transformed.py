@@ -214,6 +214,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/limits"),
         ("get", "/me"),
         ("get", "/pools"),
+        ("get", "/usage"),
         ("get", "/version"),
         ("patch", "/jobs"),
         ("patch", "/jobs/{name}"),
@@ -233,7 +234,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    others = ("/changes", "/limits", "/me", "/pools", "/version")
+    others = ("/changes", "/limits", "/me", "/pools", "/usage", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2

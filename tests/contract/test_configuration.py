@@ -13,7 +13,7 @@ from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
-from slotq_core.operations.configure import Configurator
+from slotq_core.operations.configuring.configurator import Configurator
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import ConfigurationChange
 from tests.contract import by_hand

@@ -216,11 +216,11 @@ def test_each_change_has_its_number_of_actions(moto_store: DynamoStore) -> None:
     job = commit(moto_store, starting(job))
     assert action_count([running(job)]) == 2 + 1
     job = commit(moto_store, running(job))
-    assert action_count([completing(job)]) == 4 + 1
+    assert action_count([completing(job)]) == 5 + 1
     assert action_count([evicting(job, "x")], seen) == 2 + 1
-    assert action_count([backing_off(job, NOW)]) == 4 + 1
+    assert action_count([backing_off(job, NOW)]) == 5 + 1
     job = commit(moto_store, evicting(job, "x"))
-    assert action_count([evicted(job)]) == 4 + 1
+    assert action_count([evicted(job)]) == 5 + 1
     waiting: Job = waits(moto_store, "job2")
     assert action_count([claiming(waiting)], seen) == 3 + 1
     assert action_count([cancelling(waiting)]) == 3

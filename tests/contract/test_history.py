@@ -15,7 +15,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from tests.contract.by_hand import Table
 from tests.contract.faults import refusing
-from tests.contract.test_alike import everything_of_what_has_ended_expires
+from tests.contract.test_alike import everything_of_what_has_ended_expires, is_of_an_attempt
 from tests.contract.worlds import (
     NOW,
     REQUEST,
@@ -48,7 +48,7 @@ def marked(client: Any, table: str) -> dict[tuple[str, str], int]:
     return {
         (item["pk"]["S"], item["sk"]["S"]): int(item[EXPIRES_AT]["N"])
         for item in client.scan(TableName=table)["Items"]
-        if EXPIRES_AT in item
+        if EXPIRES_AT in item and not is_of_an_attempt(item)
     }
 
 

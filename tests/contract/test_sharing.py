@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.table import sharing_key
 from slotq_core.adapters.dynamodb.sharing_documents import PART, name_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
@@ -18,12 +19,13 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription
+from slotq_core.operations.configuring.moving import Mover
 from slotq_core.ports.store import Store
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next
 from tests.contract.test_dynamodb_cost import measured
-from tests.contract.worlds import NOW, a_pool, a_queue, runs
+from tests.contract.worlds import NOW, a_pool, a_queue, runs, waits
 
 FULL = Sharing(
     departments=(
@@ -130,6 +132,23 @@ def test_pools_limits_and_projects_change_together(store: Store) -> None:
     assert [declared(pool) for pool in stand.pools] == [a_pool("new")]
     assert (stand.limits, stand.sharing) == (limits, FULL)
     assert stand.revision == 2
+
+
+@pytest.mark.parametrize("jobs", [1, 40])
+def test_jobs_move_to_another_project_with_their_lines(store: Store, jobs: int) -> None:
+    a_queue(store)
+    share(store, many(2))
+    old, new = "project-0000", "project-0001"
+    runs(store, "runs", project=old)
+    for number in range(jobs):
+        waits(store, f"job{number}", project=old, priority=number % 7)
+    assert Mover(store, VirtualClock(NOW)).move(old, new) == jobs + 1
+    world = store.load_all(NOW)
+    assert {job.project for job in world.snapshot.waiting} == {new}
+    assert [job.project for job in world.snapshot.active] == [new]
+    assert len(world.snapshot.waiting) == jobs
+    assert list(store.inspect()) == []
+    assert Mover(store, VirtualClock(NOW)).move(old, new) == 0
 
 
 def test_what_is_refused_changes_nothing(store: Store) -> None:

@@ -14,7 +14,12 @@ from types import ModuleType
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import calls, configured_pools, touched_lines
+from slotq_core.adapters.dynamodb import (
+    calls,
+    configured_pools,
+    touched_lines,
+    transactions,
+)
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
@@ -24,6 +29,7 @@ from slotq_core.adapters.dynamodb.layout import (
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
@@ -38,7 +44,16 @@ from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
-from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
+from tests.faults.promises import (
+    BLAMELESS,
+    CAPACITY,
+    CONVERGENT,
+    LOST,
+    ONE_LIVE,
+    PLACE,
+    RECORDED,
+    Broken,
+)
 from tests.faults.scenarios import started_first
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
@@ -304,6 +319,22 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
     return patch.object(calls.TableCalls, "transact", wrong)
 
 
+def _never_recorded() -> AbstractContextManager[Any]:
+    """The end of an attempt leaves no record of what it used."""
+    return patch.object(transactions, "record_of", lambda *_: None)
+
+
+def _one_record_a_job() -> AbstractContextManager[Any]:
+    """The record of a job's second attempt overwrites that of the first."""
+    right = record_of
+
+    def wrong(change: Change, history: int) -> Any:
+        record = right(change, history)
+        return record and replace(record, position=record.use.job)
+
+    return patch.object(transactions, "record_of", wrong)
+
+
 def _refusals_end_jobs() -> AbstractContextManager[Any]:
     """A refusal for a missing right counts as a final refusal of the request."""
     rows = tuple(
@@ -476,5 +507,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _configuration_kept_too_long,
         crash("a_pool_shrinks_and_grows", TOLD),
     ),
+    Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),
+    Mutant("a job has one record", _one_record_a_job, crash("preempt_chain", TOLD), RECORDED),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
 )

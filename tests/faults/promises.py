@@ -8,6 +8,7 @@ is noted in `broken`, and the campaign looks there after each step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -38,6 +39,7 @@ IDEMPOTENT = "6 idempotent"
 CANCEL = "7 a cancel wins"
 CONVERGENT = "8 convergent"
 STABLE = "9 stable"
+RECORDED = "each ended attempt has one record of its use"
 BLAMELESS = "no job ends for want of a right"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -88,6 +90,7 @@ class Watch:
         """Check one committed write, of an item or of a whole transaction."""
         if any(key[0] not in {"SCHEDULER", LINES} for key, _, _ in changes):
             self.decisions += 1
+        self._check_records(changes)
         touched: set[str] = set()
         pools: set[str] = set()
         for key, before, after in changes:
@@ -113,6 +116,24 @@ class Watch:
             self._check_ledger(pool)
         self._check_lines(changes)
 
+    def _check_records(self, changes: Sequence[Change]) -> None:
+        """The write that ends an attempt makes its record, and no other write makes any."""
+        ended = Counter(
+            (now.name, was.attempt.number)
+            for key, before, after in changes
+            if key[0].startswith("JOB#") and key[1] == "JOB" and before and after
+            for was, now in [(job_of(before), job_of(after))]
+            if was.attempt and (now.attempt is None or now.attempt.number != was.attempt.number)
+        )
+        recorded: Counter[tuple[str, int]] = Counter()
+        for key, before, after in changes:
+            if key[0].startswith("ENDED#") and after:
+                recorded[after["job"]["S"], int(after["number"]["N"])] += 1
+                if before:
+                    self.note(RECORDED, f"{key} overwrites another record")
+        if recorded != ended:
+            self.note(RECORDED, f"the attempts {sorted(ended)} end, recorded: {sorted(recorded)}")
+
     def _check_lines(self, changes: Sequence[Change]) -> None:
         """Each waiting job's line exists, and the line's bound hides none of its jobs."""
         concerned: set[Key] = set()
@@ -132,7 +153,9 @@ class Watch:
             self.note(LOST, text)
 
     def swept(self, key: Key) -> None:
-        """An item has expired: only records of ended jobs may."""
+        """An item has expired: only records of ended jobs and attempts may."""
+        if key[0].startswith("ENDED#"):
+            return
         if not key[0].startswith(("JOB#", "NAME#")):
             self.note(LOST, f"{key} has expired")
         elif key[1] == "JOB":

@@ -232,8 +232,14 @@ def started_first(job: str) -> Callable[[World], str]:
 
 
 def nothing_left_of(job: str) -> Callable[[World], str]:
+    """Nothing but the record of what it used, which is kept for a week at least."""
+
     def look(world: World) -> str:
-        keys = [key for key in world.table.items if job in key[0].split("#") + key[1].split("#")]
+        keys = [
+            key
+            for key in world.table.items
+            if job in key[0].split("#") + key[1].split("#") and not key[0].startswith("ENDED#")
+        ]
         return f"of {job} there is still {keys}" if keys else ""
 
     return look

@@ -29,6 +29,8 @@ QUICK = (
     "a create is never confirmed",
     "an evicted job enters anew",
     "nothing is reconciled",
+    "an end is not recorded",
+    "a job has one record",
     "no transaction",
 )
 

@@ -50,6 +50,12 @@ PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200
 PATCH  /limits              403    403    403   403   403    403   200
+GET    /configuration       200    200    200   200   200    200   200
+PUT    /configuration       403    403    403   403   403    403   400
+GET    /projects            200    200    200   200   200    200   200
+PATCH  /projects/<name>     403    403    403   403   403    403   200
+DELETE /projects/<name>     403    403    403   403   403    403   200
+GET    /usage               200    200    200   200   200    200   200
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
 GET    /me                  200    200    200   200   200    200   200
@@ -58,9 +64,9 @@ POST   /doctor              403    403    403   403   403    403   200
 """
 """The status for each caller, asking for a job of OWNER's; for a list, which of these it shows; for
 changes of many jobs, the status of the job's error; `whole`: the request with its secrets. The last
-pool cannot be removed: that is the operator's 400."""
+pool cannot be removed, and a document must have one: these are the operator's 400."""
 
-PATHS = {"/pools/<name>": "/pools/main"}
+PATHS = {"/pools/<name>": "/pools/main", "/projects/<name>": "/projects/speech"}
 STATUS_OF = {"no_such_job": "404", "not_permitted": "403"}
 
 
@@ -81,6 +87,8 @@ def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
         "PATCH /jobs/<name>": {"held": True},
         "PATCH /pools/<name>": {"slots": 3},
         "PATCH /limits": {"waiting": 5},
+        "PUT /configuration": {},
+        "PATCH /projects/<name>": {"weight": 2},
     }
     method, path = route.split()
     full = PATHS.get(path, path).replace("<name>", job)

@@ -25,11 +25,21 @@ for event in map(json.loads, sys.stdin):
 heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
 light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
-         "slotq_core.wire.limits_definition"}
+         "slotq_core.wire.limits_definition", "slotq_core.wire.document",
+         "slotq_core.wire.document.settings"}
 print(json.dumps([name for name in sys.modules
                   if name in heavy
                   or name.startswith("slotq_core.wire.") and name not in light]))
 """
+
+
+def test_most_requests_do_without_the_configurations_document():
+    code = (
+        "import slotq_core.api, sys; from slotq_core.wire.document import __name__ as here; "
+        "print(*(name for name in sys.modules if name.startswith(here + '.')))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["slotq_core.wire.document.settings"]
 
 
 def test_the_event_path_imports_neither_pydantic_nor_the_api():

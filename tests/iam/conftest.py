@@ -114,6 +114,9 @@ def life(
     assert account.call(more)[0] == 200
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
+    assert account.call("set-project")[0] == 200
+    assert account.call("remove-project")[0] == 200
+    assert account.call("apply-configuration")[0] == 200
     account.send("poison-no-detail")
     app.handler(sample("tick"), context(milliseconds=app.TIME_TO_END))  # no time for a pass
     return recorders
@@ -127,7 +130,14 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     account.call("add-job-urgent")
     account.call(add_job(TrainingJobName="waiting"))
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
-    for event in (*looks, "list-changes", "get-limits"):
+    for event in (
+        *looks,
+        "list-changes",
+        "get-limits",
+        "get-usage",
+        "get-configuration",
+        "list-projects",
+    ):
         assert account.call(event)[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")

@@ -25,10 +25,13 @@ LOOKS = {
     "GET /jobs",
     "GET /jobs/<name>",
     "GET /pools",
+    "GET /projects",
+    "GET /configuration",
     "GET /changes",
     "GET /version",
     "GET /me",
     "GET /limits",
+    "GET /usage",
 }
 SUBMITS = LOOKS | {
     "POST /add-job",

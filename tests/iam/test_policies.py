@@ -265,6 +265,9 @@ FOR_OPERATORS = {
     "PATCH/pools/{name}",
     "DELETE/pools/{name}",
     "PATCH/limits",
+    "PUT/configuration",
+    "PATCH/projects/{name}",
+    "DELETE/projects/{name}",
     "GET/doctor",
     "POST/doctor",
 }

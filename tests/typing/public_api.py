@@ -8,7 +8,7 @@ import slotq
 from slotq import QueueClient, QueuedJob, QueueTrainingJobSession, install, print_queue_state
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.configuration import ChangeView
+from slotq_core.wire.record import ChangeView
 from slotq_core.wire.views import AttemptView, FindingView, JobView, PoolsView, PoolView
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import fields
@@ -9,10 +10,14 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from slotq.cli.exits import MEANINGS
 from slotq.cli.main import COMMANDS, cli
 from slotq.configuration.settings import SETTINGS, load
+from slotq.document import configuration_file
+from slotq.document.schema import schema
 from slotq.simulate import load as load_scenario
 from slotq.simulate import simulate
 from slotq.simulate.report import differences
@@ -132,10 +137,13 @@ def test_python_in_the_docs_compiles(text):
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
-def test_scenarios_in_the_docs_hold(text, tmp_path):
-    (tmp_path / "scenario.yaml").write_text(text)
-    scenario = load_scenario(tmp_path / "scenario.yaml")
-    assert scenario.expect
+def test_scenarios_and_configurations_in_the_docs_hold(text, tmp_path):
+    """What expects nothing is a queue's configuration."""
+    (tmp_path / "file.yaml").write_text(text)
+    if "expect:" not in text:
+        assert configuration_file.load(tmp_path / "file.yaml").left_out == ()
+        return
+    scenario = load_scenario(tmp_path / "file.yaml")
     assert differences(scenario, simulate(scenario)) == []
 
 
@@ -158,6 +166,21 @@ def test_the_docs_list_every_key_of_a_scenario_and_no_other(section):
     assert len(nested) == (inner is not None)
     for part in nested:
         assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(inner.keys())
+
+
+def test_the_schema_of_the_configuration_is_up_to_date():
+    written = json.loads((ROOT / "docs" / "configuration.schema.json").read_text())
+    assert written == schema(), "run `make schemas`"
+    Draft202012Validator.check_schema(written)
+
+
+@pytest.mark.parametrize(
+    "text", [each for each in blocks("yaml") if "expect:" not in each.values[0]]
+)
+def test_the_schema_takes_the_configurations_in_the_docs(text):
+    document = yaml.safe_load(text)
+    Draft202012Validator(schema()).validate(document)
+    assert not Draft202012Validator(schema()).is_valid({**document, "pool": []})
 
 
 def test_every_figure_of_a_run_is_in_the_docs():

@@ -200,3 +200,42 @@ def test_a_held_job_is_released(updated: Account, dumped):
     assert updated.call(event)[0] == 200
     completes(updated, "urgent")
     assert job(updated, "held")["state"] == "running"
+
+
+def test_running_attempts_count_from_their_items(on_either: Account, dumped):
+    """An earlier version's table has no record of use: what runs counts whole, what had ended does
+    not, and the queue goes on to count what ends."""
+    held = _slot_hours(on_either)
+    counted = _running_since(dumped)
+    if dumped["of"] != THIS:
+        assert held == pytest.approx(sum(counted.values()))
+    else:
+        assert held >= sum(counted.values())
+    on_either.settle()
+    completes(on_either, "running")
+    ticks(on_either, 2)
+    assert _slot_hours(on_either) >= held
+    kinds = {item["pk"]["S"].partition("#")[0] for item in on_either.items()}
+    assert "ENDED" in kinds
+
+
+def _slot_hours(its: Account) -> float:
+    event = sample("get-usage")
+    multiple = {"from": ["2026-01-01"]}
+    status, said = its.call(
+        {**event, "queryStringParameters": None, "multiValueQueryStringParameters": multiple}
+    )
+    assert (status, said["next"]) == (200, None)
+    return float(sum(row["slot_seconds"] for row in said["rows"]))
+
+
+def _running_since(dumped: dict[str, Any]) -> dict[str, float]:
+    """The slot-seconds that each active job has held until the moment of the dump."""
+    found = {}
+    for item in dumped["items"]:
+        if item["sk"]["S"].startswith("ACTIVE#"):
+            job_item = item["job"]["M"]
+            admitted = int(job_item["attempt"]["M"]["admittedAt"]["N"])
+            slots = int(job_item["demand"]["M"]["slots"]["N"])
+            found[item["sk"]["S"]] = slots * (dumped["now"] - admitted) / 1000
+    return found

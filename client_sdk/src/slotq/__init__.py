@@ -15,6 +15,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     checkup        what stands between this machine and the queue
     remote_shell   a session in a running training job
     cost           what a queue costs
+    document       a queue's configuration as a YAML file
     simulate       the policy on a virtual clock
     local          the whole system on this machine
     demo           the use case, played

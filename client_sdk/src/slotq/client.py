@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
+from slotq.cost.used import Used
 from slotq.errors import (
     ExaminedLately,
     InvalidRequest,
@@ -32,9 +33,17 @@ from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.resubmission import check_shown
+from slotq_core.usage.amounts import Totals, merge
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
-from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+)
+from slotq_core.wire.record import ChangesView, ChangeView
+from slotq_core.wire.usage_views import UsagePageView, totals_in
 from slotq_core.wire.views import (
     AboutView,
     DoctorView,
@@ -310,10 +319,96 @@ class QueueClient:
         body = json.dumps({**settings, **stated}).encode()
         return self._read(LimitsView, self.transport.call("PATCH", "/limits", body=body))
 
+    def document(self) -> ConfigurationView:
+        """The whole configuration as one document, with its revision."""
+        return self._read(ConfigurationView, self.transport.call("GET", "/configuration"))
+
+    def apply(
+        self,
+        document: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        dry_run: bool = False,
+    ) -> AppliedView:
+        """Replace the whole configuration by a document; return what has changed. What it leaves
+        out gets its default, and the same document again changes nothing.
+
+        `revision`: what this was decided on; None replaces whatever there is. `dry_run`: only say
+        what would change. Raises InvalidRequest and Oversubscribed, with every fault in `faults`;
+        PoolInUse, ProjectInUse, Outdated.
+        """
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({"configuration": document, **stated}).encode()
+        query = {"dry_run": "true"} if dry_run else None
+        answer = self.transport.call("PUT", "/configuration", body=body, query=query)
+        return self._read(AppliedView, answer)
+
+    def projects(self) -> ProjectsView:
+        """The projects, the oldest first, with what their jobs hold."""
+        return self._read(ProjectsView, self.transport.call("GET", "/projects"))
+
+    def set_project(
+        self, name: str, keys: Mapping[str, Any], *, revision: int | None = None
+    ) -> AppliedView:
+        """Change keys of a project's entry in the document, or add a project. None is a key's
+        default; keys that are not named stay. `revision`: what this was decided on. Raises
+        InvalidRequest, Oversubscribed, Outdated."""
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**keys, **stated}).encode()
+        answer = self.transport.call("PATCH", _project_path(name), body=body)
+        return self._read(AppliedView, answer)
+
+    def remove_project(
+        self, name: str, *, move_to: str | None = None, revision: int | None = None
+    ) -> AppliedView:
+        """Remove a project. `move_to`: the project that its jobs shall have. Raises NoSuchProject,
+        ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
+        given: dict[str, object] = {"move_to": move_to, "revision": revision}
+        query = {key: value for key, value in given.items() if value is not None}
+        answer = self.transport.call("DELETE", _project_path(name), query=query or None)
+        return self._read(AppliedView, answer)
+
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
         return self._read(ChangesView, self.transport.call("GET", "/changes", query=query)).changes
+
+    def usage(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        by: Sequence[str] = (),
+        said: Callable[[UsagePageView], None] = lambda _: None,
+    ) -> Used:
+        """What jobs have used from `start` to before `end` (default: this month so far), by any of
+        `project`, `submitter`, `pool` and `class`. Each attempt counts once, to the millisecond.
+
+        `said` hears each page. Raises InvalidRequest if the window is empty, or begins or ends
+        within a day of which the queue no longer keeps single attempts.
+        """
+        query: dict[str, object] = {"by": ",".join(by)} if by else {}
+        for key, moment in (("from", start), ("to", end)):
+            if moment is not None:
+                query[key] = moment.astimezone(UTC).isoformat()
+        totals: Totals = {}
+        unreadable = 0
+        while True:
+            page = self._read(UsagePageView, self.transport.call("GET", "/usage", query=query))
+            said(page)
+            unreadable += page.unreadable
+            merge(totals, totals_in(page.rows))
+            if page.next is None:
+                break
+            query |= {"from": page.start, "to": page.end, "next": page.next}
+        return Used(
+            start=page.start,
+            end=page.end,
+            as_of=page.as_of,
+            by=tuple(by),
+            totals=totals,
+            unreadable=unreadable,
+        )
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
@@ -377,6 +472,10 @@ def _states(wanted: str | Iterable[str]) -> list[str]:
 
 def _pool_path(name: str) -> str:
     return "/pools/" + quote(name, safe="")
+
+
+def _project_path(name: str) -> str:
+    return "/projects/" + quote(name, safe="")
 
 
 def _path(name: str) -> str:

@@ -5,7 +5,8 @@ SlotQError
 ├── NotConfigured     a setting is missing or malformed: names the setting and where to put it
 ├── NotAllowed        the API did not let the caller in: says which permission or setting to check
 ├── CannotReach       no connection to the endpoint, after several tries
-├── ScenarioError     a scenario or trace file cannot be taken: says where, and what would be right
+├── DocumentError     a file cannot be taken: says where, and what would be right
+│   └── ScenarioError     a scenario or trace file
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
 ├── NoShell           a session in a job cannot be opened: says what is missing
 ├── NotCompleted      a job whose result was asked for has ended otherwise
@@ -23,11 +24,14 @@ from slotq_core.errors import (
     NeverFits,
     NoSuchJob,
     NoSuchPool,
+    NoSuchProject,
     NotPermitted,
     Outdated,
+    Oversubscribed,
     PlanNotAllowed,
     PoolInUse,
     PriorityTooHigh,
+    ProjectInUse,
     ProjectNotAllowed,
     QueueFull,
     Refused,
@@ -44,6 +48,7 @@ from slotq_core.errors import (
 __all__ = [
     "CannotReach",
     "ClassNotAllowed",
+    "DocumentError",
     "ExaminedLately",
     "InvalidRequest",
     "LimitReached",
@@ -52,14 +57,17 @@ __all__ = [
     "NoShell",
     "NoSuchJob",
     "NoSuchPool",
+    "NoSuchProject",
     "NotAllowed",
     "NotCompleted",
     "NotConfigured",
     "NotPermitted",
     "Outdated",
+    "Oversubscribed",
     "PlanNotAllowed",
     "PoolInUse",
     "PriorityTooHigh",
+    "ProjectInUse",
     "ProjectNotAllowed",
     "QueueFull",
     "Refused",
@@ -88,9 +96,13 @@ class CannotReach(SlotQError):
     """No connection to the endpoint; the message names the endpoint and what to check."""
 
 
-class ScenarioError(SlotQError):
-    """A scenario or trace file cannot be taken; the message names file, line and key of each fault
-    and what would be right."""
+class DocumentError(SlotQError):
+    """A file cannot be taken; the message names file, line and key of each fault and what would be
+    right."""
+
+
+class ScenarioError(DocumentError):
+    """A scenario or trace file cannot be taken."""
 
 
 class UnexpectedAnswer(SlotQError):

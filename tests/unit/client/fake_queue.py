@@ -47,18 +47,17 @@ from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
-    ChangesView,
-    ChangeView,
     LimitsView,
     OwnLimitsView,
-    PoolChangeView,
     limits_view,
     parse_limits,
     parse_pool,
 )
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.usage_views import UsagePageView, UsageRowView, WaitsView
 from slotq_core.wire.views import (
     AboutView,
     AttemptView,
@@ -74,6 +73,7 @@ from slotq_core.wire.views import (
     ReasonView,
     RequestView,
 )
+from tests.unit.client.fake_configuration import FakeConfiguration
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
@@ -85,6 +85,7 @@ STATUS = {
     "outdated": 409,
     "no_such_job": 404,
     "no_such_pool": 404,
+    "no_such_project": 404,
 }
 
 
@@ -165,7 +166,11 @@ class FakeQueue:
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
         self.changes: list[ChangeView] = []
+        self.usage: list[UsagePageView] = [usage_page()]
+        """The pages of GET /usage."""
+        self.usage_queries: list[dict[str, list[str]]] = []
         self.limits = NO_LIMITS
+        self.configuration = FakeConfiguration()
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
         self.reaches: int | None = None
@@ -189,9 +194,13 @@ class FakeQueue:
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
+        if path.startswith(("/configuration", "/projects")):
+            dry_run = query.get("dry_run") == ["true"]
+            return 200, self.configuration.handle(method, path, body, dry_run=dry_run)
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
+            "/usage": lambda: self._usage(query),
             "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
             "/me": lambda: MeView(
@@ -266,6 +275,11 @@ class FakeQueue:
             **{key: getattr(self.limits.each, key) for key in OF_A_CALLER},
         )
         return limits_view(self.limits, revision=1, own=own, use=QueueUse())
+
+    def _usage(self, query: dict[str, list[str]]) -> UsagePageView:
+        """The pages in turn, and the last again and again."""
+        self.usage_queries.append(query)
+        return self.usage[min(len(self.usage_queries), len(self.usage)) - 1]
 
     def _changes(self, query: dict[str, list[str]]) -> ChangesView:
         return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
@@ -515,3 +529,30 @@ def client_of(
 
 def no_connection() -> Exception:
     return EndpointConnectionError(endpoint_url=ENDPOINT)
+
+
+def usage_page(*rows: UsageRowView, **fields: Any) -> UsagePageView:
+    described = {
+        "start": "2026-11-01T00:00:00.000Z",
+        "end": "2026-11-20T12:00:00.000Z",
+        "as_of": "2026-11-20T12:00:00.000Z",
+        "by": ["project", "submitter", "pool", "class"],
+        "rows": [*rows],
+    }
+    return UsagePageView(**(described | fields))
+
+
+def usage_row(instance_type: str = "ml.g5.xlarge", **fields: Any) -> UsageRowView:
+    described = {
+        "group": {"project": "vision"},
+        "instance_type": instance_type,
+        "slot_seconds": 7200,
+        "instance_seconds": 3600,
+        "lost_seconds": 360,
+        "jobs": 1,
+        "attempts": 2,
+        "evictions_given": 1,
+        "evictions_taken": 3,
+        "waits": WaitsView(count=2, total_seconds=90, histogram=[(30.72, 1), (59.392, 1)]),
+    }
+    return UsageRowView(**(described | fields))

@@ -97,6 +97,7 @@ def folder(tmp_path, monkeypatch):
         (folder / name).write_text("exit\n")
     (folder / "job.json").write_text(json.dumps(REQUEST | {"TrainingJobName": "train-7"}))
     (folder / "job.yaml").write_text(json.dumps(REQUEST))
+    (folder / "contract.toml").write_text('[usd_per_hour]\n"ml.p5.48xlarge" = 40.0\n')
     monkeypatch.chdir(folder)
     return folder
 

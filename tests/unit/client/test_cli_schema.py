@@ -19,6 +19,7 @@ from tests.unit.client.test_cli import drift
 ROOT = Path(__file__).parents[3]
 SCHEMA = document()
 REQUEST = least_request("new", Tags=[{"Key": "priority", "Value": "3"}])
+CONFIGURATION = "pools: [{name: p5, capacity: 5, instance_type: ml.p5.48xlarge}]\n"
 SCENARIO = """
 pools: [{name: p5, capacity: 1}]
 jobs:
@@ -90,9 +91,19 @@ LINES = [
     "pools resume p5",
     "pools remove p4",
     "pools history",
+    "projects",
+    "projects list",
+    "projects show nlp",
+    "projects set nlp quota=1",
+    "projects remove nlp",
+    "config export",
+    "config diff queue.yaml",
+    "config apply queue.yaml",
+    "config history",
     "limits",
     "limits set --waiting 6",
     "limits rule */ci --together",
+    "usage --by project,submitter,pool,class",
     "configure --priority 3",
     "configure --list",
     "whoami",
@@ -104,7 +115,9 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_output_of_a_command_fits_the_schema(slotq, queue, line):
+def test_the_output_of_a_command_fits_the_schema(slotq, queue, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queue.yaml").write_text(CONFIGURATION)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])
     queue.pools = [pool_view("p5"), pool_view("p4", used=0)]

@@ -28,8 +28,8 @@ def test_the_roles_in_projects_are_shown(slotq, queue):
         MembershipView(name="vision", role="member", default=True),
         MembershipView(name="speech", role="viewer", default=False),
     ]
-    lines = [line.split(maxsplit=1) for line in slotq("whoami").stdout.splitlines()[3:]]
-    assert lines == [["projects", "vision (member, your default)"], ["speech", "(viewer)"]]
+    lines = [line.strip() for line in slotq("whoami").stdout.splitlines()[3:]]
+    assert lines == ["projects  vision (member, your default)", "speech (viewer)"]
 
 
 def test_who_may_not_ask_is_told_so(slotq, http):

@@ -6,10 +6,10 @@ from enum import IntEnum
 
 from slotq.errors import (
     CannotReach,
+    DocumentError,
     NotAllowed,
     NotConfigured,
     Refused,
-    ScenarioError,
     SlotQError,
     TooLate,
     Unavailable,
@@ -43,7 +43,7 @@ _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
     (TooLate, Exit.TOO_LATE),
     (Refused, Exit.NO),
     (NotConfigured, Exit.USAGE),
-    (ScenarioError, Exit.USAGE),
+    (DocumentError, Exit.USAGE),
     (NotAllowed, Exit.NOT_ALLOWED),
     (CannotReach, Exit.UNREACHABLE),
     (Unavailable, Exit.UNREACHABLE),

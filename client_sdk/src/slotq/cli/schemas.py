@@ -13,9 +13,16 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
-from slotq.output.json_views import CheckupView, LogLine, SettingsView, VersionView
+from slotq.output.json_views import CheckupView, LogLine, SettingsView, UsageView, VersionView
 from slotq.simulate.run.metrics import Metrics
-from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+    ProjectView,
+)
+from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
 
@@ -127,9 +134,19 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools resume": (PoolsView,),
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
+    "projects": (ProjectsView,),
+    "projects list": (ProjectsView,),
+    "projects show": (ProjectView,),
+    "projects set": (AppliedView,),
+    "projects remove": (AppliedView,),
+    "config export": (ConfigurationView,),
+    "config diff": (AppliedView,),
+    "config apply": (AppliedView,),
+    "config history": (ChangesView,),
     "limits": (LimitsView,),
     "limits set": (LimitsView,),
     "limits rule": (LimitsView,),
+    "usage": (UsageView,),
     "configure": (SettingsView,),
     "whoami": (MeView,),
     "doctor": (CheckupView,),

@@ -10,6 +10,8 @@
     priority=         SLOTQ_PRIORITY       priority = 10              (of jobs that name none)
     project=          SLOTQ_PROJECT        project = "vision"         (of jobs that name none)
 
+    prices=           SLOTQ_PRICES         prices = "~/prices.toml"   (of `slotq usage`)
+
 and for `slotq submit -- COMMAND` instance_type, image, role, pool, output (SLOTQ_INSTANCE_TYPE …).
 
 A profile is a table of the file. Settings above the tables apply to all profiles:
@@ -49,6 +51,7 @@ SETTINGS = (
     "role",
     "pool",
     "output",
+    "prices",
 )
 PROFILES = "profiles"
 """The name of the file's table of profiles."""
@@ -89,6 +92,9 @@ class Config:
     """Pools that the job may run in, separated by commas, in order of preference."""
     output: str | None = None
     """S3 URI below which code, models and checkpoints are stored."""
+    prices: str | None = None
+    """The file with the prices of instances (`slotq.cost.instance_prices`); None: the public
+    prices that come with the client."""
     file: Path | None = None
     """The config file, whether or not it exists."""
     sources: Mapping[str, str] = field(default_factory=dict)

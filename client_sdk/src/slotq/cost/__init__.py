@@ -1,6 +1,8 @@
-"""What a queue costs.
+"""What a queue costs, and what its jobs have used.
 
 counts  measured calls and units
 rates   prices and assumptions
 bill    the bill
+instance_prices  prices of instances, public or your own
+used    what jobs have used, in hours and dollars
 """

@@ -1,7 +1,9 @@
 """What people and programs read.
 
 job_tables   jobs as tables
+usage_tables  what jobs have used as a table and as CSV
 pool_tables  pools and changes as tables
+project_tables  projects as tables
 columns      the columns of `slotq ls`
 submitters   who submitted a job, in few letters
 plain_table  the queue as a plain table

@@ -54,6 +54,50 @@ class SettingsView(BaseModel):
     settings: list[SettingView]
 
 
+class UsageLineView(BaseModel):
+    """What one group has used. Waits are in seconds."""
+
+    group: dict[str, str]
+    """The fields that --by names: `project`, `submitter`, `pool`, `class`."""
+    slot_hours: float
+    instance_hours: float
+    usd: float | None
+    """The price of the instance-hours whose price is known; None: of none of them."""
+    unpriced_instance_hours: float
+    jobs: int
+    """Jobs that started for the first time."""
+    attempts: int
+    wait_mean: float | None
+    wait_p95: float | None
+    evictions_given: int
+    evictions_taken: int
+    lost_hours: float
+
+
+class PricesView(BaseModel):
+    as_of: str
+    region: str
+    source: str
+    without_price: list[str]
+    """The instance types that were used and have no price."""
+
+
+class UsageView(BaseModel):
+    """What jobs have used."""
+
+    version: int = VERSION
+    start: str
+    end: str
+    as_of: str
+    """Until when running attempts are counted."""
+    by: list[str]
+    lines: list[UsageLineView]
+    total: UsageLineView
+    prices: PricesView
+    unreadable: int
+    """Records that the queue could not read and that are not counted."""
+
+
 class VersionView(BaseModel):
     slotq: str
     """Version of this program."""

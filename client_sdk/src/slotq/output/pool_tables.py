@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from slotq.document.comparison import entries, entry_name
 from slotq.output.job_tables import columns, moment, one_line
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
-from slotq_core.wire.configuration import ChangeView, LimitsChangeView, PoolChangeView
+from slotq_core.wire.document.views import EntryChangeView
+from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
 from slotq_core.wire.views import MissingRightView, PoolSettingsView, PoolView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
@@ -83,17 +86,26 @@ def _missing(right: MissingRightView) -> str:
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
-    """The changes, one line per pool, in the order given."""
+    """The changes in the order given, one line for each pool and each other entry."""
     table = columns(">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
     for change in changes:
-        if change.limits is not None:
-            what = limits_changed(change.limits)
-            table.add_row(str(change.revision), moment(change.at), who(change.who), "limits", what)
-            continue
-        for pool in change.pools or [PoolChangeView(name="", before=None, after=None)]:
-            what = changed(pool) if change.pools else "order: " + ", ".join(change.order)
-            table.add_row(str(change.revision), moment(change.at), who(change.who), pool.name, what)
+        for entry, what in _changed_in(change):
+            table.add_row(str(change.revision), moment(change.at), who(change.who), entry, what)
     return table if table.row_count else Text("there are no changes")
+
+
+def _changed_in(change: ChangeView) -> Iterator[tuple[str, str]]:
+    """The entries that changed, and how."""
+    for pool in change.pools:
+        yield pool.name, changed(pool)
+    if change.limits is not None:
+        yield "limits", limits_changed(change.limits)
+    for entry in change.entries:
+        yield entry_name(entry), entry_changed(entry)
+    if change.entries_left_out:
+        yield "", f"and {entries(change.entries_left_out)} more (--limit 1 shows more)"
+    if not (change.pools or change.limits or change.entries or change.entries_left_out):
+        yield "", "order: " + ", ".join(change.order)
 
 
 def _size(settings: PoolSettingsView) -> str:
@@ -112,6 +124,31 @@ def changed(pool: PoolChangeView) -> str:
         for key in after
         if before[key] != after[key]
     )
+
+
+def entry_changed(entry: EntryChangeView) -> str:
+    """The difference, as in `quota 4 → 6, weight none → 2`."""
+    before, after = entry.before, entry.after
+    if isinstance(before, dict) and isinstance(after, dict):
+        return ", ".join(
+            f"{key} {_short(before.get(key))} → {_short(after.get(key))}"
+            for key in {**before, **after}
+            if before.get(key) != after.get(key)
+        )
+    if entry.name:
+        return "removed" if after is None else f"new: {_short(after)}"
+    return f"{_short(before)} → {_short(after)}"
+
+
+_SHOWN = 120
+"""The most characters of a value in the table; `--json` has all."""
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def limits_changed(change: LimitsChangeView) -> str:

@@ -11,7 +11,10 @@ from slotq.errors import UnexpectedAnswer
 from slotq.transport import refusals
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core.wire.bulk_changes import OutcomesView
-from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import AppliedView, ConfigurationView, ProjectsView
+from slotq_core.wire.record import ChangesView
+from slotq_core.wire.usage_views import UsagePageView
 from slotq_core.wire.views import (
     VERSION,
     AboutView,
@@ -30,11 +33,15 @@ View = TypeVar(
     OutcomesView,
     PoolsView,
     LimitsView,
+    ConfigurationView,
+    AppliedView,
+    ProjectsView,
     ChangesView,
     DoctorView,
     RequestView,
     AboutView,
     MeView,
+    UsagePageView,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from slotq.configuration.settings import Config
@@ -54,7 +55,7 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     kind = REFUSALS.get(str(said.get("code", "")))
     message = str(said.get("message") or said.get("Message") or "")
     if kind is not None:
-        return _refusal(kind, message, str(said.get("field") or ""), answer)
+        return _refusal(kind, message, said, answer)
     if status in {401, 403}:
         return NotAllowed(_not_allowed(status, message, config, signed=signed))
     if status == 429 or status >= 500:
@@ -81,11 +82,23 @@ def of_one(view: ErrorView) -> SlotQError:
     return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
 
 
-def _refusal(kind: type[Refused], message: str, field: str, answer: Answer) -> Refused:
-    again = answer.headers.get("Retry-After", "")
-    if issubclass(kind, LimitReached) and again.isdecimal():
+def _refusal(kind: type[Refused], message: str, said: Mapping[str, Any], answer: Answer) -> Refused:
+    field, again = str(said.get("field") or ""), answer.headers.get("Retry-After", "")
+    if not issubclass(kind, LimitReached):
+        return kind(message, field=field, faults=_faults(said.get("faults")))
+    if again.isdecimal():
         return kind(message, field=field, retry_after=int(again))
     return kind(message, field=field)
+
+
+def _faults(found: object) -> tuple[tuple[str, str], ...]:
+    """The faults of an answer: each field's path and what would be right."""
+    entries = found if isinstance(found, list) else []
+    return tuple(
+        (str(each.get("path", "")), str(each.get("message", "")))
+        for each in entries
+        if isinstance(each, dict)
+    )
 
 
 def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> str:

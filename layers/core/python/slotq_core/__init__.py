@@ -7,6 +7,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     names       names and tokens of training jobs
     resubmission  which jobs can be retried, and under which names
     wire        JSON to model and back
+    usage       what attempts used, added up
     privacy     who sees what of a request
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door
@@ -15,6 +16,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     operations  passes, effects, reconciliation and the users' verbs
     manager     submit, cancel, observe, tick
     adapters    the ports on DynamoDB, SageMaker …
+    routes      the HTTP routes of the configuration
     api         the HTTP routes
     openapi     their description
     errors      the one error tree

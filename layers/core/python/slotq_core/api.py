@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel
-
 from slotq_core.admission.access import Action
 from slotq_core.errors import (
     Conflict,
@@ -29,20 +27,15 @@ from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
+from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire.configuration import (
-    ChangesView,
-    OwnLimitsView,
-    change_view,
-    limits_view,
-    parse_limits,
-    parse_pool,
-)
 from slotq_core.wire.submission import parse_submission, read_submission
 
 ACTIONS: Mapping[str, Mapping[str, Action]] = {
@@ -50,10 +43,8 @@ ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/jobs": {"GET": Action.SEE, "PATCH": Action.CHANGE},
     "/jobs/<name>": {"DELETE": Action.CHANGE, "GET": Action.SEE, "PATCH": Action.CHANGE},
     "/jobs/<name>/request": {"GET": Action.SEE},
-    "/pools": {"GET": Action.LOOK},
-    "/pools/<name>": {"DELETE": Action.OPERATE, "PATCH": Action.OPERATE},
-    "/limits": {"GET": Action.LOOK, "PATCH": Action.OPERATE},
-    "/changes": {"GET": Action.LOOK},
+    **CONFIGURATION_ACTIONS,
+    **USAGE_ACTIONS,
     "/version": {"GET": Action.LOOK},
     "/me": {"GET": Action.LOOK},
     "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
@@ -69,19 +60,8 @@ OTHER = "OTHER"
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
-MOST_CHANGES = 100
-"""The largest and the default `limit` of GET /changes."""
-_DIGITS = 10
-"""The most digits of a number in a query, leading zeros included."""
 FILTERS = ("project", "submitter", "pool", "since", "until")
 """The other filters of GET /jobs (`Wanted`). `since` and `until` are ISO 8601 moments."""
-
-
-class NotSigned(Refused):
-    """The request has no signer."""
-
-    code = "not_signed"
-    status = 403
 
 
 class Routes:
@@ -97,6 +77,7 @@ class Routes:
         self._manager = manager
         self._unexpected = unexpected
         self._http = http = Router(not_found=_no_route, before=self._authorize)
+        self._request = SignedRequest(http)
         http.add("/add-job", ["POST"], self._add_job)
         http.add("/jobs", ["GET"], self._list_jobs)
         http.add("/jobs", ["PATCH"], self._change_jobs)
@@ -104,12 +85,8 @@ class Routes:
         http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
         http.add("/jobs/<name>/request", ["GET"], self._get_request)
-        http.add("/pools", ["GET"], self._list_pools)
-        http.add("/pools/<name>", ["PATCH"], self._set_pool)
-        http.add("/pools/<name>", ["DELETE"], self._remove_pool)
-        http.add("/limits", ["GET"], self._get_limits)
-        http.add("/limits", ["PATCH"], self._set_limits)
-        http.add("/changes", ["GET"], self._list_changes)
+        ConfigurationRoutes(manager, self._request).add_to(http)
+        UsageRoutes(manager, self._request).add_to(http)
         http.add("/version", ["GET"], self._about)
         http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)
@@ -136,26 +113,28 @@ class Routes:
         action = ACTIONS[path].get(method)
         if action is None:
             return  # The answer names the methods that there are.
-        caller = self._caller()
+        caller = self._request.caller()
         if action is Action.OPERATE:
             self._manager().authorizer.check_operates(by=caller)
 
     def _add_job(self) -> Response:
-        submitter = self._caller()
-        submission, request = parse_submission(self._body())
+        submitter = self._request.caller()
+        submission, request = parse_submission(self._request.body())
         status = self._manager().submit(submission, request, submitter=submitter)
-        return _json(HTTPStatus.ACCEPTED, _view(status))
+        return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().statuses(states, wanted, to=self._caller())[:limit]
-        return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+        jobs = self._manager().statuses(states, wanted, to=self._request.caller())[:limit]
+        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
-        caller, changes = self._caller(), parse_changes(self._body())
+        caller, changes = self._request.caller(), parse_changes(self._request.body())
         outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
-        return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))
+        return json_answer(
+            HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
+        )
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
         job = _view(outcome.status) if outcome.status else None
@@ -172,87 +151,30 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        return _json(HTTPStatus.OK, _view(self._manager().status(name, to=self._caller())))
+        status = self._manager().status(name, to=self._request.caller())
+        return json_answer(HTTPStatus.OK, _view(status))
 
     def _cancel_job(self, name: str) -> Response:
-        return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
+        return json_answer(
+            HTTPStatus.OK, _view(self._manager().cancel(name, by=self._request.caller()))
+        )
 
     def _amend_job(self, name: str) -> Response:
-        caller, body = self._caller(), parse_amendment(self._body())
+        caller, body = self._request.caller(), parse_amendment(self._request.body())
         status = self._manager().amend(name, _amendment(body), by=caller)
-        return _json(HTTPStatus.OK, _view(status))
+        return json_answer(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response:
-        it = self._manager().request(name, by=self._caller())
+        it = self._manager().request(name, by=self._request.caller())
         view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
-        return _json(HTTPStatus.OK, view)
-
-    def _list_pools(self) -> Response:
-        manager = self._manager()
-        revision = manager.configuration.revision()  # First: it is never newer than the pools.
-        pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
-        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
-
-    def _set_pool(self, name: str) -> Response:
-        caller, (settings, seen) = self._caller(), parse_pool(self._body())
-        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
-        return self._list_pools()
-
-    def _remove_pool(self, name: str) -> Response:
-        caller, seen = self._caller(), _number("revision", self._query("revision"), low=0)
-        self._manager().configuration.remove_pool(name, by=caller, seen=seen)
-        return self._list_pools()
-
-    def _get_limits(self) -> Response:
-        it = self._manager().limits(caller=self._caller())
-        own = OwnLimitsView(
-            caller=it.caller,
-            counted_as=it.counted_as,
-            waiting=it.own.waiting,
-            waiting_used=it.use.waiting,
-            submissions=it.own.submissions,
-            submissions_used=it.use.submissions,
-            priority=it.own.priority,
-        )
-        stand = it.stand
-        view = limits_view(stand.limits, revision=stand.revision, own=own, use=stand.use)
-        return _json(HTTPStatus.OK, view)
-
-    def _set_limits(self) -> Response:
-        caller, (settings, seen) = self._caller(), parse_limits(self._body())
-        self._manager().configuration.set_limits(settings, by=caller, seen=seen)
-        return self._get_limits()
-
-    def _list_changes(self) -> Response:
-        limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
-        changes = [
-            change_view(
-                it.revision,
-                who=it.who,
-                at=it.at,
-                pools=(it.before, it.after),
-                limits=(it.limits_before, it.limits_after),
-            )
-            for it in self._manager().configuration.changes(limit=limit)
-        ]
-        return _json(HTTPStatus.OK, ChangesView(changes=changes))
-
-    def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
-        """The query's parameters. Raises InvalidRequest for an unknown one."""
-        query = self._http.request.query
-        for key in query:
-            if key not in known:
-                raise InvalidRequest(
-                    (f"there is no parameter '{key}' here; use {known[0]}"), field=key
-                )
-        return query
+        return json_answer(HTTPStatus.OK, view)
 
     def _about(self) -> Response:
-        about = wire.AboutView(slotq=__version__, caller=self._caller())
-        return _json(HTTPStatus.OK, about)
+        about = wire.AboutView(slotq=__version__, caller=self._request.caller())
+        return json_answer(HTTPStatus.OK, about)
 
     def _me(self) -> Response:
-        caller, permissions = self._caller(), self._manager().authorizer.now()
+        caller, permissions = self._request.caller(), self._manager().authorizer.now()
         people = permissions.people
         projects = [
             wire.MembershipView(name=it.project, role=it.role.name.lower(), default=it.default)
@@ -264,30 +186,13 @@ class Routes:
             why=people.why(caller),
             projects=projects,
         )
-        return _json(HTTPStatus.OK, view)
+        return json_answer(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
         return _findings(self._manager().examine(fix=True))
-
-    def _caller(self) -> str:
-        """The ARN that signed the request. API Gateway sets it; the request itself cannot.
-
-        Raises NotSigned.
-        """
-        context = self._http.request.event.get("requestContext") or {}
-        caller = (context.get("identity") or {}).get("userArn")
-        if not isinstance(caller, str) or not caller:
-            raise NotSigned("the request must be signed by an IAM principal (AWS Signature V4)")
-        return caller
-
-    def _body(self) -> str:
-        try:
-            return self._http.request.body
-        except ValueError:
-            raise InvalidRequest("the body is not text in UTF-8") from None
 
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
@@ -338,7 +243,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
             allowed = ", ".join(JobState)
             raise InvalidRequest(f"state takes any of {allowed}, not '{word[:40]}'", field="state")
     states = [JobState(word) for word in words] if words else None
-    return states, _wanted(query), _number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
+    return states, _wanted(query), number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
 
 
 def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
@@ -355,21 +260,6 @@ def _moment(key: str, text: str) -> int:
         raise InvalidRequest(
             f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
         ) from None
-
-
-def _number(
-    key: str, query: Mapping[str, Sequence[str]], *, low: int, high: int = 10**9
-) -> int | None:
-    """A whole number from the query; None if absent. Raises InvalidRequest."""
-    text = query[key][-1] if key in query else None
-    if text is None:
-        return None
-    legible = text.isascii() and text.isdigit() and len(text) <= _DIGITS
-    if not legible or not low <= int(text) <= high:
-        raise InvalidRequest(
-            f"{key} takes an integer from {low:,} to {high:,}, not '{text[:40]}'", field=key
-        )
-    return int(text)
 
 
 def _amendment(body: AmendmentBody) -> Amendment:
@@ -430,27 +320,22 @@ def _findings(found: Sequence[Finding]) -> Response:
         wire.FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
         for it in found
     ]
-    return _json(HTTPStatus.OK, wire.DoctorView(findings=views))
-
-
-def _json(status: HTTPStatus, body: BaseModel) -> Response:
-    return Response(status=int(status), body=body.model_dump_json())
+    return json_answer(HTTPStatus.OK, wire.DoctorView(findings=views))
 
 
 def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Response:
-    return _json(status, wire.ErrorView(code=code, message=message, field=field))
+    return json_answer(status, wire.ErrorView(code=code, message=message, field=field))
 
 
 def _refused(error: Refused) -> Response:
-    answer = _json(HTTPStatus(error.status), _refusal(error))
+    answer = json_answer(HTTPStatus(error.status), _refusal(error))
     if isinstance(error, LimitReached):
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 
 
 def _refusal(error: Refused) -> wire.ErrorView:
-    found = error.faults if isinstance(error, InvalidRequest) else ()
-    faults = [wire.FaultView(path=path, message=message) for path, message in found]
+    faults = [wire.FaultView(path=path, message=message) for path, message in error.faults]
     return wire.ErrorView(code=error.code, message=error.message, field=error.field, faults=faults)
 
 

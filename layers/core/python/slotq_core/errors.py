@@ -12,6 +12,8 @@ SlotQError
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
+│   ├── ProjectInUse      the project has jobs (409)
+│   ├── Oversubscribed    quotas that their department, pools or running jobs contradict (409)
 │   ├── Outdated          the configuration has changed since the caller looked (409)
 │   ├── RequestWithheld   only the person who submitted the job may submit the request again (403)
 │   ├── PriorityTooHigh   above the largest priority that the caller may give (403)
@@ -22,6 +24,7 @@ SlotQError
 │   │   ├── TooManyLines        kinds of jobs wait
 │   │   └── ExaminedLately      the queue examines itself once a minute
 │   ├── NoSuchPool        (404)
+│   ├── NoSuchProject     (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
@@ -45,30 +48,27 @@ class Refused(SlotQError):
     """The request cannot be accepted; the message says what would be right.
 
     `field` is the path of the faulty field in the request ("ResourceConfig.InstanceType"), empty if
-    no single field is at fault. `code` is stable and meant for programs; `status` is the HTTP
-    status of the answer.
+    no single field is at fault. `faults`: where more than one may be at fault, each field's path
+    and what would be right. `code` is stable and meant for programs; `status` is the HTTP status of
+    the answer.
     """
 
     code = "refused"
     status = 400
 
-    def __init__(self, message: str, *, field: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.field = field
-
-
-class InvalidRequest(Refused):
-    """A field is malformed, unknown or out of range. `faults`: where more than one may be at fault,
-    each field's path and what would be right."""
-
-    code = "invalid_request"
-
     def __init__(
         self, message: str, *, field: str = "", faults: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        super().__init__(message, field=field)
+        super().__init__(message)
+        self.message = message
+        self.field = field
         self.faults = faults
+
+
+class InvalidRequest(Refused):
+    """A field is malformed, unknown or out of range."""
+
+    code = "invalid_request"
 
 
 class NeverFits(Refused):
@@ -109,6 +109,18 @@ class TooLate(Refused):
 
 class PoolInUse(Refused):
     code = "pool_in_use"
+    status = 409
+
+
+class ProjectInUse(Refused):
+    code = "project_in_use"
+    status = 409
+
+
+class Oversubscribed(Refused):
+    """Quotas that their department, pools or running jobs contradict, with all numbers."""
+
+    code = "oversubscribed"
     status = 409
 
 
@@ -160,6 +172,11 @@ class ExaminedLately(LimitReached):
 
 class NoSuchPool(Refused):
     code = "no_such_pool"
+    status = 404
+
+
+class NoSuchProject(Refused):
+    code = "no_such_project"
     status = 404
 
 

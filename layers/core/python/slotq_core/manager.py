@@ -14,6 +14,7 @@ from slotq_core import names
 from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
+from slotq_core.admission.subscription import Held, held_by_projects
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
@@ -41,7 +42,8 @@ from slotq_core.operations.amend import (
 )
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.bulk import Bulk
-from slotq_core.operations.configure import Configurator, ignored_settings
+from slotq_core.operations.configuring.configurator import Configurator
+from slotq_core.operations.configuring.ignored import ignored_settings
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
@@ -56,6 +58,8 @@ from slotq_core.operations.status import (
     Status,
     Wanted,
 )
+from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.operations.usage.report import UsageReport
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
@@ -124,6 +128,9 @@ class QueueManager:
             store, clock, self._wake, permissions=self.authorizer.under
         )
         """The operators' verbs."""
+        self.usage = UsageReport(store, clock)
+        """What jobs have used."""
+        self._day_sums = DaySums(store, clock)
         self.bulk = Bulk(
             store,
             clock,
@@ -338,8 +345,8 @@ class QueueManager:
         """Run the periodic work, then a pass.
 
         The periodic work audits the callers' counters and some of the stored lines, marks old
-        history for removal, and reconciles if due. An error in one part does not stop the others.
-        `budget` is in ms.
+        history for removal, adds up what was used on days that are over, and reconciles if due. An
+        error in one part does not stop the others. `budget` is in ms.
         """
         until = self._clock.now() + budget
         troubles, findings = [], []
@@ -351,6 +358,10 @@ class QueueManager:
             self._store.expire(now=self._clock.now())
         except SlotQError as error:
             troubles.append(f"history: {error}")
+        try:
+            self._day_sums.run_if_due(self._clock.now())
+        except SlotQError as error:
+            troubles.append(f"usage: {error}")
         try:
             findings = self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:
@@ -484,6 +495,10 @@ class QueueManager:
             PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
             for pool in world.snapshot.pools
         ]
+
+    def used_by_projects(self) -> Held:
+        """What the jobs of each project hold."""
+        return held_by_projects(self._store.load(self._clock.now()).snapshot.active)
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

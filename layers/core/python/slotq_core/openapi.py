@@ -14,8 +14,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slotq_core import names
-from slotq_core.api import MOST_CHANGES, MOST_JOBS
+from slotq_core.api import MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.routes.documents import MOST_CHANGES
+from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
@@ -30,11 +32,17 @@ from slotq_core.wire import (
     pool_definition as definitions,
 )
 from slotq_core.wire import (
+    record as wire_record,
+)
+from slotq_core.wire import (
     submission as wire_submission,
 )
+from slotq_core.wire import usage_views as wire_usage
 from slotq_core.wire import (
     views as wire,
 )
+from slotq_core.wire.document import contents
+from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -49,7 +57,12 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_configuration.PoolBody,
     wire_configuration.LimitsBody,
     wire_configuration.LimitsView,
-    wire_configuration.ChangesView,
+    wire_document.ConfigurationBody,
+    wire_document.ConfigurationView,
+    wire_document.AppliedView,
+    wire_document.ProjectsView,
+    wire_record.ChangesView,
+    wire_usage.UsagePageView,
     wire.AboutView,
     wire.MeView,
     wire.DoctorView,
@@ -61,7 +74,7 @@ _ERRORS = {
     400: "Malformed, or it could never run: `message` has a line for each fault, with its "
     "field and what would be right; `field` is the first of them",
     403: "Not signed by an IAM principal, or not allowed",
-    404: "No such pool, or no such job that the caller may see",
+    404: "No such pool or project, or no such job that the caller may see",
     409: (
         "The name is taken or in use; or the request came too late, because the job or the "
         "configuration has changed"
@@ -105,7 +118,15 @@ def document() -> dict[str, Any]:
                 "delete": _remove_pool(),
             },
             "/limits": {"get": _get_limits(), "patch": _set_limits()},
+            "/configuration": {"get": _get_configuration(), "put": _apply()},
+            "/projects": {"get": _list_projects()},
+            "/projects/{name}": {
+                "parameters": [_PROJECT],
+                "patch": _set_project(),
+                "delete": _remove_project(),
+            },
             "/changes": {"get": _list_changes()},
+            "/usage": {"get": _get_usage()},
             "/version": {"get": _about()},
             "/me": {"get": _me()},
             "/doctor": {"get": _examine(), "post": _mend()},
@@ -167,6 +188,9 @@ _POOL = {
     "description": "The pool's name",
     "schema": {"type": "string", "pattern": f"^{definitions.NAME.pattern}$"},
 }
+
+
+_PROJECT = {**_POOL, "description": "The project's name"}
 
 
 def _add_job() -> dict[str, Any]:
@@ -320,6 +344,103 @@ def _set_limits() -> dict[str, Any]:
         "to nobody else.",
         "requestBody": {"required": True, "content": _content("LimitsBody")},
         "responses": _responses(200, "The limits as they are now", "LimitsView", 400, 403, 409),
+    }
+
+
+def _get_configuration() -> dict[str, Any]:
+    return {
+        "operationId": "getConfiguration",
+        "summary": "Show the whole configuration as one document",
+        "responses": _responses(200, "The document, and its revision", "ConfigurationView"),
+    }
+
+
+def _apply() -> dict[str, Any]:
+    schema = {"type": "boolean", "default": False}
+    said = "Find everything that would be refused or changed, and write nothing"
+    return {
+        "operationId": "applyConfiguration",
+        "summary": "Replace the whole configuration by a document",
+        "description": "What the document leaves out gets its default. All faults are told at "
+        "once, each with its path. The change counts whole or not at all, and is recorded. The "
+        "same document again changes nothing. For operators: give the right to nobody else.",
+        "parameters": [{"name": "dry_run", "in": "query", "description": said, "schema": schema}],
+        "requestBody": {"required": True, "content": _content("ConfigurationBody")},
+        "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 409),
+    }
+
+
+def _list_projects() -> dict[str, Any]:
+    return {
+        "operationId": "listProjects",
+        "summary": "Show the projects and what their jobs hold, the oldest first",
+        "responses": _responses(200, "The projects", "ProjectsView"),
+    }
+
+
+def _set_project() -> dict[str, Any]:
+    keys = contents.SECTIONS["projects"].keys()
+    body = {
+        "type": "object",
+        "description": "Keys of the project's entry in the document; null is a key's default",
+        "properties": {
+            **{key: {} for key in keys if key != "name"},
+            "revision": {"type": "integer", "minimum": 0},
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "operationId": "setProject",
+        "summary": "Change keys of a project, or create a project",
+        "description": "Keys that the body does not name stay. The same keys again change "
+        "nothing. For operators: give the right to nobody else.",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 409),
+    }
+
+
+def _remove_project() -> dict[str, Any]:
+    text, count = {"type": "string"}, {"type": "integer", "minimum": 0}
+    meanings = {
+        "move_to": ("The project that the jobs of this one shall have", text),
+        "revision": ("Remove it only if the configuration still has this revision", count),
+    }
+    return {
+        "operationId": "removeProject",
+        "summary": "Remove a project; refused while it has jobs, unless they move",
+        "description": "If time runs out while jobs move, repeat the request: it goes on.",
+        "parameters": [
+            {"name": name, "in": "query", "description": meaning, "schema": schema}
+            for name, (meaning, schema) in meanings.items()
+        ],
+        "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 404, 409),
+    }
+
+
+def _get_usage() -> dict[str, Any]:
+    moment = {"type": "string", "format": "date-time"}
+    by = {"type": "array", "items": {"type": "string", "enum": [*BY]}}
+    parameters = {
+        "from": (
+            "The first moment that counts, or the first day in UTC (default: this month's first)",
+            moment,
+        ),
+        "to": ("The first moment, or day, that counts no more (default: now)", moment),
+        "by": ("What to tell apart (repeated, or comma separated)", by),
+        "next": ("The `next` of the page before", {"type": "string"}),
+    }
+    return {
+        "operationId": "getUsage",
+        "summary": "Add up what jobs have used in a window, by project, submitter, pool, class",
+        "description": "Each attempt counts once, with the part that lies in the window. The rows "
+        "of all pages together are the answer. Instance types always have rows of their own. Days "
+        "whose single attempts the queue no longer keeps are told whole: there `from` and `to` "
+        "must be midnight in UTC.",
+        "parameters": [
+            {"name": name, "in": "query", "description": meaning, "schema": schema}
+            for name, (meaning, schema) in parameters.items()
+        ],
+        "responses": _responses(200, "A page", "UsagePageView", 400),
     }
 
 

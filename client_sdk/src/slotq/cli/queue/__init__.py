@@ -1,10 +1,13 @@
 """Commands about the queue as a whole.
 
 pools_command   `slotq pools`
+projects_command  `slotq projects`
 limits_command  `slotq limits`
+config_command  `slotq config`
 doctor          `slotq doctor`
 configure       `slotq configure`
 whoami          `slotq whoami`
 cost_command    `slotq cost`
+usage_command   `slotq usage`
 backup          `slotq backup`
 """

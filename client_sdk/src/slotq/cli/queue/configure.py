@@ -40,14 +40,15 @@ _ASKED = {
     "output": "  S3 URI for code, models and checkpoints",
 }
 """The settings to ask for, in this order."""
+_OPTIONS = {**_ASKED, "prices": "For `slotq usage`: file with your prices of instances"}
 _NONE = "-"
 """The input that removes a setting."""
 
 
 def _options(command: Any) -> Any:
-    for setting in reversed(_ASKED):
+    for setting in reversed(_OPTIONS):
         option = f"--{setting.replace('_', '-')}"
-        command = click.option(option, setting, metavar="VALUE", help=_ASKED[setting].strip())(
+        command = click.option(option, setting, metavar="VALUE", help=_OPTIONS[setting].strip())(
             command
         )
     return command

@@ -13,8 +13,8 @@ from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
-from slotq_core.wire.configuration import ChangesView
 from slotq_core.wire.pool_definition import NOT_LIVE_YET
+from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
 
 
@@ -106,6 +106,11 @@ revision_option = click.option(
     type=seconds,
     metavar="SECONDS",
     help="How long SageMaker may look for instances.",
+)
+@click.option(
+    "--open/--no-open",
+    default=None,
+    help="Whether projects without a quota in the pool may use what is idle there.",
 )
 @click.option(
     "--count-foreign/--no-count-foreign",

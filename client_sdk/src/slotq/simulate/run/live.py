@@ -5,7 +5,7 @@ This module decides nothing, so its record and the policy's can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -31,7 +31,8 @@ from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
-from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Subscription
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.time_slice import after_yield
@@ -41,7 +42,8 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
-from slotq_core.wire.document.contents import Settings, read
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 
 
@@ -176,8 +178,6 @@ class _Live:
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
         self._changes = list(scenario.changes())
-        self._sharing = _as_configured(scenario)
-        self._configure()
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
@@ -189,6 +189,7 @@ class _Live:
             notifier=_Silent(),
             rights=scenario.rights,
         )
+        self._configure()
 
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
@@ -218,9 +219,8 @@ class _Live:
                     self.record.asked[now, name] = status
 
     def _configure(self) -> None:
-        self._store.configure(
-            [*self._pools.values()], sharing=self._sharing, who="scenario", now=self._clock.now()
-        )
+        document = written(_settings(self._scenario, self._pools.values()))
+        self._manager.configuration.apply(read(document), by="scenario")
         for pool in self._pools.values():
             self._store.set_foreign(pool.name, pool.foreign)
 
@@ -308,22 +308,18 @@ class _Live:
         return fate.ending if fate and fate.after is None else None
 
 
-def _as_configured(scenario: Scenario) -> Sharing:
-    """What a queue makes of the scenario's departments and projects. Everybody is an admin, and no
+def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
+    """The scenario's world as a queue's settings. Everybody is an admin of each project, and no
     quota is checked: "Checks on changes of quotas do not apply here." """
-    settings = Settings(
-        pools=tuple(replace(pool, time_slice=None) for pool in scenario.configuration().pools),
-        limits=NO_LIMITS,
-        sharing=replace(
-            scenario.shared,
-            projects=tuple(
-                replace(each, access=replace(each.access, admins=("*",)))
-                for each in scenario.shared.projects
-            ),
-            unchecked=frozenset(Subscription),
-        ),
+    projects = tuple(
+        replace(each, access=replace(each.access, admins=("*",)))
+        for each in scenario.shared.projects
     )
-    return read(written(settings)).sharing
+    return Settings(
+        pools=tuple(replace(pool, time_slice=None) for pool in pools),
+        limits=NO_LIMITS,
+        sharing=replace(scenario.shared, projects=projects, unchecked=frozenset(Subscription)),
+    )
 
 
 def _request(spec: JobSpec) -> Request:

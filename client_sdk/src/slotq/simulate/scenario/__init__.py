@@ -7,6 +7,5 @@ sections    each section and its keys
 fields      kinds of values that only scenarios have
 checks      what the sections ask of each other
 references  names, and what is referred to by name
-document    YAML with line numbers
 trace       jobs from a CSV table
 """

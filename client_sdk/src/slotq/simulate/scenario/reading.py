@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from slotq.document.yaml_file import Document, Place, told
 from slotq.errors import ScenarioError
 from slotq.simulate.scenario.contents import SECTIONS
-from slotq.simulate.scenario.document import Document, Place, told
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq.simulate.scenario.trace import Trace
@@ -18,7 +18,7 @@ from slotq_core.wire.document.sections import Section
 
 def load(path: Path, trace: Path | None = None) -> Scenario:
     """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
-    document = Document(path)
+    document = Document(path, ScenarioError)
     data, own, rows = document.data, 0, None
     if trace is not None and isinstance(data, dict):
         jobs = data.get("jobs") or []

@@ -12,8 +12,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from slotq.document.yaml_file import Place, read_text, told
 from slotq.errors import ScenarioError
-from slotq.simulate.scenario.document import Place, read_text, told
 from slotq_core.wire.document.faults import Fault, Loc, said
 
 COLUMNS = {
@@ -61,7 +61,7 @@ class Trace:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
-    reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.reader(StringIO(read_text(path, ScenarioError), newline=""), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         if sorted(header) != sorted(COLUMNS):

@@ -14,5 +14,6 @@ Rules that every store applies:
     order_keys      the order within a line, as strings
     holdings        what a transaction takes from each pool and gives back
     expiry          how long an ended job stays readable
+    ended_attempts  the record of what an ended attempt used
     stored_request  a request as it is kept: compressed JSON
 """

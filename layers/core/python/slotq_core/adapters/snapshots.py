@@ -80,18 +80,27 @@ def snapshot_of(
     """
     seen: set[str] = set()
     shared = sharing.weighed()
+    jobs = _once(active, seen), _once(waiting, seen), _once(due, seen)
     return Snapshot(
         pools=tuple(replace(pool, time_slice=None) for pool in pools),
-        active=_once(active, seen),
-        waiting=_once(waiting, seen),
-        due=_once(due, seen),
-        projects=(*shared.projects, WITHOUT_PROJECT) if shared.projects else (),
+        active=jobs[0],
+        waiting=jobs[1],
+        due=jobs[2],
+        projects=_projects(shared.projects, jobs),
         departments=shared.departments,
     )
 
 
-WITHOUT_PROJECT = Project(name="", weight=0)
-"""The project of jobs that were submitted before there were projects: they use what is idle."""
+def _projects(projects: tuple[Project, ...], jobs: Iterable[Iterable[Job]]) -> tuple[Project, ...]:
+    """Return the projects, and one more for each name that only jobs have: none for those from
+    before there were projects, and a removed one for those submitted while it was removed. These
+    deserve nothing and use what is idle."""
+    if not projects:
+        return ()
+    known = {each.name for each in projects} | {""}
+    named = {job.project for part in jobs for job in part}
+    others = (Project(name=name, weight=0) for name in ["", *sorted(named - known)])
+    return (*projects, *others)
 
 
 def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:

@@ -8,4 +8,6 @@ dependencies    jobs that come after others
 roles           which execution roles a caller may name
 training_plans  which training plans a submission may name
 caller_limits   how much a caller may ask of the queue
+subscription    quotas that departments, pools or running jobs contradict
+references      what projects name and a change would remove
 """

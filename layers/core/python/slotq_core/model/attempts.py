@@ -20,6 +20,15 @@ class StopCause(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Beneficiary:
+    """Whose job gets the slots of an evicted attempt, for the record of use."""
+
+    project: str = ""
+    submitter: str = ""
+    workload: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StopOrder:
     """A durable intent to stop an attempt."""
 
@@ -29,6 +38,8 @@ class StopOrder:
     at: int
     sent: bool = False
     """True once SageMaker has accepted the stop."""
+    beneficiary: Beneficiary | None = None
+    """None if the attempt makes room for no particular job."""
 
 
 class AttemptOutcome(StrEnum):
@@ -61,6 +72,8 @@ class Attempt:
     instance_type: str
     admitted_at: int
     """When the job got its slots (ms). The intent is durable from then on."""
+    waiting_since: int | None = None
+    """When the job last began to wait before that (ms); None: not recorded."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False

@@ -21,6 +21,8 @@ class Subscription(StrEnum):
     """The same, asked when the department's own quota changes."""
     PROJECT_ABOVE_RUNNING = "project_above_running"
     """A project's quota is at least what its running non-preemptible jobs hold."""
+    QUOTA_WITHIN_POOLS = "quota_within_pools"
+    """No quota is more than its pool has, or than all pools together have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,9 +8,10 @@ admit          counts a submission against the limits
 amend          changes that users make to a job
 resubmit       retries: the request of an ended job as another job
 bulk           changes of many jobs in one request
-configure      changes of the configuration, on the record
+configuring    changes of the configuration, on the record
 status         jobs as people see them, with place and reason
 poison         sends what cannot be understood to the dead letters
 pool_lessons   what an outcome teaches about a pool
+usage          what jobs have used, from the history
 rights_report  missing rights, for those who can give them
 """

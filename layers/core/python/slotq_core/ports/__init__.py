@@ -7,5 +7,6 @@ training      SageMaker training
 stored        what the store is given and gives
 store         where jobs are kept
 counters      what callers have used of their limits
+usage         the record of what attempts used
 surroundings  the clock, the next pass, and people
 """

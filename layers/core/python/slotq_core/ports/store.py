@@ -21,6 +21,7 @@ from slotq_core.ports.stored import (
     World,
 )
 from slotq_core.ports.training import Request, Sighting
+from slotq_core.ports.usage import UsageBook
 
 
 class Store(Protocol):
@@ -32,6 +33,10 @@ class Store(Protocol):
     @property
     def counters(self) -> Counters:
         """Counters of what callers have used of their limits."""
+
+    @property
+    def usage(self) -> UsageBook:
+        """The record of what attempts used."""
 
     def pools(self) -> tuple[Pool, ...]:
         """The configured pools, in their configured order."""
@@ -120,7 +125,8 @@ class Store(Protocol):
         """Finish marking the records of at most `limit` ended jobs for removal. Returns the number
         of jobs.
 
-        When a job ends, its records get a time of removal. Nothing else ever expires.
+        When a job ends, its records get a time of removal, and so does the record of what an
+        attempt used when the attempt ends. Nothing else ever expires.
         """
 
     def audit(self, *, now: int) -> Sequence[Finding]:
@@ -168,6 +174,8 @@ class Store(Protocol):
         The conditions: each job still has `before.version`; each pool in `seen` still has that
         ledger version; every pool has room for what is newly held in it. Raises Conflict if a
         condition fails.
+
+        A change that ends an attempt also makes the record of what the attempt used (`usage`).
 
         A job holds its slots from the change into an active state until the change out of it. The
         version of each pool in `seen`, and of each pool whose use changes, rises by one.

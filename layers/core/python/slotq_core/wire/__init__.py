@@ -2,9 +2,11 @@
 
 submission         a CreateTrainingJob request, read
 amendment          a change to a job
-configuration      a change of the configuration, and the record
-document           the configuration as one document
+configuration      changes of pools and limits
+document           the whole configuration as one document
+record             the record of changes
 views              what the queue answers
+usage_views        what jobs have used
 bulk_changes       changes of many jobs, and their outcomes
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)

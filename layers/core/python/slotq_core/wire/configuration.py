@@ -1,4 +1,4 @@
-"""JSON <-> model: changes of the configuration, and their record."""
+"""JSON <-> model: changes of pools and limits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.limits import Limits, QueueUse
-from slotq_core.model.pools import Pool, PoolState
-from slotq_core.timestamps import iso
+from slotq_core.model.pools import PoolState
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS, settings_of
-from slotq_core.wire.views import VERSION, PoolSettingsView
+from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS
+from slotq_core.wire.views import VERSION
 
 
 def _seconds(key: str) -> Any:
@@ -137,42 +136,6 @@ class LimitsView(BaseModel):
     use: QueueUseView
 
 
-class LimitsChangeView(BaseModel):
-    before: LimitSettingsView
-    after: LimitSettingsView
-
-
-class PoolChangeView(BaseModel):
-    """The change of one pool."""
-
-    name: str
-    before: PoolSettingsView | None
-    """None: the pool is new."""
-    after: PoolSettingsView | None
-    """None: it was removed."""
-
-
-class ChangeView(BaseModel):
-    """One change of the configuration."""
-
-    revision: int
-    who: str
-    """Who signed the request; SLOTQ_POOLS where the pools came from the template."""
-    at: str
-    pools: list[PoolChangeView]
-    """The pools that differ."""
-    order: list[str]
-    """All pools after the change, in order."""
-    limits: LimitsChangeView | None = None
-    """None: the limits stayed."""
-
-
-class ChangesView(BaseModel):
-    version: int = VERSION
-    changes: list[ChangeView]
-    """The latest first."""
-
-
 def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
     """The settings in a body, as `pool_definition.defined` takes them, and the revision.
 
@@ -216,34 +179,3 @@ def limits_view(limits: Limits, *, revision: int, own: OwnLimitsView, use: Queue
 
 def limit_settings_view(limits: Limits) -> LimitSettingsView:
     return LimitSettingsView.model_validate(limit_settings(limits))
-
-
-def change_view(
-    revision: int,
-    *,
-    who: str,
-    at: int,
-    pools: tuple[tuple[Pool, ...], tuple[Pool, ...]],
-    limits: tuple[Limits, Limits],
-) -> ChangeView:
-    """The view of one change. `pools` and `limits` are pairs: before and after."""
-    old, new = ({pool.name: pool for pool in each} for each in pools)
-    both = ((name, _settings(old.get(name)), _settings(new.get(name))) for name in {**old, **new})
-    views = [
-        PoolChangeView(name=name, before=one, after=other)
-        for name, one, other in both
-        if one != other
-    ]
-    before, after = map(limit_settings_view, limits)
-    return ChangeView(
-        revision=revision,
-        who=who,
-        at=iso(at),
-        pools=views,
-        order=[*new],
-        limits=None if before == after else LimitsChangeView(before=before, after=after),
-    )
-
-
-def _settings(pool: Pool | None) -> PoolSettingsView | None:
-    return PoolSettingsView(**settings_of(pool)) if pool else None

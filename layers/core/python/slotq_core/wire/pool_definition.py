@@ -24,6 +24,9 @@ LONGEST = 28 * 86400
 """Seconds. SageMaker lets no training job run longer."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAME_RULE = (
+    "1 to 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit"
+)
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
@@ -69,8 +72,7 @@ def check_name(name: object) -> str:
     """The name, if legal. Raises InvalidRequest."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidRequest(
-            f"pool name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores, "
-            "beginning with a letter or digit",
+            f"pool name {name!r}: use {NAME_RULE}",
             field="name",
         )
     return name

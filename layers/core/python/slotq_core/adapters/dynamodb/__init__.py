@@ -5,7 +5,7 @@ layout            the table, its items, and every expression sent to it
 reading           what a pass reads, at once where it can
 transactions      changes of jobs as the actions of one transaction
 line_bounds       lines: touches, returns, lower bounds, removals
-counters          what callers have used of their limits
+accounting        what callers have used of their limits, and attempts of slots
 held_slots        who holds and claims the slots of a pool
 configured_pools  the configuration, changed on the record
 sharing_documents  departments and projects, as documents that never change

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TypeVar
 
 from slotq_core.adapters.configured import configured
+from slotq_core.adapters.dynamodb.accounting.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     Item,

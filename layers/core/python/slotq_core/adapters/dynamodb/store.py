@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.accounting.usage_records import UsageRecords
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
-from slotq_core.adapters.dynamodb.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.dynamodb_errors import (
     Contended,
     item_in_the_way,
@@ -100,6 +101,7 @@ class DynamoStore:
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
+        self.usage = UsageRecords(self._calls, self._configuration)
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()

@@ -17,6 +17,7 @@ from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     Item,
+    Items,
     farewell,
     history_of,
     items_of,
@@ -24,6 +25,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     marks_of,
     write,
 )
+from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.model.jobs import Job
@@ -39,7 +41,8 @@ MAX_ACTIONS = 100
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
     """Return how many of MAX_ACTIONS actions a commit of these changes takes.
 
-    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
+    A start takes 5 (6 with a claim), an eviction 2, a claim 3, the end of an attempt 5, a
+    cancel of a waiting job
     3 (4 with a claim), any other change of an active job 2, and a changed request 1. Each pool
     whose ledger is seen or changes takes 1.
     """
@@ -85,8 +88,17 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
     if change.request is not None:
         packed = stored_request.pack(change.request)
         after[table.request_key(change.after.name)] = _request_item(change.after, packed)
-    for key, item in {**after, **history_of(change)}.items():
+    for key, item in {**after, **history_of(change), **_use_of(change, history)}.items():
         yield put(name, key, item)
+
+
+def _use_of(change: Change, history: int) -> Items:
+    """Return the record of what the attempt used that the change ends, if any."""
+    record = record_of(change, history)
+    if record is None:
+        return {}
+    key = table.ended_partition(record.day), record.position
+    return {key: {**write(record.use), table.EXPIRES_AT: {"N": str(record.expires_at)}}}
 
 
 def _request_item(job: Job, packed: bytes) -> Item:

@@ -3,4 +3,5 @@
 store     the port `Store`
 index     lines in their order, claimants and due timers
 counters  what callers have used of their limits
+usage_records  what attempts used, and its sums by day
 """

@@ -11,10 +11,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.configured import configured
+from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.index import Index
+from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
@@ -81,6 +83,7 @@ class MemoryStore:
         self._job_of: dict[str, str] = {}
         self._index = Index()
         self.counters = MemoryCounters(self._all_jobs, self._line_count)
+        self.usage = MemoryUsage(self._active)
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
@@ -232,6 +235,7 @@ class MemoryStore:
     @_one_at_a_time
     def expire(self, *, now: int, limit: int = 25) -> int:
         """Mark ended jobs, and remove marked jobs whose time has come."""
+        self.usage.expire(now)
         marked, self._ended = self._ended[:limit], self._ended[limit:]
         self._marked.update(marked)
         for name in sorted(self._marked):
@@ -356,6 +360,10 @@ class MemoryStore:
         return list(self._jobs.values())
 
     @_one_at_a_time
+    def _active(self) -> list[Job]:
+        return self._of(self._index.active)
+
+    @_one_at_a_time
     def _line_count(self) -> int:
         return len(self._index.lines())
 
@@ -417,6 +425,8 @@ class MemoryStore:
             self._job_of[began.training_job] = name
         if change.ended:
             self._attempts[name][change.ended.number] = change.ended
+        if (record := record_of(change, self._keeps)) is not None:
+            self.usage.keep(record)
         return self._keep(replace(change.after, version=change.before.version + 1))
 
     def _keep(self, job: Job) -> Job:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import Pool
@@ -15,6 +15,7 @@ from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
 from slotq_core.policy.plan import Decision
+from slotq_core.usage.attempt_use import charged_to
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -43,13 +44,14 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
                 (each, replace(each, claim=owed_claim))
                 for each, owed_claim in ((job, claim), *along)
             ]
-            gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
+            gains = beneficiary_of(job)
+            gone = [
+                (each, evicted(each, job.name, now, cause=cause, gains=gains)) for each in victims
+            ]
             changed = [*owed, *gone]
         case plan.Move(beneficiary=job, moved=going, claim=claim):
             changed = [(job, replace(job, claim=claim))]
-            changed += [
-                (each, moved(each, owed_claim, job.name, now)) for each, owed_claim in going
-            ]
+            changed += [(each, moved(each, owed_claim, job, now)) for each, owed_claim in going]
     return tuple(changed)
 
 
@@ -83,6 +85,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         pool=pool.name,
         instance_type=pool.instance_type,
         admitted_at=now,
+        waiting_since=job.changed_at,
         probes=missing_for(pool, job) is not None,
     )
     return move(
@@ -96,10 +99,21 @@ def started(job: Job, pool: Pool, now: int) -> Job:
     )
 
 
-def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
+def beneficiary_of(job: Job) -> Beneficiary:
+    return Beneficiary(project=job.project, submitter=charged_to(job), workload=job.workload.value)
+
+
+def evicted(
+    victim: Job,
+    by: str,
+    now: int,
+    *,
+    cause: StopCause = StopCause.EVICTED,
+    gains: Beneficiary | None = None,
+) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
-    the beneficiary, or the victim's own gang after a rollback."""
-    order = StopOrder(cause=cause, by=by, at=now)
+    the beneficiary, or the victim's own gang after a rollback, when nobody `gains`."""
+    order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
     stopping = _stopping(victim, order, stopped_for(order))
     return replace(stopping, evictions=victim.evictions + 1)
 
@@ -109,10 +123,15 @@ def requeued(job: Job, by: str, now: int) -> Job:
     return evicted(job, by, now, cause=StopCause.REQUEUED)
 
 
-def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+def moved(job: Job, claim: Claim, beneficiary: Job, now: int) -> Job:
     """The job with the durable intent to stop it and a claim in its destination pool."""
-    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
-    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    order = StopOrder(
+        cause=StopCause.EVICTED,
+        by=beneficiary.name,
+        at=now,
+        beneficiary=beneficiary_of(beneficiary),
+    )
+    after = _stopping(job, order, f"moved to {claim.pool} for {beneficiary.name}")
     return replace(after, claim=claim, evictions=job.evictions + 1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -26,8 +25,9 @@ from slotq_core.wire.document.sections import (
     Section,
     SharingSection,
 )
+from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import DURATIONS, SWITCHES, defined
+from slotq_core.wire.pool_definition import DURATIONS, NAME, NAME_RULE, SWITCHES, defined
 from slotq_core.wire.training_request import Fault as BodyFault
 from slotq_core.wire.training_request import refusal
 
@@ -48,15 +48,6 @@ _KEYS = {"slots": "capacity", "resources": "capacity"}
 """Settings that a document spells differently."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """All that an operator configures."""
-
-    pools: tuple[Pool, ...]
-    limits: Limits
-    sharing: Sharing
-
-
 class Configuration(Section):
     """The document. What it does not name has its default: a document is complete."""
 
@@ -72,6 +63,7 @@ class Configuration(Section):
     def _agrees(self) -> Self:
         faults = [fault for check in checks.CHECKS for fault in check(self)]
         faults += checks.names_are_unique(self, ("pools", "departments", "projects"))
+        faults += _names_are_short(self)
         faults += [fault for _, fault in self._pools_read() if fault]
         faults += [fault for _, fault in [self._limits_read()] if fault]
         if faults:
@@ -117,6 +109,15 @@ def read(data: Any) -> Settings:
         found = faults_of(error, _keys(), "a configuration")
         faults = [BodyFault(path=spelled(each.loc), message=each.message) for each in found]
         raise refusal(faults) from None
+
+
+def _names_are_short(document: Configuration) -> Iterator[Fault]:
+    """A queue's projects and departments have names like its pools, because these become part of
+    keys, tags and paths. A scenario's may have any."""
+    for section in ("departments", "projects"):
+        for place, entry in enumerate(getattr(document, section)):
+            if not NAME.fullmatch(entry.name):
+                yield Fault((section, place, "name"), f"'{entry.name[:64]}': use {NAME_RULE}")
 
 
 def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:

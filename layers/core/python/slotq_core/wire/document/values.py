@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainValidator, ValidationError
+from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
@@ -185,33 +185,58 @@ def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], ob
         refuse(*faults)
 
 
-Seconds = Annotated[int, BeforeValidator(seconds)]
+def _number(**bounds: float) -> WithJsonSchema:
+    return WithJsonSchema({"type": "number", **bounds})
+
+
+def _whole(**bounds: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", **bounds})
+
+
+_AMOUNT: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": MOST}
+_AMOUNTS: dict[str, Any] = {"type": "object", "additionalProperties": _AMOUNT}
+
+Seconds = Annotated[int, BeforeValidator(seconds), _number()]
 """Seconds in the file; whole milliseconds in the model."""
-Duration = Annotated[int, BeforeValidator(_duration)]
+Duration = Annotated[int, BeforeValidator(_duration), _number(minimum=0)]
 """The same, at least 0."""
-Period = Annotated[int, BeforeValidator(period)]
+Period = Annotated[int, BeforeValidator(period), _number(exclusiveMinimum=0)]
 """The same, more than 0."""
-Count = Annotated[int, BeforeValidator(whole(0, MOST))]
-Positive = Annotated[int, BeforeValidator(whole(1, MOST))]
-Value = Annotated[int, BeforeValidator(whole(-1_000_000, 1_000_000))]
+Count = Annotated[int, BeforeValidator(whole(0, MOST)), _whole(minimum=0, maximum=MOST)]
+Positive = Annotated[int, BeforeValidator(whole(1, MOST)), _whole(minimum=1, maximum=MOST)]
+Value = Annotated[
+    int, BeforeValidator(whole(-1_000_000, 1_000_000)), _whole(minimum=-(10**6), maximum=10**6)
+]
 """A priority."""
-Name = Annotated[str, BeforeValidator(text)]
-MaybeName = Annotated[str, BeforeValidator(_maybe_text)]
+Name = Annotated[str, BeforeValidator(text), WithJsonSchema({"type": "string", "minLength": 1})]
+MaybeName = Annotated[str, BeforeValidator(_maybe_text), WithJsonSchema({"type": "string"})]
 """A name, or the empty string for none."""
-Weight = Annotated[int, BeforeValidator(_weight)]
-Pattern = Annotated[str, BeforeValidator(_pattern)]
+Weight = Annotated[
+    int,
+    BeforeValidator(_weight),
+    WithJsonSchema({"anyOf": [_AMOUNT, {"type": "string", "enum": [*WEIGHTS]}]}),
+]
+_TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}
+Pattern = Annotated[str, BeforeValidator(_pattern), WithJsonSchema(_TEXT)]
 """A text in which `*` matches any text."""
-Principal = Annotated[str, BeforeValidator(_principal)]
+Principal = Annotated[str, BeforeValidator(_principal), WithJsonSchema(_TEXT)]
 """A pattern of callers' ARNs."""
-SessionRole = Annotated[str, BeforeValidator(_session_role)]
+SessionRole = Annotated[str, BeforeValidator(_session_role), WithJsonSchema(_TEXT)]
 """A pattern of the roles whose sessions the identity provider names."""
-Fields = Annotated[dict[str, Any], BeforeValidator(_fields)]
+Fields = Annotated[dict[str, Any], BeforeValidator(_fields), WithJsonSchema({"type": "object"})]
 """Fields of CreateTrainingJob."""
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Capacity = Annotated[Demand, PlainValidator(vector(0, 0))]
+Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
+Capacity = Annotated[
+    Demand, PlainValidator(vector(0, 0)), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})
+]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
-Properties = Annotated[Demand, PlainValidator(_properties)]
+Properties = Annotated[Demand, PlainValidator(_properties), WithJsonSchema(_AMOUNTS)]
 """What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`."""
-Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]
+_BY_SCOPE = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _AMOUNTS]}}
+Quota = Annotated[
+    int | dict[str, Any],
+    BeforeValidator(_quota),
+    WithJsonSchema({"anyOf": [_AMOUNT, _BY_SCOPE]}),
+]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
 {slots: 4, gpus: 16}}` (pool by pool). `models.scopes` tells them apart."""

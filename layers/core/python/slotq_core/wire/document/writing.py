@@ -13,7 +13,6 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.wire.document.contents import Settings
 from slotq_core.wire.document.sections import (
     DepartmentSection,
     PoolSection,
@@ -21,6 +20,7 @@ from slotq_core.wire.document.sections import (
     RequestsSection,
     Section,
 )
+from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
 from slotq_core.wire.pool_definition import DURATIONS, SWITCHES
@@ -36,15 +36,22 @@ def written(settings: Settings) -> Entry:
     """Return the document; `contents.read` makes the same settings of it."""
     sharing = settings.sharing
     sections: Entry = {
-        "pools": [_pool(pool) for pool in settings.pools],
-        "departments": [_department(each) for each in sharing.departments],
+        "pools": [pool_entry(pool) for pool in settings.pools],
+        "departments": [department_entry(each) for each in sharing.departments],
         "projects": [project_entry(each) for each in sharing.projects],
-        "limits": _limits(settings.limits),
+        "limits": limits_entry(settings.limits),
+        **whole_sections(sharing),
+    }
+    return {name: section for name, section in sections.items() if section or name == "pools"}
+
+
+def whole_sections(sharing: Sharing) -> Entry:
+    """Return the sections that have no named entries."""
+    return {
         "operators": _principals(sharing.operators),
         "people": _people(sharing),
         "sharing": _switches(sharing),
     }
-    return {name: section for name, section in sections.items() if section or name == "pools"}
 
 
 def project_entry(project: Project) -> Entry:
@@ -68,7 +75,8 @@ def project_entry(project: Project) -> Entry:
     )
 
 
-def _department(department: Department) -> Entry:
+def department_entry(department: Department) -> Entry:
+    """Return a department's entry."""
     quota = department.quota
     return _entry(
         DepartmentSection,
@@ -82,7 +90,8 @@ def _department(department: Department) -> Entry:
     )
 
 
-def _pool(pool: Pool) -> Entry:
+def pool_entry(pool: Pool) -> Entry:
+    """Return a pool's entry."""
     return _entry(
         PoolSection,
         name=pool.name,
@@ -104,10 +113,14 @@ def _requests(prescription: Prescription) -> Entry:
     return _entry(RequestsSection, **own)
 
 
-def _limits(limits: Limits) -> Entry:
+def limits_entry(limits: Limits) -> Entry:
+    """Return the limits that differ from the defaults."""
     default = limit_settings(NO_LIMITS)
     given = limit_settings(limits)
-    rules = [{k: v for k, v in rule.items() if v not in (None, False)} for rule in given["callers"]]
+    rules = [
+        {k: v for k, v in rule.items() if v is not None and v is not False}
+        for rule in given["callers"]
+    ]
     return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
 
 

@@ -14,21 +14,41 @@ from functools import cache
 from typing import Any
 
 from slotq_core.adapters.dynamodb.layout import table
-from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Beneficiary,
+    StopCause,
+    StopOrder,
+)
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
+from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.timestamps import from_iso, iso
+from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.wire.pool_definition import may_have
 
 Value = Mapping[str, Any]
 """One attribute in DynamoDB's own form, for example `{"S": "text"}`."""
 Item = dict[str, Value]
 Items = dict[table.Key, Item]
-Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | MissingRight | Sighting
+Record = (
+    Job
+    | Attempt
+    | StopOrder
+    | Beneficiary
+    | Claim
+    | Pool
+    | PoolHealth
+    | MissingRight
+    | Sighting
+    | AttemptUse
+    | DaySum
+)
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
@@ -122,6 +142,19 @@ def job_of(item: Mapping[str, Value]) -> Job:
 
 def attempt_of(item: Mapping[str, Value]) -> Attempt:
     return Attempt(**read(Attempt, item))
+
+
+def beneficiary_of(attributes: Mapping[str, Value]) -> Beneficiary:
+    return Beneficiary(**read(Beneficiary, attributes))
+
+
+def use_of_attempt(item: Mapping[str, Value]) -> AttemptUse:
+    """Return the record of an ended attempt's use. Raises ValueError if it cannot be."""
+    return AttemptUse(**read(AttemptUse, item)).checked()
+
+
+def day_sum_of(item: Mapping[str, Value]) -> DaySum:
+    return DaySum(**read(DaySum, item))
 
 
 def pool_of(item: Mapping[str, Value]) -> Pool:
@@ -246,7 +279,7 @@ def _value(field: str, value: object) -> Value:
             return {"L": [_value(field, each) for each in value]}
         case Demand():
             return {"M": {name: {"N": str(amount)} for name, amount in value.items()}}
-        case Attempt() | StopOrder() | Claim() | MissingRight():
+        case Attempt() | StopOrder() | Beneficiary() | Claim() | MissingRight():
             return {"M": write(value)}
     raise TypeError(f"{field}: {type(value).__name__} has no form in the table")
 
@@ -327,6 +360,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "pool": _text,
         "instance_type": _text,
         "admitted_at": _whole,
+        "waiting_since": _whole,
         "created": _flag,
         "probes": _flag,
         "pending_since": _whole,
@@ -344,6 +378,34 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "by": _text,
         "at": _whole,
         "sent": _flag,
+        "beneficiary": lambda value: beneficiary_of(value["M"]),
+    },
+    Beneficiary: {"project": _text, "submitter": _text, "workload": _text},
+    AttemptUse: {
+        "job": _text,
+        "number": _whole,
+        "project": _text,
+        "submitter": _text,
+        "workload": _text,
+        "pool": _text,
+        "instance_type": _text,
+        "slots": _whole,
+        "admitted_at": _whole,
+        "waiting_since": _whole,
+        "running_since": _whole,
+        "ended_at": _whole,
+        "lost_since": _whole,
+        "beneficiary": lambda value: beneficiary_of(value["M"]),
+    },
+    DaySum: {
+        "day": _text,
+        "through": _text,
+        "attempts": _whole,
+        "unreadable": _whole,
+        "begins": _text,
+        "parts": _texts,
+        "whole": _flag,
+        "readable": _flag,
     },
     Claim: {
         "pool": _text,

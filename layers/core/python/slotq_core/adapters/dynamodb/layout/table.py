@@ -6,6 +6,10 @@
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
+    ENDED#<day>         <moment>#<job>#<0001>     what an attempt used whose end was recorded then
+    USAGE               <day>                     what is summed up of that day's ENDED items, and
+                                                  in which parts
+    USAGE#<day>         <0000>#<hash>             one part of the sums, compressed
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
     LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
@@ -51,9 +55,14 @@ begins.
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.
-Only items of ended jobs are ever marked. DynamoDB removes marked items in no particular order, so a
-name may be used again while records of the earlier job remain: `entryTime` on each record says
-which job it belongs to.
+Only items of ended jobs and attempts are ever marked. DynamoDB removes marked items in no
+particular order, so a name may be used again while records of the earlier job remain: `entryTime`
+on each record says which job it belongs to.
+
+The record of use. The transaction that ends an attempt puts an ENDED item under a key of its own,
+so that no two handlers collide there. ENDED items expire as records of ended jobs do, but not
+within a week. Once a day is over, its ENDED items are added up: parts first, then the USAGE item
+that names them, on the condition that nobody was faster. USAGE items never expire.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the
@@ -78,6 +87,7 @@ BY_STATE = "by-state"
 
 LINES = "LINES"
 HISTORY = "HISTORY"
+USAGE = "USAGE"
 DUE = "DUE"
 CONFIG = "CONFIG"
 CALLERS = "CALLERS"
@@ -97,7 +107,7 @@ POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
 """Attribute: when DynamoDB may remove an item (seconds since the epoch). Set only on items of an
-ended job."""
+ended job or attempt."""
 
 MAX_SORT_KEY = 1024
 """Maximum size (bytes) of a sort key in DynamoDB. A line's name must not exceed this limit."""
@@ -197,6 +207,20 @@ def poison_key(text: str) -> Key:
 
 def history_key(moment: int, job: str) -> Key:
     return HISTORY, f"{iso(moment)}#{job}"
+
+
+def ended_partition(day: str) -> str:
+    return f"ENDED#{day}"
+
+
+def usage_key(day: str) -> Key:
+    return USAGE, day
+
+
+def usage_part_key(part: str) -> Key:
+    """The key of a part of a day's sums. `part` begins with the day."""
+    day, _, rest = part.partition("#")
+    return f"{USAGE}#{day}", rest
 
 
 def health_key(pool: str) -> Key:

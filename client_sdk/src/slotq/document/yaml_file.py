@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from slotq.errors import ScenarioError
+from slotq.errors import DocumentError
 from slotq_core.wire.document.faults import Fault, Loc
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -25,22 +26,23 @@ _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
 class Document:
-    """A parsed file. Raises ScenarioError if the file is missing or is not YAML."""
+    """A parsed file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        loader = _Loader(read_text(path))
+    def __init__(self, path: Path, refused: type[DocumentError] = DocumentError) -> None:
+        """Parse the file. Raises `refused` if it is missing or is not YAML."""
+        self.path, self._refused = path, refused
+        loader = _Loader(read_text(path, refused))
         try:
             self._root: yaml.Node | None = loader.get_single_node()
             if self._root is not None:
                 self._check_keys(self._root)
             self.data: Any = None if self._root is None else loader.construct_document(self._root)
         except yaml.YAMLError as error:
-            raise ScenarioError(self._not_yaml(error)) from None
+            raise self._refused(self._not_yaml(error)) from None
         except ValueError as error:
-            raise ScenarioError(f"{path}: a value cannot be read: {error}") from None
+            raise self._refused(f"{path}: a value cannot be read: {error}") from None
         except RecursionError:
-            raise ScenarioError(f"{path}: nested too deeply") from None
+            raise self._refused(f"{path}: nested too deeply") from None
         finally:
             loader.dispose()
 
@@ -54,6 +56,17 @@ class Document:
             line, node = found
         return line
 
+    def loc(self, path: str) -> Loc:
+        """The part of a path such as `pools[0].properties.mem` that the file contains. A key may
+        have dots."""
+        node, found = self._root, []
+        while path and (step := _first(node, path)):
+            part, path = step
+            found.append(part)
+            here = _step(node, part)
+            node = here[1] if here else None
+        return tuple(found)
+
     def _check_keys(self, root: yaml.Node) -> None:
         """Refuse repeated keys and keys that are no text. YAML readers silently keep the last of
         two equal keys, and read `on` as true."""
@@ -64,10 +77,10 @@ class Document:
                 where = f"{self.path}:{line}: "
                 if key.tag not in _KEYS:
                     what = f"{key.value}: " if isinstance(key, yaml.ScalarNode) else ""
-                    raise ScenarioError(f"{where}{what}a key must be a text: put it in quotes")
+                    raise self._refused(f"{where}{what}a key must be a text: put it in quotes")
                 if key.value in lines:
                     before = f"it is already in line {lines[key.value]}"
-                    raise ScenarioError(f"{where}{key.value}: this key occurs twice; {before}")
+                    raise self._refused(f"{where}{key.value}: this key occurs twice; {before}")
                 lines[key.value] = line
 
     def _not_yaml(self, error: yaml.YAMLError) -> str:
@@ -78,14 +91,14 @@ class Document:
         return f"{self.path}:{mark.line + 1}: not YAML: {problem} (column {mark.column + 1})"
 
 
-def read_text(path: Path) -> str:
-    """The text of a file. Raises ScenarioError."""
+def read_text(path: Path, refused: type[DocumentError]) -> str:
+    """The text of a file. Raises `refused`."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror or error}") from None
+        raise refused(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: not UTF-8: {error}") from None
+        raise refused(f"{path}: not UTF-8: {error}") from None
 
 
 def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | None:
@@ -97,6 +110,19 @@ def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | No
     elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part].start_mark.line + 1, node.value[part]
     return None
+
+
+def _first(node: yaml.Node | None, path: str) -> tuple[int | str, str] | None:
+    """The first part of the path, and the rest; None if the node does not have it."""
+    if isinstance(node, yaml.SequenceNode):
+        number = re.match(r"\[?(\d+)\]?\.?", path)
+        return (int(number[1]), path[number.end() :]) if number else None
+    keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    fits = [key for key in keys if path == key or path.startswith((f"{key}.", f"{key}["))]
+    if not fits:
+        return None
+    key = max(fits, key=len)
+    return key, path[len(key) :].removeprefix(".")
 
 
 def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:

@@ -1,0 +1,116 @@
+"""`slotq projects`: show and change the projects that share the pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import yaml
+
+from slotq.cli.app import App, json_option
+from slotq.cli.queue.config_command import show_changes
+from slotq.errors import NoSuchProject
+from slotq.output.project_tables import project_page, projects_table
+from slotq_core.model.reasons import units
+from slotq_core.wire.document.sections import ProjectSection
+from slotq_core.wire.document.views import AppliedView, ProjectsView
+
+_KEYS = sorted({*ProjectSection.keys()} - {"name"})
+
+revision_option = click.option(
+    "--revision",
+    type=click.IntRange(min=0),
+    help="Change only if the configuration still has this revision.",
+)
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def projects(ctx: click.Context) -> None:
+    """Show and change the projects that share the pools.
+
+    `slotq projects` alone is `slotq projects list`. Every change is recorded (`slotq config
+    history`). A change needs a right that only operators should have (docs/guardrails.md).
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@projects.command("list")
+@json_option
+@click.pass_obj
+def list_(app: App) -> None:
+    """List each project with its quota and what its jobs hold."""
+    view = app.client().projects()
+    app.answer(view, projects_table(view.projects))
+
+
+@projects.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def show(app: App, name: str) -> None:
+    """Show one project, as the configuration's file has it, and what it uses."""
+    view = app.client().projects()
+    found = next((each for each in view.projects if each.name == name), None)
+    if found is None:
+        raise NoSuchProject(f"there is no project '{name}'; {_there(view)}", field="name")
+    app.answer(found, project_page(found))
+
+
+@projects.command("set")
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@revision_option
+@json_option
+@click.pass_obj
+def set_(app: App, name: str, settings: tuple[str, ...], revision: int | None) -> None:
+    """Change keys of project NAME, or create it. Other keys stay.
+
+    A value is YAML: quota=4, 'quota={p5: 4}', weight=High, 'members=[arn:aws:iam::…:role/x]';
+    null is the key's default. `slotq config schema` has all keys.
+    """
+    keys = dict(map(_setting, settings))
+    _tell(app, app.client().set_project(name, keys, revision=revision), name)
+
+
+@projects.command
+@click.argument("name")
+@click.option("--move-to", metavar="PROJECT", help="The project that its jobs shall have.")
+@revision_option
+@json_option
+@click.pass_obj
+def remove(app: App, name: str, move_to: str | None, revision: int | None) -> None:
+    """Remove project NAME. Refused while it has jobs, unless they move to another project.
+
+    A job that moves keeps its slots, its entry time and its checkpoints.
+    """
+    _tell(app, app.client().remove_project(name, move_to=move_to, revision=revision), name)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or key not in _KEYS:
+        raise click.UsageError(f"{text!r}: give KEY=VALUE, where KEY is one of {', '.join(_KEYS)}")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise click.UsageError(f"{key}: {value!r} is not YAML") from None
+
+
+def _tell(app: App, view: AppliedView, name: str) -> None:
+    if app.json:
+        app.answer(view, "")
+        return
+    new = f"queue (revision {view.revision})"
+    show_changes(app, view.changes, old="queue (before)", new=new)
+    if not view.changes:
+        click.echo(f"nothing of project {name} had to change", err=True)
+    if view.moved:
+        click.echo(f"{units(view.moved, 'jobs')} moved", err=True)
+
+
+def _there(view: ProjectsView) -> str:
+    names = ", ".join(each.name for each in view.projects[:12])
+    return f"the projects are {names}" if names else "there are none"

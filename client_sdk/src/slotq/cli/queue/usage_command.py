@@ -1,0 +1,120 @@
+"""`slotq usage`: what jobs have used, in hours and dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.words import Moment
+from slotq.cost.instance_prices import InstancePrices, instance_prices
+from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
+from slotq.output.json_views import PricesView, UsageLineView, UsageView
+from slotq.output.usage_tables import usage_csv, usage_page
+from slotq_core.usage.amounts import BY
+from slotq_core.wire.usage_views import UsagePageView
+
+
+def _by(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in BY:
+            raise click.BadParameter(f"'{name}' is none of {', '.join(BY)}")
+    return tuple(dict.fromkeys(names))
+
+
+# click leaves text after a backspace as it is; a docstring cannot contain one.
+_EXAMPLES = """\b
+slotq usage --by project
+slotq usage --from 2026-10-01 --to 2026-11-01 --by project,submitter --csv > october.csv"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--from",
+    "start",
+    type=Moment(),
+    metavar="MOMENT",
+    help="From then on (7d, a date, a time).  [the first of this month, UTC]",
+)
+@click.option("--to", "end", type=Moment(), metavar="MOMENT", help="Until before then.  [now]")
+@click.option(
+    "--by",
+    multiple=True,
+    callback=_by,
+    metavar="FIELDS",
+    help=f"What to tell apart, comma separated: {', '.join(BY)}.",
+)
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table, unrounded.")
+@json_option
+@click.pass_obj
+def usage(
+    app: App,
+    /,
+    *,
+    start: datetime | None,
+    end: datetime | None,
+    by: tuple[str, ...],
+    prices: Path | None,
+    as_csv: bool,
+) -> None:
+    """Show what jobs have used: hours, dollars, waits and evictions.
+
+    Each attempt counts with the part that lies between --from and --to. GIVEN are own attempts
+    that were evicted, TAKEN those of others that were evicted for own jobs, and LOST-H the hours
+    whose work evictions threw away.
+    """
+    if as_csv and app.json:
+        raise click.UsageError("--csv and --json exclude each other")
+    client = app.client()
+    named = prices or (Path(client.config.prices).expanduser() if client.config.prices else None)
+    known = instance_prices(named)
+    with _progress(app) as said:
+        used = client.usage(start=start, end=end, by=by, said=said)
+    view = usage_view(used, known)
+    if as_csv:
+        click.echo(usage_csv(view), nl=False)
+    else:
+        app.answer(view, usage_page(view))
+
+
+def usage_view(used: Used, prices: InstancePrices) -> UsageView:
+    return UsageView(
+        start=used.start,
+        end=used.end,
+        as_of=used.as_of,
+        by=[*used.by],
+        lines=[UsageLineView(**asdict(line)) for line in usage_lines(used, prices)],
+        total=UsageLineView(**asdict(total_line(used, prices))),
+        prices=PricesView(
+            as_of=prices.as_of,
+            region=prices.region,
+            source=prices.source,
+            without_price=unpriced_types(used, prices),
+        ),
+        unreadable=used.unreadable,
+    )
+
+
+@contextmanager
+def _progress(app: App) -> Iterator[Callable[[UsagePageView], None]]:
+    """Says on a terminal how far a long read has come."""
+    console = app.console(stderr=True)
+    with console.status("reading what was used …") as status:
+
+        def said(page: UsagePageView) -> None:
+            if page.next is not None:
+                status.update(f"reading what was used … {page.next[:10]}")
+
+        yield said

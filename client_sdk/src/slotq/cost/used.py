@@ -1,0 +1,102 @@
+"""What jobs have used, in hours and dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slotq.cost.instance_prices import InstancePrices
+from slotq_core.usage.amounts import Amounts, Group, Totals, field_of, grouped, merge
+
+_HOUR = 3_600_000
+_COSTLY = 95
+"""The percentile of waits that is shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Used:
+    """What was used in a window."""
+
+    start: str
+    """ISO 8601, as is the next."""
+    end: str
+    as_of: str
+    """Until when running attempts are counted."""
+    by: tuple[str, ...]
+    totals: Totals
+    unreadable: int = 0
+    """Records that the queue could not read and that are not counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageLine:
+    """What one group has used on all types of instances."""
+
+    group: Mapping[str, str]
+    slot_hours: float
+    instance_hours: float
+    usd: float | None
+    """The price of the instance-hours whose price is known; None: of none of them."""
+    unpriced_instance_hours: float
+    jobs: int
+    attempts: int
+    wait_mean: float | None
+    """Seconds; None: nothing has waited. So is the next."""
+    wait_p95: float | None
+    evictions_given: int
+    evictions_taken: int
+    lost_hours: float
+
+
+def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLine]:
+    """A line for each group, the largest use first."""
+    groups: dict[Group, Totals] = {}
+    for group, amounts in used.totals.items():
+        one = groups.setdefault(group._replace(instance_type=""), {})
+        merge(one, [(group, amounts)])
+    lines = [_line(group, one, used.by, prices) for group, one in groups.items()]
+    return sorted(lines, key=lambda line: (-line.slot_hours, *line.group.values()))
+
+
+def total_line(used: Used, prices: InstancePrices) -> UsageLine:
+    """A line for everything."""
+    return _line(Group(), grouped(used.totals, ()), (), prices)
+
+
+def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
+    """The instance types that were used and have no price."""
+    return sorted(
+        {
+            group.instance_type
+            for group, amounts in used.totals.items()
+            if amounts.instance_ms and group.instance_type not in prices.usd_per_hour
+        }
+    )
+
+
+def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrices) -> UsageLine:
+    known = {its: its.instance_type in prices.usd_per_hour for its in totals}
+    usd = [
+        amounts.instance_ms / _HOUR * prices.usd_per_hour[its.instance_type]
+        for its, amounts in totals.items()
+        if known[its]
+    ]
+    unpriced = sum(amounts.instance_ms for its, amounts in totals.items() if not known[its])
+    every = Amounts()
+    for amounts in totals.values():
+        every.add(amounts)
+    mean, high = every.waits.mean, every.waits.percentile(_COSTLY)
+    return UsageLine(
+        group={name: field_of(group, name) for name in by},
+        slot_hours=every.slot_ms / _HOUR,
+        instance_hours=every.instance_ms / _HOUR,
+        usd=sum(usd) if usd or not unpriced else None,
+        unpriced_instance_hours=unpriced / _HOUR,
+        jobs=every.jobs,
+        attempts=every.attempts,
+        wait_mean=None if mean is None else mean / 1000,
+        wait_p95=None if high is None else high / 1000,
+        evictions_given=every.given,
+        evictions_taken=every.taken,
+        lost_hours=every.lost_ms / _HOUR,
+    )

@@ -1,0 +1,47 @@
+"""Projects as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from slotq.document.canonical import text_of
+from slotq.output.job_tables import columns
+from slotq_core.wire.document.views import ProjectView
+
+
+def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
+    """The projects, one line each: what they deserve, may have, and hold."""
+    table = columns("PROJECT", "DEPARTMENT", "QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "USED")
+    for each in projects:
+        entry = each.project
+        table.add_row(
+            each.name,
+            entry.get("department", ""),
+            amounts(entry.get("quota", 0)),
+            str(entry.get("weight", "quota")),
+            amounts(entry["limit"]) if "limit" in entry else "none",
+            str(entry.get("priority", 0)),
+            amounts(each.used) or "0",
+        )
+    return table if table.row_count else Text("there are no projects: everybody shares everything")
+
+
+def project_page(project: ProjectView) -> RenderableType:
+    """One project: its entry as a document has it, and what it uses."""
+    used = amounts(project.used) or "nothing"
+    return Text(f"{text_of(project.project)}# used: {used}")
+
+
+def amounts(value: Any) -> str:
+    """Slots or amounts, by pool if they are: `4`, `4 slots, 32 gpus`, `p5: 4, p4: 2`."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    if all(isinstance(own, int) for own in value.values()) and "slots" in value:
+        others = [f"{own} {name}" for name, own in value.items() if name != "slots"]
+        slots = value["slots"]
+        return ", ".join([f"{slots} slots", *others]) if others else str(slots)
+    return ", ".join(f"{name}: {amounts(own)}" for name, own in value.items())

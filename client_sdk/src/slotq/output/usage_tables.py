@@ -1,0 +1,111 @@
+"""What jobs have used, as a table for people and as CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from slotq.cost.used import UsageLine
+from slotq.output.job_tables import columns
+from slotq.output.json_views import UsageLineView, UsageView
+from slotq.output.submitters import short_names
+
+_HEADS = {"submitter": "PERSON"}
+_FIGURES = (
+    ">SLOT-H",
+    ">INSTANCE-H",
+    ">USD",
+    ">JOBS",
+    ">ATTEMPTS",
+    ">WAIT MEAN",
+    ">WAIT P95",
+    ">GIVEN",
+    ">TAKEN",
+    ">LOST-H",
+)
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_FORMULAS = "\r\n=+-@\t"
+"""What a text in a cell must not begin with, because a spreadsheet would compute it."""
+
+
+def usage_page(view: UsageView) -> RenderableType:
+    """The lines, their total, and what is not counted."""
+    table = columns(*(_HEADS.get(name, name.upper()) for name in view.by), *_FIGURES)
+    short = short_names(line.group["submitter"] for line in view.lines if "submitter" in view.by)
+    for line in view.lines:
+        table.add_row(*_cells(line.group, view.by, short), *_figures(line))
+    if len(view.lines) > 1 and view.by:
+        table.add_row("total", *[""] * (len(view.by) - 1), *_figures(view.total))
+    return Group(table, *(Text(note) for note in _notes(view)))
+
+
+def usage_csv(view: UsageView) -> str:
+    """A head and a line for each group, with full names and unrounded figures."""
+    figures = [field.name for field in fields(UsageLine) if field.name != "group"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*view.by, *figures])
+    for line in view.lines:
+        values = [getattr(line, name) for name in figures]
+        names = [_harmless(line.group[name]) for name in view.by]
+        writer.writerow([*names, *("" if value is None else value for value in values)])
+    return text.getvalue()
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(tuple(_FORMULAS)) else text
+
+
+def _cells(group: Mapping[str, str], by: Sequence[str], short: Mapping[str, str]) -> list[str]:
+    shown = {**group, "submitter": short.get(group.get("submitter", ""), "")}
+    return [shown[name] or "-" for name in by]
+
+
+def _figures(line: UsageLineView) -> list[str]:
+    usd = "-" if line.usd is None else f"{line.usd:,.2f}"
+    return [
+        f"{line.slot_hours:,.2f}",
+        f"{line.instance_hours:,.2f}",
+        f"{usd}*" if line.unpriced_instance_hours else usd,
+        f"{line.jobs:,}",
+        f"{line.attempts:,}",
+        _duration(line.wait_mean),
+        _duration(line.wait_p95),
+        f"{line.evictions_given:,}",
+        f"{line.evictions_taken:,}",
+        f"{line.lost_hours:,.2f}",
+    ]
+
+
+def _duration(seconds: float | None) -> str:
+    """`7s`, `3m20s`, `2h05m`, `1d03h`; `-` if nothing has waited."""
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d{whole % _DAY // _HOUR:02d}h"
+
+
+def _notes(view: UsageView) -> list[str]:
+    prices = view.prices
+    window = f"from {_moment(view.start)} to {_moment(view.end)} (UTC)"
+    notes = [f"{window}; prices of {prices.as_of}, {prices.region}: {prices.source}"]
+    if prices.without_price:
+        notes.append(f"* without {', '.join(prices.without_price)}: no price known (--prices FILE)")
+    if view.unreadable:
+        notes.append(f"{view.unreadable:,} records cannot be read and are not counted")
+    return notes
+
+
+def _moment(text: str) -> str:
+    return text[:19].replace("T", " ")

@@ -1,0 +1,5 @@
+"""What callers and attempts have used.
+
+counters       what callers have used of their limits
+usage_records  what attempts used, and its sums by day
+"""

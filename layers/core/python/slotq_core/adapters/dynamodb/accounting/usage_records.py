@@ -1,0 +1,96 @@
+"""The record of use: of single attempts while the history lasts, and sums by day."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item, day_sum_of, use_of_attempt, write
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of
+from slotq_core.errors import NotUnderstood
+from slotq_core.model.jobs import Job
+from slotq_core.ports.usage import DaySum, EndedAttempts
+from slotq_core.usage.day_rows import Cell, read_part
+
+_LAST_DAY = "9999-12-31"
+
+
+class UsageRecords:
+    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+        self._calls = calls
+        self._configuration = configuration
+
+    def running(self) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for pool in self._configuration.pools():
+            wanted = expressions.partition_from(
+                table.pool_partition(pool.name), table.ACTIVE_PREFIX
+            )
+            found += Sieve().read(self._calls.query(wanted), copy_of)
+        return tuple(found)
+
+    def ended(self, day: str, *, after: str = "", limit: int) -> EndedAttempts:
+        pk = table.ended_partition(day)
+        wanted = expressions.partition_after(pk, after) if after else expressions.partition(pk)
+        items, sieve = [*self._calls.query(wanted, limit=limit)], Sieve()
+        return EndedAttempts(
+            uses=tuple(sieve.read(items, use_of_attempt)),
+            last=items[-1]["sk"]["S"] if items else after,
+            more=len(items) == limit,
+            unreadable=len(sieve.poison),
+        )
+
+    def sums(self, first: str = "") -> tuple[DaySum, ...]:
+        wanted = expressions.partition_between(table.USAGE, first or "0", _LAST_DAY)
+        return tuple(_sum_in(item) for item in self._calls.query(wanted))
+
+    def last_sum(self) -> DaySum | None:
+        latest = {**expressions.partition(table.USAGE), "ScanIndexForward": False}
+        return next((_sum_in(item) for item in self._calls.query(latest, limit=1)), None)
+
+    def cells(self, part: str) -> tuple[Cell, ...]:
+        item = self._calls.item(table.usage_part_key(part))
+        try:
+            return tuple(read_part(zlib.decompress(_content(item, part)).decode()))
+        except (*UNREADABLE, zlib.error):
+            raise NotUnderstood(f"the part {part} of the record of use cannot be read") from None
+
+    def extend(self, seen: DaySum, extended: DaySum, parts: Iterable[str]) -> None:
+        """Add the parts before the sum names them. A part bears a hash of its content, so two
+        handlers that sum up one day at once never write over each other's."""
+        names = [*seen.parts]
+        for text in parts:
+            packed = zlib.compress(text.encode())
+            names.append(f"{seen.day}#{len(names):04d}#{_digest(packed)}")
+            self._calls.put(table.usage_part_key(names[-1]), {"cells": {"B": packed}})
+        first_time = seen == DaySum(day=seen.day)
+        unchanged = expressions.as_read(write(seen), "through", "attempts", "whole")
+        self._calls.put(
+            table.usage_key(seen.day),
+            write(replace(extended, parts=tuple(names))),
+            expressions.is_new() if first_time else unchanged,
+        )
+
+
+def _content(item: Item | None, part: str) -> bytes:
+    """Raises KeyError if there is no such part, and ValueError if it is not as it was written."""
+    packed = bytes((item or {})["cells"]["B"])
+    if not part.endswith(f"#{_digest(packed)}"):
+        raise ValueError(f"{part} has been changed")
+    return packed
+
+
+def _digest(packed: bytes) -> str:
+    return hashlib.sha256(packed).hexdigest()[:16]
+
+
+def _sum_in(item: Item) -> DaySum:
+    try:
+        return day_sum_of(item)
+    except UNREADABLE:
+        return DaySum(day=item["sk"]["S"], readable=False)

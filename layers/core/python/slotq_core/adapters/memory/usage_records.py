@@ -1,0 +1,74 @@
+"""The record of use in memory, as text like the real one's."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from slotq_core.adapters.ended_attempts import EndedRecord
+from slotq_core.errors import Conflict, NotUnderstood
+from slotq_core.model.jobs import Job
+from slotq_core.ports.usage import DaySum, EndedAttempts
+from slotq_core.usage.day_rows import Cell, read_part
+
+
+class MemoryUsage:
+    """`running` returns every job that holds slots."""
+
+    def __init__(self, running: Callable[[], Sequence[Job]]) -> None:
+        self._running = running
+        self._lock = threading.Lock()
+        self._positions: dict[str, list[str]] = defaultdict(list)
+        self._records: dict[str, EndedRecord] = {}
+        self._sums: dict[str, DaySum] = {}
+        self._parts: dict[str, str] = {}
+
+    def keep(self, record: EndedRecord) -> None:
+        with self._lock:
+            insort(self._positions[record.day], record.position)
+            self._records[record.position] = record
+
+    def expire(self, now: int) -> None:
+        """Remove the records whose time has come (ms)."""
+        with self._lock:
+            for day, positions in [*self._positions.items()]:
+                kept = [at for at in positions if self._records[at].expires_at * 1000 > now]
+                for gone in set(positions) - set(kept):
+                    del self._records[gone]
+                self._positions[day] = kept
+
+    def running(self) -> tuple[Job, ...]:
+        return tuple(self._running())
+
+    def ended(self, day: str, *, after: str = "", limit: int) -> EndedAttempts:
+        with self._lock:
+            there = self._positions.get(day, [])
+            begin = bisect_right(there, after)
+            found = there[begin : begin + limit]
+            uses = tuple(self._records[position].use for position in found)
+        last = found[-1] if found else after
+        return EndedAttempts(uses=uses, last=last, more=len(found) == limit)
+
+    def sums(self, first: str = "") -> tuple[DaySum, ...]:
+        return tuple(self._sums[day] for day in sorted(self._sums) if day >= first)
+
+    def last_sum(self) -> DaySum | None:
+        return self._sums[max(self._sums)] if self._sums else None
+
+    def cells(self, part: str) -> tuple[Cell, ...]:
+        if part not in self._parts:
+            raise NotUnderstood(f"there is no part {part} of the record of use")
+        return tuple(read_part(self._parts[part]))
+
+    def extend(self, seen: DaySum, extended: DaySum, parts: Iterable[str]) -> None:
+        with self._lock:
+            if self._sums.get(seen.day, DaySum(day=seen.day)) != seen:
+                raise Conflict(f"the sum of {seen.day} has changed since it was read")
+            names = [*seen.parts]
+            for text in parts:
+                names.append(f"{seen.day}#{len(names):04d}")
+                self._parts[names[-1]] = text
+            self._sums[seen.day] = replace(extended, parts=tuple(names))

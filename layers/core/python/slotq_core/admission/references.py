@@ -1,0 +1,63 @@
+"""What departments and projects name, and a change of the pools would remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from slotq_core.admission.contents import counting
+from slotq_core.errors import PoolInUse
+from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.sharing import Sharing
+from slotq_core.wire.document.settings import Settings
+
+_TOLD = 5
+
+
+class Reference(NamedTuple):
+    owner: str
+    key: str
+    what: str
+    """`pool` or `resource`."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.owner} names {self.what} {self.name} in its {self.key}"
+
+
+def check(before: Settings, after: Settings) -> None:
+    """Raises PoolInUse if the change removes a pool, or the last of a resource, that a department
+    or a project names. Otherwise nobody could say any more what their quota is of."""
+    gone = _there(before, after.sharing) - _there(after, after.sharing)
+    lost = [each for each in _references(after.sharing) if each[2:] in gone] if gone else []
+    if lost:
+        more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
+        told = "; ".join(map(str, lost[:_TOLD]))
+        raise PoolInUse(f"{told}{more}: change that first, or both at once with `slotq config`")
+
+
+def _there(settings: Settings, sharing: Sharing) -> set[tuple[str, str]]:
+    """Return the pools, and the resources that they have with these quotas."""
+    pools = counting(settings.pools, sharing)
+    resources = {("resource", name) for pool in pools for name in {"slots", *pool.capacity}}
+    return resources | {("pool", pool.name) for pool in pools}
+
+
+def _references(sharing: Sharing) -> Iterator[Reference]:
+    for department in sharing.departments:
+        yield from _amounts(f"department '{department.name}'", department)
+    for project in sharing.projects:
+        owner = f"project '{project.name}'"
+        yield from _amounts(owner, project)
+        for key, pools in (("pools", project.pools), ("requests", project.requests.pools)):
+            for pool in pools:
+                yield Reference(owner, key, "pool", pool)
+
+
+def _amounts(owner: str, it: Project | Department) -> Iterator[Reference]:
+    for key, amounts in (("quota", it.quota or {}), ("limit", it.limit)):
+        for scope, of_scope in amounts.items():
+            if scope != EVERYWHERE:
+                yield Reference(owner, key, "pool", scope)
+            for resource in of_scope:
+                yield Reference(owner, key, "resource", resource)

@@ -1,0 +1,251 @@
+"""The rules that keep quotas honest (`Subscription`), with their numbers, per pool and resource.
+
+A change is refused only for numbers that it makes worse. So what an operator has once allowed, or
+what capacity has become, never blocks another change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slotq_core.admission.contents import counting
+from slotq_core.errors import Oversubscribed
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.wire.document.settings import Settings
+
+Held = Mapping[str, Mapping[str, Demand]]
+"""What jobs hold: by project, then by pool."""
+
+MOST_TOLD = 50
+"""The most numbers that a refusal lists."""
+
+_NOTHING = Demand()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stand:
+    """What the rules look at: the settings, and what runs under them."""
+
+    settings: Settings
+    held: Held = field(default_factory=dict)
+    """What running jobs hold that nobody may evict."""
+
+    @property
+    def sharing(self) -> Sharing:
+        return self.settings.sharing
+
+
+class Number(NamedTuple):
+    """One number that has a bound. The rule is broken where `amount` is above `bound`."""
+
+    path: str
+    """Where the document has it."""
+    said: str
+    """The sentence, with the numbers."""
+    amount: int
+    bound: int
+
+    @property
+    def excess(self) -> int:
+        return max(0, self.amount - self.bound)
+
+
+Key = tuple[str, str, str]
+"""The owner of a quota, a scope (a pool or `EVERYWHERE`) and a resource."""
+Numbers = dict[Key, Number]
+
+
+def check(before: Stand, after: Stand) -> None:
+    """Raises Oversubscribed with every number that the change brings above its bound, or further
+    above it."""
+    faults = [
+        (number.path, f"{number.said} (rule {rule.value})")
+        for rule, look in _RULES.items()
+        if rule not in after.sharing.unchecked
+        for number in _made_worse(rule, look(before), look(after))
+    ]
+    if faults:
+        told = tuple(faults[:MOST_TOLD])
+        raise Oversubscribed(_told(faults), field=faults[0][0], faults=told)
+
+
+def held_by_fixed(active: Iterable[Job]) -> Held:
+    """Return what jobs hold that nobody may evict. What is stopping comes free by itself."""
+    fixed = (job for job in active if not job.evictable and job.state is not JobState.STOPPING)
+    return held_by_projects(fixed)
+
+
+def held_by_projects(active: Iterable[Job]) -> Held:
+    """Return what active jobs hold, by project and pool."""
+    held: dict[str, dict[str, Demand]] = {}
+    for job in active:
+        assert job.attempt is not None
+        of_project = held.setdefault(job.project, {})
+        for pool, demand in job.parts or ((job.attempt.pool, job.demand),):
+            of_project[pool] = of_project.get(pool, _NOTHING) + demand
+    return held
+
+
+def moved(held: Held, name: str, to: str) -> Held:
+    """Return the same after the jobs of one project have moved to another."""
+    rest = {project: pools for project, pools in held.items() if project != name}
+    mine, other = held.get(name, {}), held.get(to, {})
+    together = {
+        pool: mine.get(pool, _NOTHING) + other.get(pool, _NOTHING) for pool in {**mine, **other}
+    }
+    return {**rest, to: together}
+
+
+def _made_worse(rule: Subscription, before: Numbers, after: Numbers) -> Iterator[Number]:
+    for key, number in after.items():
+        was = before.get(key)
+        if number.excess > (was.excess if was else 0) and _asked(rule, was, number):
+            yield number
+
+
+def _asked(rule: Subscription, was: Number | None, number: Number) -> bool:
+    """Whether the rule is asked. Two rules have the same numbers, and tell apart who has changed
+    them."""
+    match rule:
+        case Subscription.PROJECTS_WITHIN_DEPARTMENT:
+            return was is None or number.amount > was.amount
+        case Subscription.DEPARTMENT_ABOVE_PROJECTS:
+            return was is not None and number.bound < was.bound
+    return True
+
+
+def _within_pools(stand: Stand) -> Numbers:
+    """No quota is more than its pools have."""
+    capacity = _capacity(counting(stand.settings.pools, stand.sharing))
+    numbers: Numbers = {}
+    for path, owner in _owners(stand.sharing):
+        kind = type(owner).__name__.lower()
+        for scope, quota in (owner.quota or {}).items():
+            for resource in quota:
+                has = capacity.get(scope, _NOTHING)[resource]
+                said = (
+                    f"{kind} '{owner.name}' has a quota of {quota[resource]} {resource} "
+                    f"{_in(scope)}, which {'has' if scope else 'have'} {has}"
+                )
+                key = (f"{kind} {owner.name}", scope, resource)
+                numbers[key] = Number(f"{path}.quota{_of(scope)}", said, quota[resource], has)
+    return numbers
+
+
+def _above_running(stand: Stand) -> Numbers:
+    """No quota of a project is less than what its running jobs hold that nobody may evict."""
+    by_scope = _scoped(stand)
+    numbers: Numbers = {}
+    for place, project in enumerate(stand.sharing.projects):
+        for scope, held in by_scope(stand.held.get(project.name, {})).items():
+            for resource in _resources(stand.sharing):
+                quota = project.quota.get(scope, _NOTHING)
+                said = (
+                    f"project '{project.name}' has a quota of {quota[resource]} {resource} "
+                    f"{_in(scope)}, and its running jobs that nobody may evict hold "
+                    f"{held[resource]}"
+                )
+                path = f"projects[{place}].quota{_of(scope)}"
+                key = (project.name, scope, resource)
+                numbers[key] = Number(path, said, held[resource], quota[resource])
+    return numbers
+
+
+def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[Stand], Numbers]:
+    def look(stand: Stand) -> Numbers:
+        """The quotas of a department's projects are together at most the department's."""
+        sharing = stand.sharing
+        numbers: Numbers = {}
+        for department in sharing.departments:
+            within = [each for each in sharing.projects if each.department == department.name]
+            asked = _sum(each.quota for each in within)
+            quota = asked if department.quota is None else department.quota
+            path = f"{path_of(sharing, department)}.quota"
+            for scope in {**asked, **quota}:
+                for resource in _resources(sharing):
+                    amount = asked.get(scope, _NOTHING)[resource]
+                    bound = quota.get(scope, _NOTHING)[resource]
+                    said = (
+                        f"department '{department.name}' has a quota of {bound} {resource} "
+                        f"{_in(scope)}, and its projects have {amount} together"
+                    )
+                    key = (department.name, scope, resource)
+                    numbers[key] = Number(path, said, amount, bound)
+        return numbers
+
+    return look
+
+
+def _first_project(sharing: Sharing, department: Department) -> str:
+    """Return the path of the department's first project with a quota."""
+    places = (
+        place
+        for place, each in enumerate(sharing.projects)
+        if each.department == department.name and any(each.quota.values())
+    )
+    return f"projects[{next(places, 0)}]"
+
+
+def _itself(sharing: Sharing, department: Department) -> str:
+    return f"departments[{sharing.departments.index(department)}]"
+
+
+_RULES: Mapping[Subscription, Callable[[Stand], Numbers]] = {
+    Subscription.QUOTA_WITHIN_POOLS: _within_pools,
+    Subscription.PROJECTS_WITHIN_DEPARTMENT: _of_departments(_first_project),
+    Subscription.DEPARTMENT_ABOVE_PROJECTS: _of_departments(_itself),
+    Subscription.PROJECT_ABOVE_RUNNING: _above_running,
+}
+
+
+def _owners(sharing: Sharing) -> Iterator[tuple[str, Project | Department]]:
+    for place, project in enumerate(sharing.projects):
+        yield f"projects[{place}]", project
+    for place, department in enumerate(sharing.departments):
+        yield f"departments[{place}]", department
+
+
+def _resources(sharing: Sharing) -> tuple[str, ...]:
+    """Return the resources that count in quotas: those that a quota names. Plans see it so too."""
+    quotas = (each.quota or {} for _, each in _owners(sharing))
+    named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
+
+
+def _scoped(stand: Stand) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
+    """Return what turns amounts by pool into amounts by the scopes of the quotas."""
+    owners = [owner for _, owner in _owners(stand.sharing)]
+    scopes = {scope for each in owners for scope in (*(each.quota or {}), *each.limit)}
+    if scopes - {EVERYWHERE}:
+        return lambda by_pool: by_pool
+    return lambda by_pool: {EVERYWHERE: Demand.total(by_pool.values())} if by_pool else {}
+
+
+def _capacity(pools: Iterable[Pool]) -> Mapping[str, Demand]:
+    by_pool = {pool.name: pool.capacity for pool in pools}
+    return {**by_pool, EVERYWHERE: Demand.total(by_pool.values())}
+
+
+def _sum(quotas: Iterable[Amounts]) -> Amounts:
+    return Demand.totals((scope, own, 1) for quota in quotas for scope, own in quota.items())
+
+
+def _in(scope: str) -> str:
+    return f"in pool {scope}" if scope else "over all pools"
+
+
+def _of(scope: str) -> str:
+    return f".{scope}" if scope else ""
+
+
+def _told(faults: list[tuple[str, str]]) -> str:
+    if len(faults) == 1:
+        return faults[0][1]
+    lines = [f"  {path}: {message}" for path, message in faults[:MOST_TOLD]]
+    return "\n".join([f"{len(faults)} numbers do not agree:", *lines])

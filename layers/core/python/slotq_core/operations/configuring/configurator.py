@@ -1,0 +1,287 @@
+"""Change the configuration, on the record: who, when, before, after.
+
+Every change goes one way (`change`): from what is configured now to what shall be, by a function.
+Each is conditioned on the revision that it was decided on, so that two concurrent changes never
+overwrite each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slotq_core.admission import references, subscription
+from slotq_core.admission.access import Permissions
+from slotq_core.admission.contents import declared
+from slotq_core.admission.subscription import Held, Stand
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    Misconfigured,
+    NoSuchPool,
+    NoSuchProject,
+    Outdated,
+    Unavailable,
+)
+from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
+from slotq_core.operations.configuring.jobs_in_need import (
+    check_pools,
+    check_projects,
+    living_jobs,
+)
+from slotq_core.operations.configuring.moving import Mover
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.ports.surroundings import Clock
+from slotq_core.timestamps import iso
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.limits_definition import limits_from
+from slotq_core.wire.pool_definition import check_name, check_together, defined
+
+_TRIES = 5
+
+Planned = Callable[[Settings], Settings]
+"""Returns what shall be configured, for what is configured now. May raise Refused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed:
+    """A change of the configuration. Both sides are equal if nothing had to change."""
+
+    before: Settings
+    after: Settings
+    revision: int
+    """The revision now: after the change, or as it stands if nothing was written."""
+    moved: int = 0
+    """Jobs that have another project now."""
+
+
+class Configurator:
+    """Changes the configuration for operators."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        permissions: Callable[[Sharing], Permissions],
+    ) -> None:
+        """Set up the configurator. `wake` is called after each change, because a change may allow
+        new decisions. `permissions` gives what callers may do under a configuration."""
+        self._store, self._clock, self._wake = store, clock, wake
+        self._permissions = permissions
+        self._mover = Mover(store, clock)
+
+    def revision(self) -> int:
+        """Return the revision of the configuration. Each change raises the revision."""
+        return self._store.configuration().revision
+
+    def settings(self) -> tuple[Settings, int]:
+        """Return all settings, and their revision."""
+        stand = self._store.configuration()
+        return _settings(stand), stand.revision
+
+    def changes(self, *, limit: int) -> tuple[ConfigurationChange, ...]:
+        """Return the recorded changes, the latest first."""
+        return self._store.changes(limit=limit)
+
+    def apply(
+        self, settings: Settings, *, by: str, seen: int | None = None, dry_run: bool = False
+    ) -> Changed:
+        """Replace the whole configuration, as `change` does."""
+        return self.change(lambda _: settings, by=by, seen=seen, dry_run=dry_run)
+
+    def set_pool(
+        self, name: str, settings: Mapping[str, Any], *, by: str, seen: int | None = None
+    ) -> Changed:
+        """Give a pool these settings, as `pool_definition.defined` reads them. A new pool comes
+        last. Raises what `change` raises, InvalidRequest, and NoSuchPool (the pool does not exist
+        and the settings are too few to create one)."""
+
+        def planned(now: Settings) -> Settings:
+            before = _pool(now, name)
+            if before is None and not {"slots", "instance_type"} <= settings.keys():
+                raise NoSuchPool(
+                    f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
+                )
+            after = defined(name, settings, before)
+            pools = [after if pool.name == name else pool for pool in now.pools]
+            return replace(now, pools=(*pools, *([] if before else [after])))
+
+        return self.change(planned, by=by, seen=seen)
+
+    def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> Changed:
+        """Remove a pool. Raises what `change` raises, NoSuchPool, and InvalidRequest for the last
+        pool."""
+
+        def planned(now: Settings) -> Settings:
+            if _pool(now, name) is None:
+                raise NoSuchPool(_no_pool(name, now), field="name")
+            rest = tuple(pool for pool in now.pools if pool.name != name)
+            if not rest:
+                raise InvalidRequest(
+                    f"{name} is the last pool: drain it, or give it 0 slots", field="name"
+                )
+            return replace(now, pools=rest)
+
+        return self.change(planned, by=by, seen=seen)
+
+    def set_limits(
+        self, settings: Mapping[str, Any], *, by: str, seen: int | None = None
+    ) -> Changed:
+        """Change these limits, as `limits_definition.limits_from` reads them; the other limits
+        stay. Raises what `change` raises, and InvalidRequest."""
+
+        def planned(now: Settings) -> Settings:
+            return replace(now, limits=limits_from(settings, now.limits))
+
+        return self.change(planned, by=by, seen=seen)
+
+    def remove_project(
+        self, name: str, *, by: str, seen: int | None = None, move_to: str | None = None
+    ) -> Changed:
+        """Remove a project, after its jobs have become those of `move_to`. Raises what `change`
+        raises, NoSuchProject, and InvalidRequest. A removal that was interrupted can be repeated,
+        also if only jobs are left."""
+
+        def planned(now: Settings) -> Settings:
+            if now.sharing.project(name) is None:
+                raise NoSuchProject(_no_project(name, now), field="name")
+            rest = tuple(each for each in now.sharing.projects if each.name != name)
+            return replace(now, sharing=replace(now.sharing, projects=rest))
+
+        if move_to is None:
+            return self.change(planned, by=by, seen=seen)
+        return self._move_and_remove(name, move_to, planned, by=by, seen=seen)
+
+    def _move_and_remove(
+        self, name: str, to: str, planned: Planned, *, by: str, seen: int | None
+    ) -> Changed:
+        now, revision = self.settings()
+        if now.sharing.project(to) is None or to == name:
+            what = "another project is needed" if to == name else _no_project(to, now)
+            raise InvalidRequest(f"move_to: {what}", field="move_to")
+        if now.sharing.project(name) is None:
+            moved = self._mover.move(name, to)
+            if not moved:
+                raise NoSuchProject(_no_project(name, now), field="name")
+            return Changed(before=now, after=now, revision=revision, moved=moved)
+        if seen not in {None, revision}:
+            raise _outdated(revision, seen, self._last())
+        self._check(now, planned(now), moved=(name, to))
+        moved = self._mover.move(name, to)
+        done = self.change(planned, by=by, seen=seen)
+        late = self._mover.move(name, to)  # Submissions that had read the old configuration.
+        return replace(done, moved=moved + late)
+
+    def change(
+        self, planned: Planned, *, by: str, seen: int | None = None, dry_run: bool = False
+    ) -> Changed:
+        """Change the configuration to what `planned` returns. The same again changes nothing.
+
+        That is no error with an older `seen` either if `by` made the last change: the first answer
+        may have been lost. With `dry_run`, find all that would be refused, and write nothing.
+        Raises Outdated (`seen` is given, and the revision is another one), InvalidRequest,
+        PoolInUse, ProjectInUse, Oversubscribed and Unavailable.
+        """
+        for _ in range(_TRIES):
+            stand = self._store.configuration()
+            now, revision = _settings(stand), stand.revision
+            after, last = planned(now), self._last()
+            is_current = seen in {None, revision}
+            if after == now and (is_current or (last and last.who == by)):
+                return Changed(before=now, after=now, revision=revision)
+            if not is_current:
+                raise _outdated(revision, seen, last)
+            self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
+            self._check(now, after)
+            if dry_run:
+                return Changed(before=now, after=after, revision=revision)
+            try:
+                self._write(now, after, by=by, seen=revision)
+            except Conflict:
+                continue
+            self._wake()
+            return Changed(before=now, after=after, revision=revision + 1)
+        raise Unavailable("somebody else is changing the configuration; try again")
+
+    def _write(self, now: Settings, after: Settings, *, by: str, seen: int) -> None:
+        try:
+            self._store.configure(
+                after.pools if after.pools != now.pools else None,
+                limits=after.limits if after.limits != now.limits else None,
+                sharing=after.sharing if after.sharing != now.sharing else None,
+                who=by,
+                now=self._clock.now(),
+                seen=seen,
+            )
+        except Misconfigured as error:
+            raise InvalidRequest(str(error), field="pools") from None
+
+    def _check(self, now: Settings, after: Settings, moved: tuple[str, str] | None = None) -> None:
+        """Raises what `change` raises for what jobs, pools and quotas contradict. `moved`: the jobs
+        of one project are about to move to another."""
+        if after.pools != now.pools:
+            check_together(after.pools)
+        references.check(now, after)
+        self._check_jobs(now, after, moved)
+        held: Held = {}
+        if after.sharing.projects and after.sharing != now.sharing:
+            held = subscription.held_by_fixed(self._store.load(self._clock.now()).snapshot.active)
+        subscription.check(
+            Stand(settings=now, held=held),
+            Stand(settings=after, held=subscription.moved(held, *moved) if moved else held),
+        )
+
+    def _check_jobs(self, now: Settings, after: Settings, moved: tuple[str, str] | None) -> None:
+        """Look at all jobs if a pool or a project goes."""
+        rest = {pool.name for pool in after.pools}
+        pools = [pool for pool in now.pools if pool.name not in rest]
+        projects = {each.name for each in now.sharing.projects}
+        projects -= {each.name for each in after.sharing.projects} | set(moved or ())
+        if pools or projects:
+            world = self._store.load_all(self._clock.now())
+            jobs = living_jobs(self._store, world)
+            check_projects(projects, jobs)
+            if pools:
+                check_pools(pools, rest, jobs, world)
+
+    def _last(self) -> ConfigurationChange | None:
+        return next(iter(self._store.changes(limit=1)), None)
+
+
+def _settings(stand: Configuration) -> Settings:
+    pools = tuple(declared(pool) for pool in stand.pools)
+    return Settings(pools=pools, limits=stand.limits, sharing=stand.sharing)
+
+
+def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
+    by = f" ({last.who} changed it at {iso(last.at)})" if last else ""
+    return Outdated(
+        f"the configuration is now at revision {revision}{by}, not {seen}: read it again, then "
+        "repeat the change",
+        field="revision",
+    )
+
+
+def _pool(now: Settings, name: str) -> Pool | None:
+    check_name(name)
+    return next((pool for pool in now.pools if pool.name == name), None)
+
+
+def _no_pool(name: str, now: Settings) -> str:
+    there = ", ".join(pool.name for pool in now.pools)
+    return f"there is no pool '{name}'; the pools are {there}" if there else "there is no pool"
+
+
+def _no_project(name: str, now: Settings) -> str:
+    names = [each.name for each in now.sharing.projects]
+    there = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    return (
+        f"there is no project '{name[:64]}'; the projects are {there}"
+        if there
+        else "there are no projects"
+    )

@@ -1,0 +1,72 @@
+"""Move a project's jobs to another project, so that the first can be removed.
+
+A job keeps its entry time, and its slots if it has any. Each commit moves a few jobs, and a move
+that was interrupted goes on when it is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.jobs import Job
+from slotq_core.operations.configuring.jobs_in_need import living_jobs
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+
+BUDGET = 15_000
+"""How long (ms) new commits begin. API Gateway gives up after 29 s."""
+
+JOBS_PER_COMMIT = 15
+"""A transaction has at most 100 actions; a job's move costs up to four."""
+
+_ROUNDS = 5
+"""Most looks for jobs that have come meanwhile."""
+
+
+class Mover:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def move(self, project: str, to: str) -> int:
+        """Move all jobs of the project that have not ended; return their number. Raises Unavailable
+        if time runs out: what is moved is moved, and the same call moves the rest."""
+        until, total = self._clock.now() + BUDGET, 0
+        for _ in range(_ROUNDS):
+            world = self._store.load_all(self._clock.now())
+            jobs = [job for job in living_jobs(self._store, world) if job.project == project]
+            moved = 0
+            for batch in _batches(jobs):
+                if self._clock.now() >= until:
+                    raise Unavailable(f"{total + moved} jobs are moved, and time has run out")
+                moved += self._moved(batch, project, to)
+            total += moved
+            if not moved:
+                break
+        return total
+
+    def _moved(self, batch: Sequence[Job], project: str, to: str) -> int:
+        try:
+            return len(self._store.commit([_move(job, to) for job in batch]))
+        except Conflict:
+            return sum(self._alone(job.name, project, to) for job in batch)
+
+    def _alone(self, name: str, project: str, to: str) -> bool:
+        """Move one job, whatever others do to it. Return whether it still had to be moved."""
+        while (job := self._store.job(name)) and job.project == project and not job.terminal:
+            try:
+                self._store.commit([_move(job, to)])
+            except Conflict:
+                continue
+            return True
+        return False
+
+
+def _move(job: Job, to: str) -> Change:
+    return Change(before=job, after=replace(job, project=to))
+
+
+def _batches(jobs: Sequence[Job]) -> Iterable[Sequence[Job]]:
+    return (jobs[start : start + JOBS_PER_COMMIT] for start in range(0, len(jobs), JOBS_PER_COMMIT))

@@ -1,0 +1,5 @@
+"""What jobs have used, from the history.
+
+report    what was used in a window, a page at a time
+day_sums  adds up days that are over, so that they outlive the history
+"""

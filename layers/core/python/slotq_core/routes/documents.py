@@ -1,0 +1,85 @@
+"""The routes of the whole configuration as a document, of projects, and of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from slotq_core.manager import QueueManager
+from slotq_core.operations.configuring.configurator import Changed
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
+from slotq_core.routing import Response
+from slotq_core.wire.document.amending import with_project
+from slotq_core.wire.document.differences import differences
+from slotq_core.wire.document.views import (
+    applied_view,
+    configuration_view,
+    parse_configuration,
+    parse_project,
+    projects_view,
+)
+from slotq_core.wire.record import Recorded, changes_view
+
+MOST_CHANGES = 100
+"""The largest and the default `limit` of GET /changes."""
+
+
+class DocumentRoutes:
+    """The routes, bound to one manager."""
+
+    def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
+        self._manager, self._request = manager, request
+
+    def show(self) -> Response:
+        settings, revision = self._manager().configuration.settings()
+        return json_answer(HTTPStatus.OK, configuration_view(settings, revision))
+
+    def apply(self) -> Response:
+        caller, dry_run = self._request.caller(), switch("dry_run", self._request.query("dry_run"))
+        settings, seen = parse_configuration(self._request.body())
+        done = self._manager().configuration.apply(settings, by=caller, seen=seen, dry_run=dry_run)
+        return _applied(done, dry_run=dry_run)
+
+    def list_projects(self) -> Response:
+        manager = self._manager()
+        settings, revision = manager.configuration.settings()
+        used = manager.used_by_projects() if settings.sharing.projects else {}
+        view = projects_view(settings.sharing.projects, used, revision=revision)
+        return json_answer(HTTPStatus.OK, view)
+
+    def set_project(self, name: str) -> Response:
+        caller, (keys, seen) = self._request.caller(), parse_project(self._request.body())
+        done = self._manager().configuration.change(
+            lambda now: with_project(now, name, keys), by=caller, seen=seen
+        )
+        return _applied(done)
+
+    def remove_project(self, name: str) -> Response:
+        caller, query = self._request.caller(), self._request.query("revision", "move_to")
+        seen, move_to = number("revision", query, low=0), query.get("move_to", [None])[-1]
+        done = self._manager().configuration.remove_project(
+            name, by=caller, seen=seen, move_to=move_to
+        )
+        return _applied(done)
+
+    def list_changes(self) -> Response:
+        query = self._request.query("limit")
+        limit = number("limit", query, low=1, high=MOST_CHANGES) or MOST_CHANGES
+        changes = [
+            Recorded(
+                revision=it.revision,
+                who=it.who,
+                at=it.at,
+                pools=(it.before, it.after),
+                limits=(it.limits_before, it.limits_after),
+                sharing=it.sharing,
+            )
+            for it in self._manager().configuration.changes(limit=limit)
+        ]
+        return json_answer(HTTPStatus.OK, changes_view(changes))
+
+
+def _applied(done: Changed, *, dry_run: bool = False) -> Response:
+    found = differences(done.before, done.after)
+    view = applied_view(found, revision=done.revision, dry_run=dry_run, moved=done.moved)
+    return json_answer(HTTPStatus.OK, view)

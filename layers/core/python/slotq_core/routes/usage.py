@@ -1,0 +1,70 @@
+"""The route of what jobs have used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+
+from slotq_core.admission.access import Action
+from slotq_core.errors import InvalidRequest
+from slotq_core.manager import QueueManager
+from slotq_core.operations.usage.report import Position
+from slotq_core.routes.signed_requests import SignedRequest, json_answer
+from slotq_core.routing import Response, Router
+from slotq_core.timestamps import from_iso
+from slotq_core.usage.amounts import BY
+from slotq_core.usage.calendar_days import begin_of, is_day
+from slotq_core.wire.usage_views import usage_view
+
+USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/usage": {"GET": Action.LOOK}}
+"""The methods of each path, as `api.ACTIONS`."""
+
+
+class UsageRoutes:
+    def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
+        self._manager, self._request = manager, request
+
+    def add_to(self, http: Router) -> None:
+        http.add("/usage", ["GET"], self._get_usage)
+
+    def _get_usage(self) -> Response:
+        query = self._request.query("from", "to", "by", "next")
+        by = _grouping(query)
+        page = self._manager().usage.page(
+            start=_moment("from", query),
+            end=_moment("to", query),
+            by=by,
+            after=Position.parse(query["next"][-1]) if "next" in query else None,
+        )
+        view = usage_view(
+            (page.window.start, page.window.end),
+            page.totals,
+            by=by,
+            as_of=page.as_of,
+            unreadable=page.unreadable,
+            following=page.next.text() if page.next else None,
+        )
+        return json_answer(HTTPStatus.OK, view)
+
+
+def _grouping(query: Mapping[str, Sequence[str]]) -> list[str]:
+    """What `?by=` names (repeated, or comma separated). Raises InvalidRequest."""
+    words = [word.strip() for text in query.get("by", ()) for word in text.split(",")]
+    for word in words:
+        if word not in BY:
+            raise InvalidRequest(f"by takes any of {', '.join(BY)}, not '{word[:40]}'", field="by")
+    return list(dict.fromkeys(words))
+
+
+def _moment(key: str, query: Mapping[str, Sequence[str]]) -> int | None:
+    """A moment or a day in UTC (ms); None if absent. Raises InvalidRequest."""
+    if key not in query:
+        return None
+    text = query[key][-1]
+    try:
+        return begin_of(text) if is_day(text) else from_iso(text)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidRequest(
+            f"{key} takes a day or a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'",
+            field=key,
+        ) from None

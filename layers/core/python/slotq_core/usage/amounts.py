@@ -1,0 +1,185 @@
+"""What attempts add up to within a window, and for whom.
+
+A window is half open: from its first moment to before its end. Time counts where it falls into the
+window; a start, a wait, and an eviction count at their moment: a wait when it ends with the start,
+an eviction when the attempt has ended. Therefore the windows of a partition add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of, is_midnight
+from slotq_core.usage.waits import Waits
+
+
+class Group(NamedTuple):
+    """Whose use it is, and where."""
+
+    project: str = ""
+    submitter: str = ""
+    pool: str = ""
+    workload: str = ""
+    instance_type: str = ""
+
+
+BY = ("project", "submitter", "pool", "class")
+"""What use can be grouped by, as users name it. Instance types always stay apart, for prices."""
+
+_FIELDS = {"class": "workload"}
+
+
+@dataclass(kw_only=True, slots=True)
+class Amounts:
+    """What a group has used. Times are slots multiplied by ms."""
+
+    slot_ms: int = 0
+    """From the admission to the end of the attempt."""
+    instance_ms: int = 0
+    """The part of it in which the attempt had its instances."""
+    lost_ms: int = 0
+    """The part of it whose work an eviction threw away."""
+    jobs: int = 0
+    """Jobs that started for the first time."""
+    attempts: int = 0
+    """Attempts that started."""
+    given: int = 0
+    """The group's own attempts that were evicted."""
+    taken: int = 0
+    """Attempts that were evicted for the group's jobs."""
+    waits: Waits = field(default_factory=Waits)
+    """The waits before the starts."""
+
+    def add(self, other: Amounts) -> None:
+        self.slot_ms += other.slot_ms
+        self.instance_ms += other.instance_ms
+        self.lost_ms += other.lost_ms
+        self.jobs += other.jobs
+        self.attempts += other.attempts
+        self.given += other.given
+        self.taken += other.taken
+        self.waits.add(other.waits)
+
+
+Totals = dict[Group, Amounts]
+DayTotals = dict[str, Totals]
+"""By calendar day."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """From `start` to before `end` (ms)."""
+
+    start: int
+    end: int
+
+    def has(self, moment: int) -> bool:
+        return self.start <= moment < self.end
+
+    def part_of(self, start: int | None, end: int) -> int:
+        """How much (ms) of a span falls into the window. A span without a start is empty."""
+        if start is None:
+            return 0
+        return max(0, min(end, self.end) - max(start, self.start))
+
+    def whole_days(self, first: str, last: str) -> bool:
+        """Whether each day from `first` to `last` is inside or outside as a whole."""
+        return all(
+            is_midnight(edge) or not begin_of(first) < edge < end_of(last)
+            for edge in (self.start, self.end)
+        )
+
+
+def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
+    """Add what the attempt used within the window. `until`: where an attempt that goes on ends
+    for now (ms)."""
+    end = until if use.ended_at is None else use.ended_at
+    found = Amounts(
+        slot_ms=use.slots * window.part_of(use.admitted_at, end),
+        instance_ms=use.slots * window.part_of(use.running_since, end),
+        lost_ms=use.slots * window.part_of(use.lost_since, end),
+    )
+    if window.has(use.admitted_at):
+        found.attempts, found.jobs = 1, int(use.number == 1)
+        if use.waiting_since is not None:
+            found.waits.note(max(0, use.admitted_at - use.waiting_since))
+    if use.lost_since is not None and window.has(end):
+        found.given = 1
+        if use.beneficiary is not None:
+            merge(totals, [(_gaining(use), Amounts(taken=1))])
+    if found != _NOTHING:
+        merge(totals, [(_own(use), found)])
+
+
+_NOTHING = Amounts()
+
+
+def by_day(uses: Iterable[AttemptUse]) -> DayTotals:
+    """What ended attempts used on each calendar day."""
+    found: DayTotals = {}
+    for use in uses:
+        assert use.ended_at is not None
+        for day in days(day_of(use.admitted_at), day_of(max(use.admitted_at, use.ended_at))):
+            window = Window(start=begin_of(day), end=end_of(day))
+            add_attempt(found.setdefault(day, {}), use, window, until=use.ended_at)
+    return {day: totals for day, totals in found.items() if totals}
+
+
+def merge(totals: Totals, more: Iterable[tuple[Group, Amounts]]) -> None:
+    for group, amounts in more:
+        there = totals.get(group)
+        if there is None:
+            there = totals[group] = Amounts()
+        there.add(amounts)
+
+
+def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
+    """The same, with only the fields of BY that `by` names, and instance types, kept apart."""
+    found: Totals = {}
+    kept = grouping(by)
+    merge(found, ((kept(group), amounts) for group, amounts in totals.items()))
+    return found
+
+
+def grouping(by: Iterable[str]) -> Callable[[Group], Group]:
+    """What reduces a group to the fields that `by` names, and the instance type."""
+    kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
+    blank = {name: "" for name in Group._fields if name not in kept}
+    return cache(lambda group: group._replace(**blank)) if blank else lambda group: group
+
+
+def field_of(group: Group, name: str) -> str:
+    """A group's field as users name it."""
+    return str(getattr(group, _FIELDS.get(name, name)))
+
+
+def group_of(fields: Mapping[str, str], instance_type: str) -> Group:
+    """The group with these fields as users name them. Raises TypeError for an unknown one."""
+    named = {_FIELDS.get(name, name): text for name, text in fields.items()}
+    return Group(**named, instance_type=instance_type)
+
+
+def cells(totals: DayTotals) -> Iterator[tuple[str, Group, Amounts]]:
+    for day in sorted(totals):
+        for group in sorted(totals[day]):
+            yield day, group, totals[day][group]
+
+
+def _own(use: AttemptUse) -> Group:
+    return Group(
+        project=use.project,
+        submitter=use.submitter,
+        pool=use.pool,
+        workload=use.workload,
+        instance_type=use.instance_type,
+    )
+
+
+def _gaining(use: AttemptUse) -> Group:
+    assert use.beneficiary is not None
+    who = use.beneficiary
+    return _own(use)._replace(project=who.project, submitter=who.submitter, workload=who.workload)

@@ -1,0 +1,90 @@
+"""One attempt: whose it is, what it held and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotq_core.model.attempts import Attempt, AttemptOutcome, Beneficiary, StopCause
+from slotq_core.model.jobs import Job
+
+_EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+"""The causes of a stop that count as evictions. A user who gives an attempt up evicts nobody."""
+
+
+LONGEST = 400 * 86_400_000
+"""Longer than any attempt (ms): SageMaker ends training jobs after 28 days."""
+
+LATEST = 253_402_300_799_999
+"""The last moment (ms) that has a text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptUse:
+    """An attempt for the record of use. Moments are ms since the epoch."""
+
+    job: str
+    number: int
+    """The attempt's number. `number` 1 is the job's first start."""
+    project: str = ""
+    submitter: str = ""
+    """The person behind the submitter."""
+    workload: str
+    """The job's class: training, interactive or inference."""
+    pool: str
+    instance_type: str
+    slots: int
+    """Held from `admitted_at` to `ended_at`."""
+    admitted_at: int
+    waiting_since: int | None = None
+    """When the job last began to wait before this attempt; None: not recorded."""
+    running_since: int | None = None
+    """When the attempt got its instances; None: it never did."""
+    ended_at: int | None = None
+    """None while the attempt holds its slots."""
+    lost_since: int | None = None
+    """Since when the work is lost that an eviction ended: the last checkpoint that the attempt
+    reported, else its start. None: no eviction ended it."""
+    beneficiary: Beneficiary | None = None
+    """Whose job the attempt was evicted for."""
+
+    @property
+    def identity(self) -> tuple[str, int, int]:
+        """Tells attempts apart, also those of two jobs that bore one name in turn."""
+        return self.job, self.number, self.admitted_at
+
+    def checked(self) -> AttemptUse:
+        """Return the ended attempt itself. Raises ValueError if no attempt can have been so: a
+        record changed by hand must not spoil a sum."""
+        ended = self.ended_at
+        if ended is None or not 0 <= self.admitted_at <= ended <= self.admitted_at + LONGEST:
+            raise ValueError(f"no attempt lasts from {self.admitted_at} to {ended}")
+        if ended > LATEST or self.slots < 0:
+            raise ValueError(f"{self.slots} slots until {ended}")
+        return self
+
+
+def charged_to(job: Job) -> str:
+    """The person whom the job's use is charged to."""
+    return job.person or job.submitter
+
+
+def use_of(job: Job, attempt: Attempt) -> AttemptUse:
+    """The use of a job's attempt, which has ended or not."""
+    stop = attempt.stop if attempt.outcome is AttemptOutcome.EVICTED else None
+    evicted = stop is not None and stop.cause in _EVICTIONS
+    return AttemptUse(
+        job=job.name,
+        number=attempt.number,
+        project=job.project,
+        submitter=charged_to(job),
+        workload=job.workload.value,
+        pool=attempt.pool,
+        instance_type=attempt.instance_type,
+        slots=job.demand.slots,
+        admitted_at=attempt.admitted_at,
+        waiting_since=attempt.waiting_since,
+        running_since=attempt.running_since,
+        ended_at=attempt.ended_at,
+        lost_since=(attempt.checkpoint_at or attempt.admitted_at) if evicted else None,
+        beneficiary=stop.beneficiary if stop is not None and evicted else None,
+    )

@@ -1,0 +1,103 @@
+"""The sums of a day as text, in parts of bounded size.
+
+A part stands alone: it names each text once, and its rows refer to the texts by their place. A part
+that this version does not know is refused whole. The store tells by a hash whether a part is as it
+was written, so no number is checked here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from slotq_core.usage.amounts import Amounts, Group
+from slotq_core.usage.waits import Waits
+
+Cell = tuple[str, Group, Amounts]
+"""A calendar day, and what a group used on it."""
+
+FORMAT = 1
+MOST_CHARACTERS = 250_000
+"""The length at which a part ends. One more row fits into an item of the store all the same."""
+_TEXTS = 1 + len(Group._fields)
+
+
+class _Part:
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._rows: list[list[int]] = []
+        self.length = 0
+
+    def take(self, day: str, group: Group, amounts: Amounts) -> None:
+        row = [*(self._place(text) for text in (day, *group)), *_numbers(amounts)]
+        self._rows.append(row)
+        self.length += sum(len(str(number)) + 1 for number in row)
+
+    def _place(self, text: str) -> int:
+        if text not in self._texts:
+            self._texts[text] = len(self._texts)
+            self.length += len(json.dumps(text)) + 1
+        return self._texts[text]
+
+    def text(self) -> str:
+        found = {"format": FORMAT, "texts": [*self._texts], "rows": self._rows}
+        return json.dumps(found, separators=(",", ":"))
+
+
+def parts_of(cells: Iterable[Cell], most: int = MOST_CHARACTERS) -> Iterator[str]:
+    """The cells in texts of about `most` characters."""
+    part = _Part()
+    for day, group, amounts in cells:
+        part.take(day, group, amounts)
+        if part.length >= most:
+            yield part.text()
+            part = _Part()
+    if part.length:
+        yield part.text()
+
+
+def read_part(text: str) -> Iterator[Cell]:
+    """The cells of a part. Raises ValueError, KeyError, TypeError or IndexError if the text is no
+    part that this version can read."""
+    found = json.loads(text)
+    if found["format"] != FORMAT:
+        raise ValueError(f"sums of format {found['format']!r}")
+    texts = found["texts"]
+    for row in found["rows"]:
+        day, *group = (texts[place] for place in row[:_TEXTS])
+        yield day, Group(*group), _amounts(row[_TEXTS:])
+
+
+def _numbers(amounts: Amounts) -> list[int]:
+    waits = amounts.waits
+    return [
+        amounts.slot_ms,
+        amounts.instance_ms,
+        amounts.lost_ms,
+        amounts.jobs,
+        amounts.attempts,
+        amounts.given,
+        amounts.taken,
+        waits.count,
+        waits.total,
+        *(number for bucket in sorted(waits.buckets.items()) for number in bucket),
+    ]
+
+
+def _amounts(numbers: list[Any]) -> Amounts:
+    slot_ms, instance_ms, lost_ms, jobs, attempts, given, taken, count, total, *waits = numbers
+    return Amounts(
+        slot_ms=slot_ms,
+        instance_ms=instance_ms,
+        lost_ms=lost_ms,
+        jobs=jobs,
+        attempts=attempts,
+        given=given,
+        taken=taken,
+        waits=Waits(
+            count=count,
+            total=total,
+            buckets=dict(zip(waits[::2], waits[1::2], strict=True)),
+        ),
+    )

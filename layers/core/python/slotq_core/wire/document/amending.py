@@ -1,0 +1,107 @@
+"""Change one project's entry, and leave the rest of the configuration as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.sharing import Sharing
+from slotq_core.wire.document import checks
+from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
+from slotq_core.wire.document.faults import Fault, faults_of, spelled
+from slotq_core.wire.document.models import project_of
+from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.document.writing import department_entry, pool_entry, project_entry
+from slotq_core.wire.pool_definition import NAME, NAME_RULE
+from slotq_core.wire.training_request import Fault as BodyFault
+from slotq_core.wire.training_request import refusal
+
+
+def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
+    """Return the settings with these keys of the project's entry; null is the key's default, and
+    other keys stay. A project that is not there is added, as the youngest.
+
+    Raises InvalidRequest with every fault.
+    """
+    before = now.sharing.project(name)
+    if before is None and not NAME.fullmatch(name):
+        raise InvalidRequest(f"project name '{name[:64]}': use {NAME_RULE}", field="name")
+    if before is None and len(now.sharing.projects) >= MOST_PROJECTS:
+        raise InvalidRequest(f"a queue has at most {MOST_PROJECTS:,} projects", field="name")
+    entry = {**(project_entry(before) if before else {}), **keys, "name": name}
+    section = _section({key: value for key, value in entry.items() if value is not None})
+    after = _with(now.sharing, project_of(section, checks.resources_of(_Sections(now).pools)))
+    changed = replace(now, sharing=after)
+    place = [each.name for each in after.projects].index(name)
+    _check(_Sections(now), _Sections(changed, raw=section), place)
+    return changed
+
+
+def _section(entry: Mapping[str, Any]) -> ProjectSection:
+    try:
+        return ProjectSection.model_validate(entry)
+    except ValidationError as error:
+        keys = {"": ProjectSection.keys(), "requests": SECTIONS["projects.requests"].keys()}
+        found = faults_of(error, keys, "a project")
+        raise refusal(
+            [BodyFault(path=spelled(it.loc), message=it.message) for it in found]
+        ) from None
+
+
+def _with(sharing: Sharing, project: Any) -> Sharing:
+    there = sharing.project(project.name) is not None
+    projects = [project if each.name == project.name else each for each in sharing.projects]
+    return replace(sharing, projects=(*projects, *([] if there else [project])))
+
+
+@dataclass(frozen=True)
+class _Sections:
+    """The sections that `checks` look at, of settings in force."""
+
+    settings: Settings
+    raw: ProjectSection | None = None
+    """A section that stands for the project of its name."""
+
+    @cached_property
+    def pools(self) -> tuple[PoolSection, ...]:
+        return tuple(PoolSection.model_validate(pool_entry(each)) for each in self.settings.pools)
+
+    @cached_property
+    def departments(self) -> tuple[DepartmentSection, ...]:
+        entries = map(department_entry, self.settings.sharing.departments)
+        return tuple(map(DepartmentSection.model_validate, entries))
+
+    @cached_property
+    def projects(self) -> tuple[ProjectSection, ...]:
+        raw = self.raw
+        return tuple(
+            raw
+            if raw and raw.name == each.name
+            else ProjectSection.model_validate(project_entry(each))
+            for each in self.settings.sharing.projects
+        )
+
+
+def _check(before: _Sections, after: _Sections, place: int) -> None:
+    """Raises InvalidRequest for what the change has brought. An older fault is not the caller's."""
+    old = set(_faults(before))
+    new = [_placed(fault, place) for fault in _faults(after) if fault not in old]
+    if new:
+        raise refusal(new)
+
+
+def _faults(sections: _Sections) -> Iterator[Fault]:
+    for check in checks.CHECKS:
+        yield from check(sections)
+
+
+def _placed(fault: Fault, place: int) -> BodyFault:
+    """Return the fault with the path in the project's entry, if it is there."""
+    loc = fault.loc[2:] if fault.loc[:2] == ("projects", place) else fault.loc
+    return BodyFault(path=spelled(loc), message=fault.message)

@@ -1,0 +1,19 @@
+"""All that an operator configures, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The settings of a queue. A document says all of them."""
+
+    pools: tuple[Pool, ...]
+    """As declared, without counted contents."""
+    limits: Limits
+    sharing: Sharing

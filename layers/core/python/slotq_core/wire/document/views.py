@@ -1,0 +1,143 @@
+"""What the API takes and answers about the configuration as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.demand import Demand
+from slotq_core.model.projects import Project
+from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.differences import Difference
+from slotq_core.wire.document.sections import ProjectSection
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.document.writing import project_entry, written
+from slotq_core.wire.views import VERSION
+
+Document = dict[str, Any]
+
+
+class ConfigurationBody(BaseModel):
+    """A whole configuration, and the revision that it was decided on."""
+
+    model_config = ConfigDict(extra="forbid")
+    configuration: Document
+    """The document (docs/configuration.schema.json). What it leaves out gets its default."""
+    revision: int | None = Field(default=None, ge=0, strict=True)
+    """An outdated revision is refused. Without one, the document replaces whatever there is."""
+
+
+class ConfigurationView(BaseModel):
+    version: int = VERSION
+    revision: int
+    configuration: Document
+    """The document that would make this configuration; what has its default is left out."""
+
+
+class EntryChangeView(BaseModel):
+    """An entry of the document that differs."""
+
+    section: str
+    """`pools`, `departments`, `projects`, `limits`, `operators` or `sharing`."""
+    name: str
+    """The entry's name; empty: the whole section, or the order of its entries."""
+    before: Any
+    """As the document has it; null: there was none."""
+    after: Any
+
+
+class AppliedView(BaseModel):
+    """The outcome of a change."""
+
+    version: int = VERSION
+    revision: int
+    """The revision now."""
+    dry_run: bool = False
+    """Whether nothing was written."""
+    changes: list[EntryChangeView]
+    """The entries that differ; empty: nothing had to change."""
+    moved: int = 0
+    """Jobs that were moved to another project."""
+
+
+class ProjectView(BaseModel):
+    """A project, and what it uses."""
+
+    name: str
+    project: Document
+    """The project's entry in the document."""
+    used: dict[str, dict[str, int]]
+    """What its jobs hold, by pool."""
+
+
+class ProjectsView(BaseModel):
+    version: int = VERSION
+    revision: int
+    projects: list[ProjectView]
+    """The oldest first."""
+
+
+def parse_configuration(body: str | bytes) -> tuple[Settings, int | None]:
+    """Return the settings in a body, and the revision.
+
+    Raises InvalidRequest with every fault. Its paths are those of the document.
+    """
+    given = json_object(body, what="the configuration")
+    try:
+        taken = ConfigurationBody.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+    return read(taken.configuration), taken.revision
+
+
+def parse_project(body: str | bytes) -> tuple[Mapping[str, Any], int | None]:
+    """Return the keys of a project's entry in a body, and the revision. Raises InvalidRequest."""
+    keys = dict(json_object(body, what="keys of the project's entry"))
+    revision = keys.pop("revision", None)
+    whole = isinstance(revision, int) and not isinstance(revision, bool) and revision >= 0
+    if revision is not None and not whole:
+        raise InvalidRequest("revision: a whole number is needed", field="revision")
+    if "name" in keys:
+        raise InvalidRequest("name: a project keeps its name", field="name")
+    if not keys:
+        known = ", ".join(sorted({*ProjectSection.keys()} - {"name"}))
+        raise InvalidRequest(f"say what to change: {known}")
+    return keys, revision
+
+
+def configuration_view(settings: Settings, revision: int) -> ConfigurationView:
+    return ConfigurationView(revision=revision, configuration=written(settings))
+
+
+def entry_change_view(difference: Difference) -> EntryChangeView:
+    return EntryChangeView(
+        section=difference.section,
+        name=difference.name,
+        before=difference.before,
+        after=difference.after,
+    )
+
+
+def applied_view(
+    found: Iterable[Difference], *, revision: int, dry_run: bool = False, moved: int = 0
+) -> AppliedView:
+    changes = [entry_change_view(each) for each in found]
+    return AppliedView(revision=revision, dry_run=dry_run, changes=changes, moved=moved)
+
+
+def projects_view(
+    projects: Iterable[Project], used: Mapping[str, Mapping[str, Demand]], *, revision: int
+) -> ProjectsView:
+    views = [
+        ProjectView(
+            name=each.name,
+            project=project_entry(each),
+            used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
+        )
+        for each in projects
+    ]
+    return ProjectsView(revision=revision, projects=views)

@@ -1,0 +1,129 @@
+"""Model <-> JSON: what jobs have used. Moments are ISO 8601 in UTC, times seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slotq_core.timestamps import iso, seconds
+from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of
+from slotq_core.usage.waits import waits_of
+from slotq_core.wire.body import BaseModel
+from slotq_core.wire.views import VERSION
+
+
+class WaitsView(BaseModel):
+    """How long jobs waited for their slots."""
+
+    count: int
+    total_seconds: float
+    histogram: list[tuple[float, int]]
+    """The lower bound of each bucket in seconds, and how many waits are in the bucket. A bucket is
+    at most 1/32 of its lower bound wide."""
+
+
+class UsageRowView(BaseModel):
+    """What a group has used on one type of instance."""
+
+    group: dict[str, str]
+    """The fields that the request groups by: `project`, `submitter`, `pool`, `class`."""
+    instance_type: str
+    slot_seconds: float
+    """Slots multiplied by the seconds from the admission to the end of each attempt."""
+    instance_seconds: float
+    """The part of it in which the attempts had their instances."""
+    lost_seconds: float
+    """The part of it whose work was lost to evictions: since the last checkpoint that the attempt
+    reported, else since the attempt's start."""
+    jobs: int
+    """Jobs that started for the first time."""
+    attempts: int
+    """Attempts that started."""
+    evictions_given: int
+    """Attempts of the group that were evicted."""
+    evictions_taken: int
+    """Attempts that were evicted for jobs of the group."""
+    waits: WaitsView
+    """The waits that ended with these starts."""
+
+
+class UsagePageView(BaseModel):
+    """A page of what was used. The rows of all pages together are the answer: rows of one group
+    may stand on several pages and are added."""
+
+    version: int = VERSION
+    start: str
+    end: str
+    """The end of the window, at most the present."""
+    as_of: str
+    """Until when running attempts are counted."""
+    by: list[str]
+    rows: list[UsageRowView]
+    unreadable: int = 0
+    """Records that cannot be read and are not counted."""
+    next: str | None = None
+    """Ask for the next page with this as `next`, and the same `from`, `to` and `by`. None: this is
+    the last page."""
+
+
+def usage_view(
+    window: tuple[int, int],
+    totals: Totals,
+    *,
+    by: Sequence[str],
+    as_of: int,
+    unreadable: int,
+    following: str | None,
+) -> UsagePageView:
+    return UsagePageView(
+        start=iso(window[0]),
+        end=iso(window[1]),
+        as_of=iso(as_of),
+        by=[*by],
+        rows=[_row(group, totals[group], by) for group in sorted(totals)],
+        unreadable=unreadable,
+        next=following,
+    )
+
+
+def totals_in(rows: Iterable[UsageRowView]) -> Iterable[tuple[Group, Amounts]]:
+    """The groups and amounts in the rows, for whoever adds pages up."""
+    for row in rows:
+        yield group_of(row.group, row.instance_type), _amounts(row)
+
+
+def _row(group: Group, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
+    waits = amounts.waits
+    return UsageRowView(
+        group={name: field_of(group, name) for name in BY if name in by},
+        instance_type=group.instance_type,
+        slot_seconds=seconds(amounts.slot_ms),
+        instance_seconds=seconds(amounts.instance_ms),
+        lost_seconds=seconds(amounts.lost_ms),
+        jobs=amounts.jobs,
+        attempts=amounts.attempts,
+        evictions_given=amounts.given,
+        evictions_taken=amounts.taken,
+        waits=WaitsView(
+            count=waits.count,
+            total_seconds=seconds(waits.total),
+            histogram=[(seconds(bound), n) for bound, n in sorted(waits.buckets.items())],
+        ),
+    )
+
+
+def _amounts(row: UsageRowView) -> Amounts:
+    buckets = {_ms(bound): count for bound, count in row.waits.histogram}
+    return Amounts(
+        slot_ms=_ms(row.slot_seconds),
+        instance_ms=_ms(row.instance_seconds),
+        lost_ms=_ms(row.lost_seconds),
+        jobs=row.jobs,
+        attempts=row.attempts,
+        given=row.evictions_given,
+        taken=row.evictions_taken,
+        waits=waits_of(row.waits.count, _ms(row.waits.total_seconds), buckets),
+    )
+
+
+def _ms(duration: float) -> int:
+    return round(duration * 1000)

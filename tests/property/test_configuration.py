@@ -1,0 +1,172 @@
+"""A document says everything: what is written and read again is the same."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq_core.model.access import Access
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Workload
+from slotq_core.model.limits import CallerLimits, CallerRule, Limits
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.wire.document.amending import with_project
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.differences import differences, document_differences
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.document.writing import project_entry, written
+
+POOLS = ("p5", "p4", "a.b-c_d")
+names = st.sampled_from(["a", "vision", "x.y", "team-1", "Z9", "b_c"])
+amounts = st.integers(0, 1000)
+seconds = st.integers(0, 10_000).map(lambda n: 1000 * n)
+patterns = st.lists(
+    st.sampled_from(["arn:aws:iam::1:role/x", "arn:aws:sts::*:assumed-role/r/*", "*", "s p a c e"]),
+    max_size=3,
+    unique=True,
+).map(tuple)
+principals = st.lists(
+    st.sampled_from(["arn:aws:iam::1:role/x", "arn:aws:iam::2:user/*", "*"]), max_size=3
+).map(tuple)
+priorities = st.integers(-1_000_000, 1_000_000)
+optional = st.none() | st.integers(0, 1_000_000)
+
+
+@st.composite
+def pools(draw):
+    return tuple(
+        Pool(
+            name=name,
+            instance_type=draw(st.sampled_from(["ml.p4d.24xlarge", "ml.odd.metal"])),
+            capacity=Demand(slots=draw(amounts), licences=draw(amounts)),
+            properties=Demand({"mem": draw(st.integers(0, 64))}),
+            reserve_after=draw(st.none() | seconds),
+            min_runtime=draw(seconds),
+            max_min_runtime=draw(seconds),
+            pending_timeout=draw(st.none() | seconds.map(lambda n: n + 1000)),
+            consolidate=draw(st.booleans()),
+            count_foreign=draw(st.booleans()),
+            open=draw(st.booleans()),
+            state=draw(st.sampled_from(PoolState)),
+        )
+        for name in draw(st.permutations(POOLS))[: draw(st.integers(1, 3))]
+    )
+
+
+def quotas(scopes, resources):
+    """Amounts of one kind, or none. A quota of nothing is written as 0 slots."""
+    demand = st.dictionaries(st.sampled_from(resources), st.integers(0, 9), min_size=1)
+    if scopes == (EVERYWHERE,):
+        return st.builds(lambda own: {EVERYWHERE: Demand({"slots": 0, **own})}, demand)
+    return st.dictionaries(st.sampled_from(scopes), demand.map(Demand), max_size=3)
+
+
+def limits_of(scopes, resources):
+    own = st.dictionaries(st.sampled_from(resources), st.integers(0, 9), min_size=1)
+    size = 1 if scopes == (EVERYWHERE,) else 3
+    return st.dictionaries(st.sampled_from(scopes), own, max_size=size)
+
+
+prescriptions = st.builds(
+    Prescription,
+    defaults=st.sampled_from([{}, {"VpcConfig": {"Subnets": ["s-1"]}}]),
+    fixed=st.sampled_from([{}, {"EnableNetworkIsolation": True}]),
+    roles=patterns,
+    images=patterns,
+    outputs=patterns,
+    instance_types=st.dictionaries(
+        st.sampled_from([kind.value for kind in Workload]), patterns, max_size=2
+    ),
+    max_priority=st.none() | priorities,
+    waiting=amounts,
+    submissions=amounts,
+    approval=st.booleans(),
+)
+
+
+@st.composite
+def configurations(draw):
+    there = draw(pools())
+    pool_names = tuple(pool.name for pool in there)
+    declared = sorted({"slots", *(name for pool in there for name in pool.capacity)})
+    scopes = draw(st.sampled_from([(EVERYWHERE,), pool_names]))
+    quota, limit = quotas(scopes, declared), limits_of(scopes, declared)
+    departments = tuple(
+        Department(
+            name=name,
+            quota=draw(st.none() | quota),
+            weight=draw(optional),
+            limit=draw(limit),
+            priority=draw(priorities),
+            over_quota=draw(st.booleans()),
+            fairness=draw(st.sampled_from(Fairness)),
+        )
+        for name in draw(st.lists(names, max_size=3, unique=True))
+    )
+    projects = tuple(
+        Project(
+            name=name,
+            department=draw(st.sampled_from(["", *(each.name for each in departments)])),
+            quota=draw(quota),
+            weight=draw(optional),
+            limit=draw(limit),
+            priority=draw(priorities),
+            over_quota=draw(st.booleans()),
+            min_runtime=draw(seconds),
+            pools=tuple(draw(st.permutations(pool_names))[: draw(st.integers(0, 2))]),
+            access=Access(
+                viewers=draw(principals),
+                members=draw(principals),
+                admins=draw(principals),
+                default_for=draw(principals),
+            ),
+            requests=draw(prescriptions),
+        )
+        for name in draw(st.lists(names, max_size=4, unique=True))
+    )
+    rules = draw(st.lists(st.sampled_from(["arn:*:role/a", "arn:*:role/b"]), unique=True))
+    return Settings(
+        pools=there,
+        limits=Limits(
+            each=CallerLimits(waiting=draw(amounts), submissions=draw(amounts)),
+            waiting_in_all=draw(amounts),
+            lines=draw(amounts),
+            rules=tuple(
+                CallerRule(callers=each, together=draw(st.booleans()), waiting=draw(optional))
+                for each in rules
+            ),
+        ),
+        sharing=Sharing(
+            departments=departments,
+            projects=projects,
+            operators=draw(principals),
+            session_roles=draw(st.sampled_from([("AWSReservedSSO_*",), (), ("Team*", "X")])),
+            weights=draw(st.booleans()),
+            unchecked=frozenset(draw(st.sets(st.sampled_from(Subscription)))),
+        ),
+    )
+
+
+@given(configurations())
+def test_what_is_written_is_read_as_it_was(settings):
+    document = written(settings)
+    assert read(document) == settings
+    assert written(read(document)) == document
+
+
+@given(configurations(), configurations())
+def test_documents_differ_where_configurations_do(before, after):
+    found = list(differences(before, after))
+    told = list(document_differences(written(before), written(after)))
+    assert {(it.section, it.name) for it in found} == {(it.section, it.name) for it in told}
+    assert bool(found) == (before != after)
+
+
+@given(configurations())
+def test_an_entry_set_as_it_is_changes_nothing(settings):
+    for project in settings.sharing.projects:
+        keys = {k: v for k, v in project_entry(project).items() if k != "name"}
+        assert with_project(settings, project.name, keys) == settings

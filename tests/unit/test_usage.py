@@ -1,0 +1,156 @@
+"""What was used: days, waits, records, sums as text, and the beneficiary of an eviction."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq_core.model.attempts import Beneficiary
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.policy.lifecycle.apply import evicted, moved, requeued, started, steps
+from slotq_core.policy.plan import Evict, RollBack
+from slotq_core.usage.amounts import Amounts, Group, Window, field_of, group_of
+from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day, next_day
+from slotq_core.usage.day_rows import parts_of, read_part
+from slotq_core.usage.waits import Waits, waits_of
+
+NOW = begin_of("2026-11-20")
+POOL = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=2))
+
+
+def a_job(name: str = "job1", **fields: object) -> Job:
+    described = {
+        "state": JobState.PENDING,
+        "priority": 0,
+        "entry_time": NOW - DAY,
+        "demand": Demand(slots=1),
+        "pools": ("p5",),
+        "changed_at": NOW - 5000,
+    }
+    return Job(name=name, **(described | fields))  # type: ignore[arg-type]
+
+
+def test_a_start_remembers_since_when_the_job_waited():
+    job = started(a_job(), POOL, NOW)
+    assert job.attempt
+    assert job.attempt.waiting_since == NOW - 5000
+
+
+def test_an_eviction_names_whom_it_is_for():
+    victim = started(a_job(), POOL, NOW)
+    other = a_job("other", project="speech", submitter="bob")
+    claim = Claim(pool="p5", amount=Demand(slots=1), since=NOW)
+    decision = Evict(beneficiary=other, victims=(victim,), claim=claim)
+    (_, (_, after)) = steps(decision, {"p5": POOL}, NOW)
+    gains = Beneficiary(project="speech", submitter="bob", workload="training")
+    assert after.attempt and after.attempt.stop
+    assert after.attempt.stop.beneficiary == gains
+    going = moved(victim, claim, other, NOW)
+    assert going.attempt and going.attempt.stop
+    assert (going.attempt.stop.by, going.attempt.stop.beneficiary) == ("other", gains)
+
+
+def test_nobody_gains_from_a_rollback_or_an_attempt_given_up():
+    victim = started(a_job(), POOL, NOW)
+    rolled_back = steps(RollBack(group="gang", jobs=(victim,)), {"p5": POOL}, NOW)[0][1]
+    for after in (rolled_back, requeued(victim, "ada", NOW), evicted(victim, "x", NOW)):
+        assert after.attempt and after.attempt.stop
+        assert after.attempt.stop.beneficiary is None
+
+
+def test_days_are_utc_and_in_order():
+    assert day_of(NOW - 1) == "2026-11-19"
+    assert day_of(NOW) == "2026-11-20"
+    assert next_day("2024-02-28") == "2024-02-29"
+    assert [*days("2026-12-31", "2027-01-01")] == ["2026-12-31", "2027-01-01"]
+    assert [*days("2026-12-31", "2026-12-30")] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "today", "2026-13-01", "20261120", "2026-11-20T00", "1969-12-31", "２026-11-20"]
+)
+def test_anything_else_is_no_day(text: str):
+    assert not is_day(text)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "whole"),
+    [
+        (NOW, NOW + DAY, True),
+        (NOW - DAY, NOW + 9 * DAY, True),
+        (NOW + 1, NOW + DAY, False),
+        (NOW, NOW + DAY - 1, False),
+        (NOW - 1, NOW + DAY + 1, True),
+        (NOW + 3 * DAY + 1, NOW + 4 * DAY, True),
+    ],
+)
+def test_a_window_knows_whether_it_cuts_a_day(start: int, end: int, whole: bool):
+    assert Window(start=start, end=end).whole_days("2026-11-20", "2026-11-20") is whole
+
+
+def test_nothing_has_no_mean_and_no_percentile():
+    assert Waits().mean is None
+    assert Waits().percentile(95) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "buckets"),
+    [
+        (1, 0, {}),
+        (1, 0, {0: 2}),
+        (1, 65, {65: 1}),
+        (1, -1, {0: 1}),
+        (0, 0, {0: 0}),
+        (1, 0, {-1: 1}),
+    ],
+)
+def test_what_is_no_histogram_is_refused(count: int, total: int, buckets: dict[int, int]):
+    with pytest.raises(ValueError, match="wait"):
+        waits_of(count, total, buckets)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ended_at": None},
+        {"ended_at": NOW - 1},
+        {"ended_at": NOW + 401 * DAY},
+        {"ended_at": 10**30},
+        {"admitted_at": -1},
+        {"slots": -1},
+    ],
+)
+def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):
+    right = {"admitted_at": NOW, "ended_at": NOW + DAY, "slots": 1}
+    use = {"job": "j", "number": 1, "workload": "training", "pool": "p", "instance_type": "ml.x"}
+    assert AttemptUse(**use, **right).checked().slots == 1  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"attempt|slots"):
+        AttemptUse(**use, **(right | wrong)).checked()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"texts": []},
+        {"rows": [[0, 1, 2]]},
+        {"rows": [["0", 0, 0, 0, 0, 0, *[1] * 9]]},
+        {"rows": [[0, 1, 1, 1, 1, 1, *[1] * 10]]},
+        {"rows": 1},
+    ],
+)
+def test_a_part_that_cannot_be_read_is_refused(change: dict[str, object]):
+    (text,) = parts_of([("2026-11-20", Group(project="a"), Amounts(slot_ms=1))])
+    assert [*read_part(text)]
+    with pytest.raises((ValueError, KeyError, TypeError, IndexError)):
+        [*read_part(json.dumps({**json.loads(text), **change}))]
+
+
+def test_a_group_is_named_as_users_name_it():
+    group = group_of({"project": "a", "class": "training"}, "ml.x")
+    assert group == Group(project="a", workload="training", instance_type="ml.x")
+    assert field_of(group, "class") == "training"
