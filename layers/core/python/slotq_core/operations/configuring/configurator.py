@@ -67,7 +67,7 @@ class Configurator:
         clock: Clock,
         wake: Callable[[], None],
         *,
-        permissions: Callable[[Sharing], Permissions],
+        permissions: Callable[[Sharing], Permissions] = Permissions.of,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration."""
