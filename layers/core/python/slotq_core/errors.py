@@ -9,6 +9,7 @@ SlotQError
 │   ├── PlanNotAllowed    the queue may not use that training plan (400)
 │   ├── ProjectNotAllowed the caller may not submit to that project, or has none by default (403)
 │   ├── NotPermitted      the caller's role does not allow this (403)
+│   ├── ForbiddenByProject  the job's project forbids a value, or an action (403)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
@@ -95,6 +96,20 @@ class ProjectNotAllowed(Refused):
 class NotPermitted(Refused):
     code = "not_permitted"
     status = 403
+
+
+class ForbiddenByProject(Refused):
+    """The job's project forbids something. `faults`: each forbidden field's path, and what the
+    project allows."""
+
+    code = "forbidden_by_project"
+    status = 403
+
+    def __init__(
+        self, message: str, *, field: str = "", faults: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(message, field=field)
+        self.faults = faults
 
 
 class NameTaken(Refused):

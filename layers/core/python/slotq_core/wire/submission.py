@@ -13,15 +13,14 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Submission
+from slotq_core.model.jobs import Submission, Workload
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
-MAX_TAGS = 46
-"""SageMaker allows 50 tags; the queue adds four."""
+MAX_TAGS = names.MAX_TAGS
 
 MAX_INSTANCES = 10_000
 """The most instances of one job, equal to a pool's largest size."""
@@ -33,6 +32,7 @@ _MAX_GROUPS = 5
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
     names.PROJECT_TAG,
+    names.CLASS_TAG,
     names.POOLS_TAG,
     names.DEMAND_TAG,
     "slotq:preemptible",
@@ -131,6 +131,7 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
+        _ = self.workload
         if self._tag(names.PROJECT_TAG) == "":
             raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
@@ -151,6 +152,14 @@ class SubmissionBody(BaseModel):
     def project(self) -> str:
         """The named project; empty: the caller's default."""
         return self._tag(names.PROJECT_TAG) or ""
+
+    @property
+    def workload(self) -> Workload:
+        text = self._tag(names.CLASS_TAG)
+        if text is not None and text not in tuple(Workload):
+            kinds = ", ".join(Workload)
+            raise ValueError(f"the tag '{names.CLASS_TAG}' takes one of {kinds}, not '{text[:40]}'")
+        return Workload.TRAINING if text is None else Workload(text)
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -252,6 +261,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         project=read.project,
+        workload=read.workload,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,

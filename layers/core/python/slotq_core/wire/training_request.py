@@ -119,6 +119,11 @@ def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
     return _Reading(refuse_unknown=True).faults(request, shape)
 
 
+def value_faults(path: str, value: Any, shape: Shape) -> list[Fault]:
+    """The faults of one field's value, at most MOST_FAULTS + 1. Unknown fields are faults too."""
+    return [*islice(_Reading(refuse_unknown=True).of_value(value, shape, path), MOST_FAULTS + 1)]
+
+
 def _shape(
     kind: str,
     structures: Mapping[str, Mapping[str, str]],
@@ -151,12 +156,13 @@ class _Reading:
         return found[: MOST_FAULTS + 1]
 
     def _all(self, request: Mapping[str, Any], shape: Shape) -> Iterator[Fault]:
-        yield from self._of(request, _on_instances(shape, request), "")
+        yield from self.of_value(request, _on_instances(shape, request), "")
         if "ServerlessJobConfig" not in request:
             name = "AlgorithmSpecification"
             yield from _program(request.get(name), shape.members.get(name))
 
-    def _of(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+    def of_value(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+        """The faults of the value and all that is in it."""
         what, fits = _KINDS[shape.kind]
         if not fits(value):
             yield Fault(path=path, message=f"must be {what}, not {_said(value)}")
@@ -170,20 +176,20 @@ class _Reading:
                 yield from self._of_entry(key, part, shape, _join(path, key))
         elif shape.kind == "list" and shape.item:
             for number, part in enumerate(value):
-                yield from self._of(part, shape.item, _join(path, number))
+                yield from self.of_value(part, shape.item, _join(path, number))
 
     def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
         if shape.key:
             for wrong in _beyond(key, shape.key):
                 yield Fault(path=path, message=f"its name {wrong}", dated=True)
         if shape.item:
-            yield from self._of(value, shape.item, path)
+            yield from self.of_value(value, shape.item, path)
 
     def _of_structure(self, value: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Fault]:
         meant = set()
         for name, part in value.items():
             if name in shape.members:
-                yield from self._of(part, shape.members[name], _join(path, name))
+                yield from self.of_value(part, shape.members[name], _join(path, name))
                 if part == "" and not path and name in shape.required:
                     yield Fault(
                         path=_join(path, name), message="is required, and must not be empty"
@@ -233,9 +239,9 @@ def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
     or at least `alike` similar (0 to 1)."""
     if len(name) > _LONGEST_COMPARED:
         return None
-    same = {_plain(each): each for each in known}
-    if _plain(name) in same:
-        return same[_plain(name)]
+    same = {plain_name(each): each for each in known}
+    if plain_name(name) in same:
+        return same[plain_name(name)]
     from difflib import get_close_matches  # Imported only for misspelt names.
 
     return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
@@ -246,7 +252,8 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     return nearest(name, known, _AKIN)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A field's name without case, spaces, hyphens and underscores."""
     return re.sub(r"[\s_-]", "", name).casefold()
 
 

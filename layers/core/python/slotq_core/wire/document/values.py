@@ -15,6 +15,7 @@ from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
+from slotq_core.wire.document.request_fields import request_fields
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -153,13 +154,6 @@ def _session_role(value: object) -> str:
     return pattern
 
 
-def _fields(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"fields of CreateTrainingJob are needed, not {said(value)}")
-    each(value, lambda _: lambda _: None)
-    return dict(value)
-
-
 def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return whole(0, MOST)(value)
@@ -223,8 +217,8 @@ Principal = Annotated[str, BeforeValidator(_principal), WithJsonSchema(_TEXT)]
 """A pattern of callers' ARNs."""
 SessionRole = Annotated[str, BeforeValidator(_session_role), WithJsonSchema(_TEXT)]
 """A pattern of the roles whose sessions the identity provider names."""
-Fields = Annotated[dict[str, Any], BeforeValidator(_fields), WithJsonSchema({"type": "object"})]
-"""Fields of CreateTrainingJob."""
+Fields = Annotated[dict[str, Any], BeforeValidator(request_fields), WithJsonSchema({"type": "object"})]
+"""Fields of CreateTrainingJob, by path."""
 Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Capacity = Annotated[
     Demand, PlainValidator(vector(0, 0)), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})
