@@ -1,14 +1,14 @@
 """What a project prescribes for its jobs' requests: values filled in, and rules.
 
-`prescribed` fills in; `broken_rules` finds what the project forbids. Both run when a job is
-submitted, and again when it starts, because the rules may have changed meanwhile.
+`completed` does both for a new submission. A start fills in and checks again, because the rules may
+have changed meanwhile. The role of a caller (`Role`) is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slotq_core.errors import ForbiddenByProject, InvalidRequest
@@ -21,12 +21,14 @@ from slotq_core.names import MAX_TAGS
 from slotq_core.requests.field_paths import MISSING, unknown_names, value_at, values_at, with_value
 from slotq_core.requests.image_patterns import algorithm_fits, image_fits
 from slotq_core.requests.place_patterns import lies_in, written
+from slotq_core.wire.training_request import check_complete
 
 Request = Mapping[str, Any]
 
 TAGS = "Tags"
 """The one field that is merged, by key; every other field is replaced whole."""
 ROLE = "RoleArn"
+PLAN = "ResourceConfig.TrainingPlanArn"
 IMAGES = (
     "AlgorithmSpecification.TrainingImage",
     "DebugRuleConfigurations[].RuleEvaluatorImage",
@@ -74,9 +76,47 @@ def prescribed(request: Request, prescription: Prescription, *, at_start: bool =
     return filled
 
 
-def check(request: Request, project: Project, workload: Workload) -> None:
-    """Check a request as the caller sent it. Raises ForbiddenByProject with every broken rule."""
-    _refuse([*broken_rules(request, project, workload)])
+def completed(
+    submission: Submission, request: Request, project: Project | None
+) -> tuple[Submission, Request]:
+    """The submission and its request with the project's values filled in.
+
+    Raises ForbiddenByProject with every broken rule, and InvalidRequest if a field is still
+    missing. The digest stays that of what the caller sent: a changed default makes the same
+    submission no other.
+    """
+    if project is not None:
+        _refuse([*broken_rules(request, project, submission.workload)])
+        filled = prescribed(request, project.requests)
+        _check_number_of_tags(filled)
+    else:
+        filled = request
+    if submission.incomplete or filled is not request:
+        check_complete(filled)
+    role, plan = filled.get(ROLE, ""), value_at(filled, PLAN)
+    plan = "" if plan is MISSING else str(plan)
+    return replace(submission, role=str(role), plan=plan, incomplete=False), filled
+
+
+def check_amended(
+    request: Request, before: Submission, after: Submission, project: Project | None
+) -> None:
+    """Check what a change of tags can break: fixed tags, and the rules of another class. Raises
+    ForbiddenByProject."""
+    if project is None:
+        return
+    if before.workload != after.workload:
+        _refuse([*broken_rules(request, project, after.workload)])
+    _refuse([*_other_tags(request, project.requests.fixed.get(TAGS, ()), _whose(project))])
+
+
+def broken_at_start(
+    request: Request, project: Project, workload: Workload, *, pool: str, instance_type: str
+) -> str:
+    """Why the project forbids a start, as a text; empty if it does not."""
+    rules = [*broken_rules(request, project, workload, at_start=True)]
+    place = broken_in_pool(pool, instance_type, project, workload)
+    return "; ".join(f"{rule.field}: {rule.message}" for rule in [*rules, *filter(None, [place])])
 
 
 def broken_rules(
@@ -84,7 +124,7 @@ def broken_rules(
 ) -> Iterator[BrokenRule]:
     """The rules that a request breaks, as the caller sent it or, at a start, as it is stored."""
     rules = project.requests
-    whose = f"project '{project.name}'"
+    whose = _whose(project)
     types = rules.instance_types.get(workload)
     yield from _other_than_fixed(request, rules, whose)
     limited = bool(rules.roles or rules.images or rules.outputs or types is not None)
@@ -98,34 +138,41 @@ def broken_rules(
         yield from _types(filled, workload, types, whose)
 
 
-def broken_in_pool(pool: Pool, project: Project, workload: Workload) -> BrokenRule | None:
+def broken_in_pool(
+    pool: str, instance_type: str, project: Project, workload: Workload
+) -> BrokenRule | None:
     """The rule that a start in this pool would break."""
-    rules, whose = project.requests, f"project '{project.name}'"
-    if rules.pools and pool.name not in rules.pools:
-        what = f"{whose} may use {_listed(rules.pools)}, not pool '{pool.name}'"
+    rules, whose = project.requests, _whose(project)
+    if rules.pools and pool not in rules.pools:
+        what = f"{whose} may use {_listed(rules.pools)}, not pool '{pool}'"
         return BrokenRule(field=TAGS, message=what)
     types = rules.instance_types.get(workload)
-    if types is not None and not any(fits(each, pool.instance_type) for each in types):
-        what = f"{_for_class(whose, workload, types)}, not {pool.instance_type} of pool {pool.name}"
-        return BrokenRule(field="ResourceConfig.InstanceType", message=what)
+    if types is not None and not any(fits(each, instance_type) for each in types):
+        what = f"{_for_class(whose, workload, types)}, not {instance_type} of pool '{pool}'"
+        return BrokenRule(field=INSTANCE_TYPES[0], message=what)
     return None
 
 
 def usable_pools(
-    submission: Submission, pools: Sequence[Pool], project: Project
-) -> tuple[Pool, ...]:
+    submission: Submission, pools: Sequence[Pool], project: Project | None
+) -> Sequence[Pool]:
     """The pools that the project's jobs of this class may run in. Raises ForbiddenByProject if the
     submission names another, or if none is left of the pools that it could run in."""
+    if project is None:
+        return pools
+    broken = {
+        each.name: broken_in_pool(each.name, each.instance_type, project, submission.workload)
+        for each in pools
+    }
     named = [pool for pool in pools if pool.name in submission.pools]
     wanted = named or [pool for pool in pools if pool.instance_type == submission.instance_type]
-    broken = {pool.name: broken_in_pool(pool, project, submission.workload) for pool in pools}
     wrong = [rule for pool in wanted if (rule := broken[pool.name])]
     if wrong and (named or len(wrong) == len(wanted)):
         _refuse(wrong if named else wrong[:1])
-    return tuple(pool for pool in pools if broken[pool.name] is None)
+    return [pool for pool in pools if broken[pool.name] is None]
 
 
-def check_number_of_tags(request: Request) -> None:
+def _check_number_of_tags(request: Request) -> None:
     """Raises InvalidRequest if the filled request has too many tags for SageMaker."""
     number = len(_tags(request))
     if number > MAX_TAGS:
@@ -231,6 +278,10 @@ def _types(
             if not any(fits(each, str(kind)) for each in allowed):
                 message = f"{_for_class(whose, workload, allowed)}, not {_said(kind)}"
                 yield BrokenRule(field=here, message=message)
+
+
+def _whose(project: Project) -> str:
+    return f"project '{project.name}'"
 
 
 def _for_class(whose: str, workload: Workload, types: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("preemptible",), ("preemptible",)),
     (("min_runtime",), ("min_runtime",)),
     (("retries",), ("retries",)),
+    (("workload",), ("workload",)),
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""
@@ -116,13 +117,18 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
     time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
-    revision changes the demand.
+    revision changes the demand, and TooLate if it changes the class of a job that holds slots.
     """
     if revision.before.demand != revision.after.demand:
         raise InvalidRequest(
             f"the tag '{DEMAND_TAG}' stays as submitted; cancel job {job.name} and submit it with "
             "another demand",
             field="Tags",
+        )
+    if revision.before.workload != revision.after.workload and job.active:
+        raise TooLate(
+            f"job {job.name} is {job.state}; only a waiting job can change its class",
+            field="tags",
         )
     changed = {
         name: getattr(admitted, name)

@@ -229,7 +229,8 @@ def _integer(tag: str, text: str | None, low: int, high: int) -> int:
 def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
     """Read a new submission. Returns it, and its body as the request to store.
 
-    Raises InvalidRequest with every fault: its path, and what would be right.
+    Raises InvalidRequest with every fault: its path, and what would be right. Not if the only
+    faults are missing fields (`Submission.incomplete`): its project may fill them in.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
     return _read(request, submission_faults(request))
@@ -252,7 +253,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         told = {fault.path for fault in found}
         more = [fault for fault in structural if fault.path not in told]
         raise refusal([*found, *more]) from None
-    if structural:
+    if not all(fault.lacks for fault in structural):
         raise refusal(structural)
     submission = Submission(
         name=read.TrainingJobName,
@@ -268,5 +269,6 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         min_runtime=read.min_runtime,
         retries=read.retries,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
+        incomplete=bool(structural),
     )
     return submission, dict(request)

@@ -85,6 +85,8 @@ class Fault:
     message: str
     dated: bool = False
     """Whether a later version of SageMaker's API might accept the value."""
+    lacks: bool = False
+    """Whether a field is missing. A project may fill it in."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -107,6 +109,13 @@ def known_shape() -> Shape:
     from slotq_core.wire.training_fields import REQUIRED, STRUCTURES
 
     return _shape(REQUEST, STRUCTURES, REQUIRED)
+
+
+def check_complete(request: Mapping[str, Any]) -> None:
+    """Check a request again whose missing fields were filled in. Raises InvalidRequest with every
+    fault."""
+    if faults := submission_faults(request):
+        raise refusal(faults)
 
 
 def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
@@ -203,7 +212,7 @@ class _Reading:
                     yield Fault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
-                yield Fault(path=_join(path, name), message="is required")
+                yield Fault(path=_join(path, name), message="is required", lacks=True)
 
     def _misspelt(self, name: str, absent: Sequence[str]) -> str | None:
         """The known field that the name misspells. Only absent fields count, because SageMaker adds
@@ -228,7 +237,7 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
     given = [name for name in PROGRAMS if algorithm.get(name)]
     if not given and algorithm.keys() <= shape.members.keys():
         message = "give TrainingImage or AlgorithmName"
-        yield Fault(path="AlgorithmSpecification", message=message)
+        yield Fault(path="AlgorithmSpecification", message=message, lacks=True)
     if len(given) > 1:
         message = "give TrainingImage or AlgorithmName, not both"
         yield Fault(path="AlgorithmSpecification", message=message)
