@@ -12,6 +12,13 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
+from slotq_core.admission.prescribed import (
+    check_amended,
+    check_release,
+    completed,
+    usable_pools,
+    with_approval,
+)
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
 from slotq_core.admission.subscription import Held, held_by_projects
@@ -28,6 +35,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState, Submission
+from slotq_core.model.prescriptions import APPROVAL
 from slotq_core.model.reasons import units
 from slotq_core.operations import rights_report, status
 from slotq_core.operations.admit import Admitter
@@ -147,8 +155,8 @@ class QueueManager:
 
         The status has no place and no reason: the calls are the same, whatever waits. The same
         submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, ClassNotAllowed, ProjectNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
-        PriorityTooHigh or LimitReached; then nothing is stored.
+        NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
+        PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
         """
         return self._told(self._submitted(submission, request, submitter))
 
@@ -173,14 +181,17 @@ class QueueManager:
 
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
         """Store a new job."""
-        self._roles.check(submission.role, submitter=submitter)
-        self._plans.check(submission.plan)
         stand, now = self._store.configuration(), self._clock.now()
         permissions = self.authorizer.under(stand.sharing)
         project = permissions.project_for(submission.project, submitter)
+        if project is not None:
+            submission = replace(submission, project=project.name)
+        submission, request = completed(submission, request, project)
+        self._roles.check(submission.role, submitter=submitter)
+        self._plans.check(submission.plan)
         job = admit(
-            submission if project is None else replace(submission, project=project.name),
-            stand.pools,
+            submission,
+            usable_pools(submission, stand.pools, project),
             submitter=submitter,
             now=now,
             rights=self._rights,
@@ -188,6 +199,7 @@ class QueueManager:
             by_default=project.pools if project else (),
         )
         permissions.check_priority(project, job.priority, caller=submitter)
+        job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:
             try:
                 return self._store.submit(job, request, opens_line=opens_line)
@@ -293,9 +305,13 @@ class QueueManager:
                 if moves
                 else stand.sharing.project(job.project)
             )
+            if moves and project is not None:
+                _, request = completed(revision.after, revision.request, project)
+            else:
+                check_amended(revision.request, revision.before, revision.after, project)
             admitted = admit(
                 replace(revision.after, project=project.name if project else job.project),
-                stand.pools,
+                usable_pools(revision.after, stand.pools, project),
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
@@ -307,11 +323,22 @@ class QueueManager:
             permissions.check_priority(
                 project, after.priority, caller=by, before=None if moves else job.priority
             )
+            if moves:
+                after = with_approval(after, project, permissions.role(by, after.project), now)
         if wanted.give_up is not None:
             after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
+            if not wanted.held:
+                self._check_release(after, by)
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
+
+    def _check_release(self, job: Job, by: str) -> None:
+        """Raises ForbiddenByProject if the job waits for somebody else's approval."""
+        if job.cause == APPROVAL:
+            sharing = self._store.configuration().sharing
+            role = self.authorizer.under(sharing).role(by, job.project)
+            check_release(job, sharing.project(job.project), role)
 
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its

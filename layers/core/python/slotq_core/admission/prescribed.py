@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotq_core.errors import ForbiddenByProject, InvalidRequest
+from slotq_core.lifecycle import move
 from slotq_core.model.access import Role, fits
-from slotq_core.model.jobs import Submission, Workload
+from slotq_core.model.jobs import Job, JobState, Submission, Workload
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.prescriptions import APPROVAL, Prescription
 from slotq_core.model.projects import Project
 from slotq_core.names import MAX_TAGS
 from slotq_core.requests.field_paths import MISSING, unknown_names, value_at, values_at, with_value
@@ -183,16 +184,25 @@ def _check_number_of_tags(request: Request) -> None:
         )
 
 
-def awaits_approval(project: Project | None, role: Role) -> bool:
-    """Whether a new job is held until an admin releases it. An admin's own job is not."""
-    return project is not None and project.requests.approval and role < Role.ADMIN
+def with_approval(job: Job, project: Project | None, role: Role, now: int) -> Job:
+    """The job as it enters its project: held for approval, if the project asks for it. An admin's
+    own job is not held."""
+    if project is None or not project.requests.approval or role >= Role.ADMIN:
+        return job
+    message = f"waits for the approval of an admin of project {project.name}"
+    if job.state is JobState.HELD:
+        return replace(job, cause=APPROVAL, message=message)
+    return move(job, JobState.HELD, at=now, cause=APPROVAL, message=message)
 
 
-def check_release(project: str, role: Role) -> None:
-    """Raises ForbiddenByProject unless somebody of this role may approve a job of the project."""
-    if role < Role.ADMIN:
+def check_release(job: Job, project: Project | None, role: Role) -> None:
+    """Raises ForbiddenByProject if the job waits for approval, and somebody of this role may not
+    approve it."""
+    waits = job.state is JobState.HELD and job.cause == APPROVAL
+    if waits and project is not None and project.requests.approval and role < Role.ADMIN:
         raise ForbiddenByProject(
-            f"the job waits for approval: only an admin of project '{project}' may release it",
+            f"job {job.name} waits for approval: only an admin of project {project.name} may "
+            "release it",
             field="held",
         )
 

@@ -98,6 +98,8 @@ class JobView(BaseModel):
     retries: int
     submitter: str
     project: str = ""
+    workload: str = "training"
+    """The kind of work: `training`, `interactive` or `inference`."""
     attempts_begun: int
     evictions: int
     training_job: str | None = None
@@ -343,6 +345,7 @@ def job_view(
         retries=job.retries,
         submitter=job.submitter,
         project=job.project,
+        workload=job.workload,
         attempts_begun=job.attempts,
         evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,

@@ -29,8 +29,7 @@ def _fields(rules: RequestsSection) -> Iterator[Fault]:
     fixed = set(rules.fixed) - {TAGS}
     for path in rules.defaults:
         parts = path.split(".")
-        outer = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-        if fixed & outer:
+        if fixed.intersection(".".join(parts[:length]) for length in range(1, len(parts) + 1)):
             yield Fault(("defaults", path), "it is fixed, so a default means nothing")
 
 
