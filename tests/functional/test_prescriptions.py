@@ -1,9 +1,8 @@
-"""What a project prescribes, through the real handler: values filled in, rules, approval, limits."""
+"""What a project prescribes, through the real handler: values, rules, approval, limits."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,6 +154,30 @@ GROUP = {"InstanceGroupName": "a", "InstanceType": "ml.p5.48xlarge", "InstanceCo
 RULE = {"RuleConfigurationName": "r", "RuleEvaluatorImage": "train:1"}
 
 
+def algorithm(image: str | None = "train:1", **fields: Any) -> dict[str, Any]:
+    given = {"TrainingInputMode": "File", "TrainingImage": image, **fields}
+    return {"AlgorithmSpecification": {k: v for k, v in given.items() if v is not None}}
+
+
+def output(place: str) -> dict[str, Any]:
+    return {"OutputDataConfig": {"S3OutputPath": place}}
+
+
+def mounted(mode: str) -> dict[str, Any]:
+    source = {
+        "FileSystemId": "fs-1",
+        "FileSystemAccessMode": mode,
+        "FileSystemType": "EFS",
+        "DirectoryPath": "/",
+    }
+    channel = {"ChannelName": "c", "DataSource": {"FileSystemDataSource": source}}
+    return {"InputDataConfig": [channel]}
+
+
+def resources(**fields: Any) -> dict[str, Any]:
+    return {"ResourceConfig": {"InstanceType": TYPE, "InstanceCount": 1, **fields}}
+
+
 @pytest.mark.parametrize(
     ("rules", "changes", "field"),
     [
@@ -166,39 +189,108 @@ RULE = {"RuleConfigurationName": "r", "RuleEvaluatorImage": "train:1"}
         (ROLES, {"roleArn": "arn:aws:iam::123456789012:role/Admin"}, "roleArn"),
         (ROLES, {"Role_Arn": "arn:aws:iam::123456789012:role/Admin"}, "Role_Arn"),
         (ROLES, {"SecondRoleArn": "arn:aws:iam::123456789012:role/Admin"}, "SecondRoleArn"),
-        ({"fixed": {"EnableNetworkIsolation": True}}, {"EnableNetworkIsolation": False}, "EnableNetworkIsolation"),
+        (
+            {"fixed": {"EnableNetworkIsolation": True}},
+            {"EnableNetworkIsolation": False},
+            "EnableNetworkIsolation",
+        ),
         ({"fixed": {"RoleArn": TRAINER}}, {"rolearn": "x"}, "rolearn"),
-        ({"fixed": {"ResourceConfig.VolumeKmsKeyId": "k"}}, {"ResourceConfig": {"InstanceType": TYPE, "InstanceCount": 1, "VolumeKmsKeyId": "j"}}, "ResourceConfig.VolumeKmsKeyId"),
-        ({"fixed": {"StoppingCondition.MaxRuntimeInSeconds": 60}}, {"StoppingCondition": {"MaxRuntimeInSeconds": 61}}, "StoppingCondition.MaxRuntimeInSeconds"),
-        (IMAGES, {"AlgorithmSpecification": {"TrainingImage": "registry.lab:5000/team-ab:1.0", "TrainingInputMode": "File"}}, "AlgorithmSpecification.TrainingImage"),
-        (IMAGES, {"AlgorithmSpecification": {"TrainingImage": "registry.lab/team-a:1.0", "TrainingInputMode": "File"}}, "AlgorithmSpecification.TrainingImage"),
-        (IMAGES, {"AlgorithmSpecification": {"TrainingImage": f"registry.lab:5000/team-a:1.0@sha256:{'a' * 64}", "TrainingInputMode": "File"}}, "AlgorithmSpecification.TrainingImage"),
-        (IMAGES, {"AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File", "trainingimage": "x"}}, "AlgorithmSpecification.trainingimage"),
-        (IMAGES, {"AlgorithmSpecification": {"AlgorithmName": "mine", "TrainingInputMode": "File"}}, "AlgorithmSpecification.AlgorithmName"),
-        (IMAGES, {"DebugRuleConfigurations": [RULE, {**RULE, "RuleEvaluatorImage": "evil"}]}, "DebugRuleConfigurations.1.RuleEvaluatorImage"),
-        (IMAGES, {"ProfilerRuleConfigurations": [{**RULE, "RuleEvaluatorImage": "evil"}]}, "ProfilerRuleConfigurations.0.RuleEvaluatorImage"),
-        (IMAGES, {"ServerlessJobConfig": {"BaseModelArn": "arn:aws:sagemaker:x", "JobType": "FineTuning"}}, "ServerlessJobConfig"),
-        (OUTPUTS, {"OutputDataConfig": {"S3OutputPath": "s3://bucket/team-ab"}}, "OutputDataConfig.S3OutputPath"),
-        (OUTPUTS, {"OutputDataConfig": {"S3OutputPath": "s3://bucket/team-a/../team-b"}}, "OutputDataConfig.S3OutputPath"),
-        (OUTPUTS, {"OutputDataConfig": {"S3OutputPath": "https://bucket/team-a"}}, "OutputDataConfig.S3OutputPath"),
+        (
+            {"fixed": {"ResourceConfig.VolumeKmsKeyId": "k"}},
+            resources(VolumeKmsKeyId="j"),
+            "ResourceConfig.VolumeKmsKeyId",
+        ),
+        (
+            {"fixed": {"StoppingCondition.MaxRuntimeInSeconds": 60}},
+            {"StoppingCondition": {"MaxRuntimeInSeconds": 61}},
+            "StoppingCondition.MaxRuntimeInSeconds",
+        ),
+        (
+            IMAGES,
+            algorithm("registry.lab:5000/team-ab:1.0"),
+            "AlgorithmSpecification.TrainingImage",
+        ),
+        (IMAGES, algorithm("registry.lab/team-a:1.0"), "AlgorithmSpecification.TrainingImage"),
+        (
+            IMAGES,
+            algorithm(f"registry.lab:5000/team-a:1.0@sha256:{'a' * 64}"),
+            "AlgorithmSpecification.TrainingImage",
+        ),
+        (IMAGES, algorithm(trainingimage="x"), "AlgorithmSpecification.trainingimage"),
+        (IMAGES, algorithm(None, AlgorithmName="mine"), "AlgorithmSpecification.AlgorithmName"),
+        (
+            IMAGES,
+            {"DebugRuleConfigurations": [RULE, {**RULE, "RuleEvaluatorImage": "evil"}]},
+            "DebugRuleConfigurations.1.RuleEvaluatorImage",
+        ),
+        (
+            IMAGES,
+            {"ProfilerRuleConfigurations": [{**RULE, "RuleEvaluatorImage": "evil"}]},
+            "ProfilerRuleConfigurations.0.RuleEvaluatorImage",
+        ),
+        (
+            IMAGES,
+            {
+                "ServerlessJobConfig": {
+                    "BaseModelArn": "arn:aws:sagemaker:x",
+                    "JobType": "FineTuning",
+                }
+            },
+            "ServerlessJobConfig",
+        ),
+        (OUTPUTS, output("s3://bucket/team-ab"), "OutputDataConfig.S3OutputPath"),
+        (OUTPUTS, output("s3://bucket/team-a/../team-b"), "OutputDataConfig.S3OutputPath"),
+        (OUTPUTS, output("https://bucket/team-a"), "OutputDataConfig.S3OutputPath"),
         (OUTPUTS, {"CheckpointConfig": {"S3Uri": "s3://bucket"}}, "CheckpointConfig.S3Uri"),
-        (OUTPUTS, {"DebugHookConfig": {"S3OutputPath": "s3://other"}}, "DebugHookConfig.S3OutputPath"),
-        (OUTPUTS, {"DebugRuleConfigurations": [{**RULE, "S3OutputPath": "s3://other"}]}, "DebugRuleConfigurations.0.S3OutputPath"),
-        (OUTPUTS, {"TensorBoardOutputConfig": {"S3OutputPath": "s3://other"}}, "TensorBoardOutputConfig.S3OutputPath"),
-        (OUTPUTS, {"ProfilerConfig": {"S3OutputPath": "s3://other"}}, "ProfilerConfig.S3OutputPath"),
-        (OUTPUTS, {"ModelPackageConfig": {"ModelPackageGroupArn": "arn:aws:sagemaker:x"}}, "ModelPackageConfig.ModelPackageGroupArn"),
-        (OUTPUTS, {"MlflowConfig": {"MlflowResourceArn": "arn:aws:sagemaker:x"}}, "MlflowConfig.MlflowResourceArn"),
-        (OUTPUTS, {"InputDataConfig": [{"ChannelName": "c", "DataSource": {"FileSystemDataSource": {"FileSystemId": "fs-1", "FileSystemAccessMode": "rw", "FileSystemType": "EFS", "DirectoryPath": "/"}}}]}, "InputDataConfig.0.DataSource.FileSystemDataSource.DirectoryPath"),
-        (TYPES, {"ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}}, "ResourceConfig.InstanceType"),
-        (TYPES, {"ResourceConfig": {"InstanceGroups": [GROUP]}}, "ResourceConfig.InstanceGroups.0.InstanceType"),
+        (
+            OUTPUTS,
+            {"DebugHookConfig": {"S3OutputPath": "s3://other"}},
+            "DebugHookConfig.S3OutputPath",
+        ),
+        (
+            OUTPUTS,
+            {"DebugRuleConfigurations": [{**RULE, "S3OutputPath": "s3://other"}]},
+            "DebugRuleConfigurations.0.S3OutputPath",
+        ),
+        (
+            OUTPUTS,
+            {"TensorBoardOutputConfig": {"S3OutputPath": "s3://other"}},
+            "TensorBoardOutputConfig.S3OutputPath",
+        ),
+        (
+            OUTPUTS,
+            {"ProfilerConfig": {"S3OutputPath": "s3://other"}},
+            "ProfilerConfig.S3OutputPath",
+        ),
+        (
+            OUTPUTS,
+            {"ModelPackageConfig": {"ModelPackageGroupArn": "arn:aws:sagemaker:x"}},
+            "ModelPackageConfig.ModelPackageGroupArn",
+        ),
+        (
+            OUTPUTS,
+            {"MlflowConfig": {"MlflowResourceArn": "arn:aws:sagemaker:x"}},
+            "MlflowConfig.MlflowResourceArn",
+        ),
+        (OUTPUTS, mounted("rw"), "InputDataConfig.0.DataSource.FileSystemDataSource.DirectoryPath"),
+        (TYPES, resources(InstanceType="ml.p5.48xlarge"), "ResourceConfig.InstanceType"),
+        (
+            TYPES,
+            {"ResourceConfig": {"InstanceGroups": [GROUP]}},
+            "ResourceConfig.InstanceGroups.0.InstanceType",
+        ),
         (TYPES, {"tags": {"slotq:class": "interactive"}}, "ResourceConfig.InstanceType"),
         (TYPES, {"tags": {"slotq:pools": "small"}}, "ResourceConfig.InstanceType"),
-        (TYPES, {"DebugRuleConfigurations": [{**RULE, "InstanceType": "ml.p5.48xlarge"}]}, "DebugRuleConfigurations.0.InstanceType"),
+        (
+            TYPES,
+            {"DebugRuleConfigurations": [{**RULE, "InstanceType": "ml.p5.48xlarge"}]},
+            "DebugRuleConfigurations.0.InstanceType",
+        ),
         ({"pools": ("small",)}, {"tags": {"slotq:pools": "main"}}, "Tags"),
         ({"pools": ("small",)}, {"tags": {"slotq:pools": "small,main"}}, "Tags"),
         ({"pools": ("small",)}, {}, "Tags"),
     ],
-)  # fmt: skip
+)
 def test_the_attack_to_get_around_a_rule(
     account: Account, rules: dict[str, Any], changes: dict[str, Any], field: str
 ):

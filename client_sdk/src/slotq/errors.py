@@ -18,6 +18,7 @@ from __future__ import annotations
 from slotq_core.errors import (
     ClassNotAllowed,
     ExaminedLately,
+    ForbiddenByProject,
     InvalidRequest,
     LimitReached,
     NameTaken,
@@ -50,6 +51,7 @@ __all__ = [
     "ClassNotAllowed",
     "DocumentError",
     "ExaminedLately",
+    "ForbiddenByProject",
     "InvalidRequest",
     "LimitReached",
     "NameTaken",

@@ -80,12 +80,20 @@ def test_refused(pattern: str, image: str):
 @pytest.mark.parametrize(
     ("pattern", "algorithm", "allowed"),
     [
-        ("arn:aws:sagemaker:*:123456789012:algorithm/*", "arn:aws:sagemaker:us-east-1:123456789012:algorithm/x", True),
+        (
+            "arn:aws:sagemaker:*:123456789012:algorithm/*",
+            "arn:aws:sagemaker:us-east-1:123456789012:algorithm/x",
+            True,
+        ),
         ("*", "xgboost", True),
-        ("arn:aws:sagemaker:*:123456789012:algorithm/*", "arn:aws:sagemaker:us-east-1:210987654321:algorithm/x", False),
+        (
+            "arn:aws:sagemaker:*:123456789012:algorithm/*",
+            "arn:aws:sagemaker:us-east-1:210987654321:algorithm/x",
+            False,
+        ),
         ("arn:*", "xgboost", False),
         ("*/x", "arn:aws:sagemaker:us-east-1:123456789012:algorithm/x", False),
     ],
-)  # fmt: skip
+)
 def test_algorithms(pattern: str, algorithm: str, *, allowed: bool):
     assert algorithm_fits(pattern, algorithm) == allowed

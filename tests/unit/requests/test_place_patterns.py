@@ -23,9 +23,12 @@ from tests.least_request import least_request
         ("s3://b/team-a", "s3://b/team-a//x"),
         ("fs-0123/team-a", "fs-0123/team-a/x"),
         ("fs-0123", "fs-0123/team-a"),
-        ("arn:aws:sagemaker:*:1:model-package-group/a-*", "arn:aws:sagemaker:x:1:model-package-group/a-1"),
+        (
+            "arn:aws:sagemaker:*:1:model-package-group/a-*",
+            "arn:aws:sagemaker:x:1:model-package-group/a-1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_allowed(pattern: str, place: str):
     assert is_pattern(pattern)
     assert lies_in(pattern, place)
@@ -127,12 +130,26 @@ def test_written_fields_of_a_request():
         MlflowConfig={"MlflowResourceArn": "arn:8"},
         InputDataConfig=[
             {"DataSource": {"S3DataSource": {"S3Uri": "s3://inputs"}}},
-            {"DataSource": {"FileSystemDataSource": {
-                "FileSystemId": "fs-1", "FileSystemAccessMode": "rw", "DirectoryPath": "/x/"}}},
-            {"DataSource": {"FileSystemDataSource": {
-                "FileSystemId": "fs-2", "FileSystemAccessMode": "ro", "DirectoryPath": "/x"}}},
+            {
+                "DataSource": {
+                    "FileSystemDataSource": {
+                        "FileSystemId": "fs-1",
+                        "FileSystemAccessMode": "rw",
+                        "DirectoryPath": "/x/",
+                    }
+                }
+            },
+            {
+                "DataSource": {
+                    "FileSystemDataSource": {
+                        "FileSystemId": "fs-2",
+                        "FileSystemAccessMode": "ro",
+                        "DirectoryPath": "/x",
+                    }
+                }
+            },
         ],
-    )  # fmt: skip
+    )
     assert dict(written(request)) == {
         "OutputDataConfig.S3OutputPath": "s3://bucket/out",
         "CheckpointConfig.S3Uri": "s3://b/1",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core import names
-from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
+from slotq_core.admission.caller_limits import check_class, check_priority, counted_as, of_caller
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -320,6 +320,8 @@ class QueueManager:
             )
             after = settled(job, revision, admitted, self._rights.classes)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
+            if after.workload is not job.workload:
+                check_class(stand.limits, after, caller=by)
             permissions.check_priority(
                 project, after.priority, caller=by, before=None if moves else job.priority
             )

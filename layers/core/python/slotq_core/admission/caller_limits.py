@@ -14,6 +14,7 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.access import fits
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
 from slotq_core.model.prescriptions import NO_PRESCRIPTION
 from slotq_core.model.projects import Project
@@ -76,6 +77,21 @@ def check_priority(
         f"{largest:,} or less, or ask an operator",
         field="Tags",
     )
+
+
+def check_class(limits: Limits, job: Job, *, caller: str) -> None:
+    """Check the class of a job without a project. Interactive and inference jobs go before every
+    priority, and there is no quota to bound them.
+
+    Raises PriorityTooHigh if the caller's priority is limited.
+    """
+    largest = of_caller(limits, caller).priority
+    if largest and not job.project and job.workload is not Workload.TRAINING:
+        raise PriorityTooHigh(
+            f"{job.workload} jobs go before every priority, and {caller} may give {largest:,} at "
+            "most: submit it as training, or ask an operator for a project with a quota",
+            field="Tags",
+        )
 
 
 def minute_of(now: int) -> int:

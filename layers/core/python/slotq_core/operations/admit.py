@@ -45,6 +45,7 @@ class Admitter:
         Raises PriorityTooHigh and LimitReached.
         """
         caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
+        caller_limits.check_class(stand.limits, job, caller=job.submitter)
         if not _counts(stand):
             yield True
             return
