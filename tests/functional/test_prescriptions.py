@@ -111,6 +111,7 @@ def test_defaults_and_fixed_values_are_filled_in_and_stored(account: Account):
     assert request["EnableNetworkIsolation"] is True
     assert request["ResourceConfig"]["VolumeKmsKeyId"] == "key-1"
     tags = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+    assert tags.pop("slotq:project") == "vision"
     assert tags == {"stage": "prod", "owner": "vision", "cost-center": "42"}
     account.settle()
     assert sent(account)["VpcConfig"] == VPC

@@ -22,7 +22,6 @@ from slotq_core.names import MAX_TAGS
 from slotq_core.requests.field_paths import MISSING, unknown_names, value_at, values_at, with_value
 from slotq_core.requests.image_patterns import algorithm_fits, image_fits
 from slotq_core.requests.place_patterns import lies_in, written
-from slotq_core.wire.training_request import check_complete
 
 Request = Mapping[str, Any]
 
@@ -93,6 +92,8 @@ def completed(
     else:
         filled = request
     if submission.incomplete or filled is not request:
+        from slotq_core.wire.training_request import check_complete  # Only the door needs it.
+
         check_complete(filled)
     role, plan = filled.get(ROLE, ""), value_at(filled, PLAN)
     plan = "" if plan is MISSING else str(plan)

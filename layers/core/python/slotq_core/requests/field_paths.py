@@ -7,9 +7,12 @@ A part with `[]` is a list; the path then means each of its items.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slotq_core.wire.training_request import Shape, known_shape, plain_name
+if (
+    TYPE_CHECKING
+):  # The event path has no use for SageMaker's structure, unless a project has rules.
+    from slotq_core.wire.training_request import Shape
 
 MISSING: Any = object()
 """What `value_at` returns for a field that the request does not have."""
@@ -54,7 +57,7 @@ def values_at(request: Any, path: str, above: str = "") -> Iterator[tuple[str, A
 
 def shape_at(path: str) -> Shape | None:
     """The form of a field; None if SageMaker has no such field. The path has no lists."""
-    shape = known_shape()
+    shape = _known()
     for name in path.split("."):
         if shape.kind != "structure" or name not in shape.members:
             return None
@@ -64,7 +67,7 @@ def shape_at(path: str) -> Shape | None:
 
 def paths_ending(name: str, shape: Shape | None = None, above: str = "") -> Iterator[str]:
     """The paths, without lists, of all fields of that name."""
-    for member, inner in (shape or known_shape()).members.items():
+    for member, inner in (shape or _known()).members.items():
         here = f"{above}.{member}" if above else member
         if member == name:
             yield here
@@ -76,7 +79,9 @@ def unknown_names(
 ) -> Iterator[tuple[str, str]]:
     """The fields that are not SageMaker's, by path. With each, the known field that it is but for
     case, spaces, hyphens and underscores; empty if there is none."""
-    shape = shape or known_shape()
+    from slotq_core.wire.training_request import plain_name
+
+    shape = shape or _known()
     if shape.kind == "list" and shape.item and isinstance(value, list):
         for number, item in enumerate(value):
             yield from unknown_names(item, shape.item, f"{above}.{number}")
@@ -89,3 +94,9 @@ def unknown_names(
             yield from unknown_names(inner, shape.members[name], here)
         else:
             yield here, spelled.get(plain_name(str(name)), "")
+
+
+def _known() -> Shape:
+    from slotq_core.wire.training_request import known_shape
+
+    return known_shape()
