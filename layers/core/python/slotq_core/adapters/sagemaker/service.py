@@ -283,8 +283,9 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
 
 
 def _cost_tags(job: Job) -> dict[str, str]:
-    """Return the tags by which AWS's bill can be divided. The queue sets them, not the caller."""
-    tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.submitter}
+    """Return the tags by which AWS's bill can be divided. The queue sets them, not the caller. A
+    person has one value, whatever the sessions."""
+    tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.person or job.submitter}
     return {key: tag_value(value) for key, value in tags.items() if value}
 
 
