@@ -353,10 +353,11 @@ def test_the_text_of_a_held_start_contains_no_secret(account: Account):
     assert "hunter2-secret" not in json.dumps(job)
 
 
+@pytest.mark.parametrize("state", ["running", "completed"])
 def test_a_training_job_that_a_dead_handler_started_under_earlier_rules_goes_on(
-    account: Account, monkeypatch: pytest.MonkeyPatch
+    account: Account, monkeypatch: pytest.MonkeyPatch, state: str
 ):
-    """The handler dies between SageMaker's answer and its confirmation."""
+    """The handler dies between SageMaker's answer and its confirmation, and the event is lost."""
     share()
     assert submit(account)[0] == 202
     effects = type(app.manager()._effects)
@@ -366,9 +367,16 @@ def test_a_training_job_that_a_dead_handler_started_under_earlier_rules_goes_on(
             app.manager().run_pass()
     assert len(account.plane.jobs()) == 1
     share(images=("other",))
-    account.clock.set(account.clock.now() + 120_000)
-    account.settle()
-    assert shown(account)["state"] == "running"
+    account.clock.set(account.clock.now() + 1000)
+    account.plane.advance()
+    account.emitted.clear()
+    if state == "completed":
+        account.plane.job("job1").status = "Completed"
+    for _ in range(2):
+        account.clock.set(account.clock.now() + 400_000)
+        account.send("tick")
+        account.settle()
+    assert shown(account)["state"] == state
     assert len(account.plane.jobs()) == 1
 
 

@@ -108,7 +108,7 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.option(
     "--class",
     "workload",
-    type=click.Choice([*Workload]),
+    type=click.Choice([kind.value for kind in Workload]),
     help="The kind of work. Interactive and inference jobs come first, within the project's quota.",
 )
 @click.option(

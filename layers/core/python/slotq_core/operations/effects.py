@@ -212,7 +212,7 @@ class Effects:
 
     def _create(self, job: Job, attempt: Attempt, began: int) -> bool:
         request, broken = self._prescribed(job, attempt)
-        if broken:
+        if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
             return False
         answer = self._training.create(request, job, attempt)
@@ -247,14 +247,17 @@ class Effects:
         )
         return prescribed(request, project.requests, at_start=True), broken
 
+    def _was_created(self, job: Job, attempt: Attempt) -> bool:
+        """Whether a dead handler may have created the training job, under the rules of that time: a
+        training job of that name exists. A repeated create starts nothing then, and tells whose the
+        name is."""
+        if not _is_dead(_intent_at(job), self._clock.now()):
+            return False
+        return self._training.describe(attempt.training_job) is not None
+
     def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
-        """End an attempt before its create: the job is held. If a dead handler may have created the
-        training job, under the rules of that time, look first: what runs goes on."""
-        now = self._clock.now()
-        if _is_dead(_intent_at(job), now) and self._is_there(attempt):
-            self._change(job, attempt.training_job, self._created)
-            return
-        message = self._shown(job.name, broken)
+        """End an attempt before its create: the job is held."""
+        now, message = self._clock.now(), self._shown(job.name, broken)
         self._change(
             job, attempt.training_job, lambda it: self._end(it, Ending.FORBIDDEN, now, message)
         )
