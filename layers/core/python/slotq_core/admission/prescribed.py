@@ -95,9 +95,11 @@ def completed(
         from slotq_core.wire.training_request import check_complete  # Only the door needs it.
 
         check_complete(filled)
-    role, plan = filled.get(ROLE, ""), value_at(filled, PLAN)
+    if filled is request:
+        return submission, request
+    plan = value_at(filled, PLAN)
     plan = "" if plan is MISSING else str(plan)
-    return replace(submission, role=str(role), plan=plan, incomplete=False), filled
+    return replace(submission, role=str(filled.get(ROLE, "")), plan=plan), filled
 
 
 def check_amended(
