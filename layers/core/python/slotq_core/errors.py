@@ -99,17 +99,10 @@ class NotPermitted(Refused):
 
 
 class ForbiddenByProject(Refused):
-    """The job's project forbids something. `faults`: each forbidden field's path, and what the
-    project allows."""
+    """The job's project forbids something. The message and `faults` say what it allows."""
 
     code = "forbidden_by_project"
     status = 403
-
-    def __init__(
-        self, message: str, *, field: str = "", faults: tuple[tuple[str, str], ...] = ()
-    ) -> None:
-        super().__init__(message, field=field)
-        self.faults = faults
 
 
 class NameTaken(Refused):

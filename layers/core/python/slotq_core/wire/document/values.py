@@ -217,7 +217,9 @@ Principal = Annotated[str, BeforeValidator(_principal), WithJsonSchema(_TEXT)]
 """A pattern of callers' ARNs."""
 SessionRole = Annotated[str, BeforeValidator(_session_role), WithJsonSchema(_TEXT)]
 """A pattern of the roles whose sessions the identity provider names."""
-Fields = Annotated[dict[str, Any], BeforeValidator(request_fields), WithJsonSchema({"type": "object"})]
+Fields = Annotated[
+    dict[str, Any], BeforeValidator(request_fields), WithJsonSchema({"type": "object"})
+]
 """Fields of CreateTrainingJob, by path."""
 Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Capacity = Annotated[
