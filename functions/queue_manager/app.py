@@ -42,6 +42,7 @@ from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
     limits_from_environment,
+    operators_from_environment,
     plans_from_environment,
     pools_from_environment,
     roles_from_environment,
@@ -277,6 +278,7 @@ def manager() -> QueueManager:
         dead_letters=dead_letters(),
         roles=roles_from_environment(),
         plans=plans_from_environment(),
+        operators=operators_from_environment(),
     )
 
 

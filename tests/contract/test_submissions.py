@@ -15,10 +15,13 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
 from slotq_core.adapters.memory import store as memory_store
 from slotq_core.errors import Conflict, InvalidRequest
+from slotq_core.lifecycle import move
+from slotq_core.model.jobs import JobState, Workload
+from slotq_core.model.prescriptions import APPROVAL
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Ahead, StoredAlready
+from slotq_core.ports.stored import Ahead, Change, StoredAlready
 from tests.contract.by_hand import Table
 from tests.contract.test_dynamodb_cost import fill, measured
 from tests.contract.worlds import (
@@ -166,3 +169,30 @@ def test_a_line_whose_bound_is_behind_the_job_is_not_counted(client: Any, table:
     with measured(client) as meter:
         assert (world.ahead_of(first), world.ahead_of(later)) == (Ahead(jobs=0), Ahead(jobs=1))
     assert meter.calls == ["Query"]
+
+
+def test_a_job_that_begins_as_held_waits_once_it_is_released(store: Store) -> None:
+    a_queue(store)
+    job = a_job("job1", state=JobState.HELD, cause=APPROVAL, message="waits for approval")
+    held = store.submit(job, REQUEST)
+    assert store.load(NOW).snapshot.waiting == ()
+    assert store.jobs([JobState.HELD]) == (held,)
+    commit(store, Change(before=held, after=move(held, JobState.PENDING, at=NOW)))
+    assert [waiting.name for waiting in store.load(NOW).snapshot.waiting] == ["job1"]
+
+
+def test_a_job_moves_to_another_line_with_its_class(store: Store) -> None:
+    a_queue(store)
+    before = waits(store, "job1")
+    after = replace(before, workload=Workload.INTERACTIVE)
+    commit(store, Change(before=before, after=after))
+    assert [job.workload for job in store.load(NOW).snapshot.waiting] == [Workload.INTERACTIVE]
+
+
+def test_waiting_jobs_are_counted_by_project(store: Store) -> None:
+    a_queue(store)
+    waits(store, "job1", project="vision")
+    store.submit(a_job("job2", project="vision", state=JobState.HELD), REQUEST)
+    waits(store, "job3")
+    runs(store, "job4", project="vision")
+    assert store.counters.census().projects == {"vision": 2, "": 1}

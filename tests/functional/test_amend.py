@@ -55,7 +55,7 @@ def test_a_change_of_an_ended_or_unknown_job_is_refused(account: Account):
         ({"tags": {"priority": 5}}, "tags.priority", "string"),
         ({"tags": {"priority": "high"}}, "Tags", "integer"),
         ({"tags": {"slotq:pool": "p5"}}, "Tags", "slotq:pools"),
-        ({"tags": {f"t{n}": "x" for n in range(60)}}, "tags", "46"),
+        ({"tags": {f"t{n}": "x" for n in range(60)}}, "tags", "44"),
         ({"tags": {"t": "x" * 300}}, "Tags", "256"),
         ({"give_up": "1"}, "give_up", "integer"),
         ({"give_up": -1}, "give_up", "greater"),

@@ -15,6 +15,9 @@ import app
 from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
+from slotq_core.model.access import Access
+from slotq_core.model.projects import Project
+from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.version import __version__
 from tests.cloudformation import template
@@ -99,6 +102,39 @@ def test_a_repeated_submission_costs_as_few_and_counts_once(account: Account, me
     assert len(again.calls) <= 5
     limits = account.call(sample("get-limits"))[1]
     assert limits["own"]["waiting_used"] == 1
+
+
+def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measured: Measured):
+    without = [measured(add_job(TrainingJobName=f"without-{n}")) for n in range(2)]
+    caller = add_job()["requestContext"]["identity"]["userArn"]
+    own = Project(name="own", access=Access(members=(caller.rpartition("/")[0],)))
+    others = (
+        Project(name=f"p{n}", access=Access(members=(f"arn:aws:iam::1:role/team-{n}",)))
+        for n in range(1_000)
+    )
+    sharing = Sharing(projects=(*others, own), operators=("arn:aws:iam::1:role/ops",))
+    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    account.call(add_job(TrainingJobName="reads-the-new-configuration"))
+    shared = [measured(add_job(TrainingJobName=f"shared-{n}")) for n in range(2)]
+    assert account.call({**sample("get-job"), "path": "/jobs/shared-0"})[1]["project"] == "own"
+    assert {cost.operations["GetItem"] for cost in (*shared, *without)} == {1}
+    assert [cost.read_units for cost in shared] == [cost.read_units for cost in without]
+    assert max(len(cost.calls) for cost in shared) <= 5
+
+
+def test_projects_cost_other_verbs_one_read(account: Account, measured: Measured):
+    """Whether the caller may: the revision of the configuration."""
+    caller = add_job()["requestContext"]["identity"]["userArn"]
+    own = Project(name="own", access=Access(members=(caller.rpartition("/")[0],)))
+    account.call(add_job(TrainingJobName="without"))
+    hold = {**amending(held=True), "path": "/jobs/without"}
+    without = measured(hold)
+    sharing = Sharing(projects=(own,))
+    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    account.call(add_job(TrainingJobName="shared"))
+    shared = measured({**hold, "path": "/jobs/shared"})
+    assert shared.operations["GetItem"] == without.operations["GetItem"] + 1
+    assert shared.read_units == without.read_units + 1
 
 
 def test_an_answer_to_a_submission_tells_no_place(account: Account):

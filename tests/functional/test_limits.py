@@ -291,3 +291,17 @@ def test_limits_cost_a_submission_one_more_write_and_no_read(account: Account, l
     assert calls(["two"]) == sorted([*without, "UpdateItem"])
     submit(account, 50)
     assert calls(["three"]) == sorted([*without, "UpdateItem"])
+
+
+def test_a_class_without_a_project_cannot_go_ahead_of_everybody(account: Account, limits):
+    """The attack: rank before every priority, where there is no quota."""
+    limits("priority=10")
+    shell = [{"Key": "slotq:class", "Value": "inference"}]
+    status, error = account.call(job("job1", Tags=shell))
+    assert (status, error["code"]) == (403, "priority_too_high")
+    assert "a project with a quota" in error["message"]
+    assert account.call(job("job1"))[0] == 202
+    status, error = account.call(amend("job1", {"tags": {"slotq:class": "inference"}}))
+    assert (status, error["code"]) == (403, "priority_too_high")
+    limits("")
+    assert account.call(job("job2", Tags=shell))[0] == 202

@@ -8,15 +8,18 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
+from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Submission
+from slotq_core.model.projects import Project
+from slotq_core.model.sharing import Sharing
 from slotq_core.model.users import PriorityClass
 from slotq_core.operations.amend import Amendment, Revision, settled
 from slotq_core.policy.lifecycle.priority_classes import classes_of
 from slotq_core.ports.stored import Change
 from slotq_core.wire.amendment import retagged
 from slotq_core.wire.submission import parse_submission
-from tests.queue_world import QueueWorld, evicting, pool
+from tests.queue_world import START, QueueWorld, evicting, pool
 from tests.unit.policy.test_reasons import waits
 
 
@@ -40,6 +43,23 @@ def revising(tags):
 
 def hold(world, name, *, held=True):
     return world.manager.amend(name, Amendment(held=held), by="ann")
+
+
+def test_a_move_to_another_project_gives_up_the_claim():
+    """The slots were made free for the old project's share."""
+    world = evicting()
+    access = Access(members=("ann",))
+    projects = (Project(name="a", access=access), Project(name="b", access=access))
+    world.store.configure(sharing=Sharing(projects=projects), who="test", now=START)
+    assert world.job("job2").claim is not None
+    for name in ("a", "b"):
+        tags = {"slotq:project": name}
+        moved = world.manager.amend(
+            "job2", Amendment(revise=revising(tags), project=name), by="ann"
+        ).job
+        assert (moved.project, moved.claim) == (name, None)
+    world.deliver()
+    assert world.states() == {"job1": "preempted", "job2": "running"}
 
 
 def test_a_held_job_is_skipped_until_released_and_keeps_its_place():

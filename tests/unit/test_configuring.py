@@ -25,6 +25,21 @@ def operator(world):
     return world.manager.configuration
 
 
+def test_a_change_that_would_lock_its_caller_out_is_refused(world, operator):
+    before, revision = operator.settings()
+
+    def change(pattern, **more):
+        sharing = replace(before.sharing, operators=(pattern,))
+        return operator.apply(replace(before, sharing=sharing), by=BY, **more)
+
+    for more in ({}, {"dry_run": True}):
+        with pytest.raises(InvalidRequest, match="would no longer be an operator") as refused:
+            change("arn:aws:iam::1:user/other", **more)
+        assert (refused.value.field, operator.revision()) == ("operators", revision)
+    change(BY.replace("grace", "*"))
+    assert operator.revision() == revision + 1
+
+
 def test_settings_that_are_not_named_stay(world, operator):
     operator.set_pool("p5", {"reserve_after": 60, "pending_timeout": 5}, by=BY)
     operator.set_pool("p5", {"slots": 3}, by=BY)

@@ -24,7 +24,7 @@ from slotq.simulate.report import differences
 from slotq.simulate.run.metrics import Figures, Metrics
 from slotq.simulate.scenario.contents import SECTIONS
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
-from slotq_core.lifecycle import TRANSITIONS
+from slotq_core.lifecycle import BEGINNINGS, TRANSITIONS
 from tests import scenario_pages
 from tests.faults.campaign import MUTANTS
 
@@ -221,7 +221,7 @@ def test_the_diagram_of_the_states_is_the_lifecycle():
         for after in groups.get(right, [right])
     }
     legal = {(before.value, after.value) for before in TRANSITIONS for after in TRANSITIONS[before]}
-    assert drawn == legal | {("[*]", "pending")}
+    assert drawn == legal | {("[*]", state.value) for state in BEGINNINGS}
 
 
 def test_names_on_the_protocol_page_exist():

@@ -11,6 +11,7 @@ import pytest
 
 from slotq_core.adapters.settings import (
     history_from_environment,
+    operators_from_environment,
     parse_pools,
     plans_from_environment,
     pools_from_environment,
@@ -199,3 +200,18 @@ def test_a_malformed_role_is_refused(roles, users, told):
     environment = {"SLOTQ_EXECUTION_ROLES": roles, "SLOTQ_ROLE_USERS": users}
     with pytest.raises(Misconfigured, match=told):
         roles_from_environment(environment)
+
+
+def test_operators_are_patterns_of_callers():
+    assert operators_from_environment({}) == ()
+    text = "arn:aws:iam::123456789012:role/Ops*, arn:aws:iam::123456789012:user/root-2,"
+    assert operators_from_environment({"SLOTQ_OPERATORS": text}) == (
+        "arn:aws:iam::123456789012:role/Ops*",
+        "arn:aws:iam::123456789012:user/root-2",
+    )
+
+
+@pytest.mark.parametrize("text", ["*", "everyone", "arn:*", "arn:aws:*/*", "Operators", "a*"])
+def test_an_operator_is_nobody_in_particular_by_accident(text):
+    with pytest.raises(Misconfigured, match="does not name a caller"):
+        operators_from_environment({"SLOTQ_OPERATORS": f"arn:aws:iam::1:role/a,{text}"})

@@ -17,6 +17,7 @@ from slotq_core.wire.training_request import (
     MOST_FAULTS,
     MOST_UNKNOWN,
     Shape,
+    check_complete,
     faults_by,
     known_shape,
     nearest,
@@ -203,8 +204,16 @@ def test_a_stored_request_is_read_by_earlier_rules():
     """Otherwise nobody could change the priority of a job that an earlier version accepted."""
     bare = {"TrainingJobName": "old", "ResourceConfig": least_request("old")["ResourceConfig"]}
     assert read_submission(bare)[0].name == "old"
+    assert parse_submission(bare)[0].incomplete, "its project may fill in the rest"
     with pytest.raises(InvalidRequest, match="RoleArn"):
+        check_complete(bare)
+
+
+def test_missing_fields_are_told_with_every_other_fault():
+    bare = {"TrainingJobName": "new", "ResourceConfig": {"InstanceType": 3, "InstanceCount": 1}}
+    with pytest.raises(InvalidRequest) as refused:
         parse_submission(bare)
+    assert {"RoleArn", "ResourceConfig.InstanceType"} <= {path for path, _ in refused.value.faults}
 
 
 @pytest.mark.parametrize(

@@ -81,15 +81,17 @@ class QueueClient:
         profile: str | None = None,
         aws_profile: str | None = None,
         priority: int | None = None,
+        project: str | None = None,
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
         """What is not given comes from the environment or the config file
         (`slotq.configuration.settings`).
 
-        `profile`: one of that file's; `aws_profile`: one of AWS's own files; `priority`: of jobs
-        that name none. It can be copied and pickled; a pickle carries where credentials are found
-        and never credentials, so a client that was handed keys raises PicklingError.
+        `profile`: one of that file's; `aws_profile`: one of AWS's own files; `priority` and
+        `project`: of jobs that name none. It can be copied and pickled; a pickle carries where
+        credentials are found and never credentials, so a client that was handed keys raises
+        PicklingError.
         """
         arguments = {
             "endpoint": endpoint,
@@ -98,6 +100,7 @@ class QueueClient:
             "profile": profile,
             "aws_profile": aws_profile,
             "priority": priority,
+            "project": project,
         }
         self.config = config or load(arguments)
         if transport is None:
@@ -105,7 +108,9 @@ class QueueClient:
         self.transport = transport or Transport(self.config)
         self.say: Callable[[str], None] = to_stderr
         """Hears why a call waits."""
-        self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
+        self.tags: Mapping[str, str] = settings_tags(
+            priority=self.config.priority, project=self.config.project
+        )
         """The settings of every job that it submits and that names none itself."""
 
     @takes(JobSettings)
@@ -243,9 +248,9 @@ class QueueClient:
         return {tag["Key"]: tag["Value"] for tag in self.request(name).get("Tags") or ()}
 
     def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView:
-        """Submit a job's request once more, under another name and as its caller's. Raises
-        NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole to this
-        caller.
+        """Submit a job's request once more, in its project, under another name and as its caller's.
+        Raises NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole
+        to this caller.
 
         What the first writes its checkpoints to, the second finds there.
         """

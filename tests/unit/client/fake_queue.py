@@ -65,6 +65,7 @@ from slotq_core.wire.views import (
     ErrorView,
     FindingView,
     JobView,
+    MembershipView,
     MeView,
     PoolsView,
     PoolView,
@@ -177,6 +178,7 @@ class FakeQueue:
         self.room: int | None = None
         """The number of submissions that this minute has room for; None: any number."""
         self.person = CALLER
+        self.projects: list[MembershipView] = []
         """The person behind the caller."""
 
     def script(self, *views: JobView) -> None:
@@ -201,7 +203,9 @@ class FakeQueue:
             "/usage": lambda: self._usage(query),
             "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
-            "/me": lambda: MeView(caller=CALLER, person=self.person, why="an IAM user"),
+            "/me": lambda: MeView(
+                caller=CALLER, person=self.person, why="an IAM user", projects=self.projects
+            ),
             "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
         }[path]()
 

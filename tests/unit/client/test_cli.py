@@ -120,6 +120,23 @@ def test_submit_options_override_the_files_tags(slotq, http):
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (("--class", "inference"), "inference"),
+        (("--interactive",), "interactive"),
+        (("--class", "training"), "training"),
+    ],
+)
+def test_submit_names_the_class(slotq, http, words, kind):
+    request = REQUEST | {"Tags": [{"Key": "slotq:class", "Value": "batch"}]}
+    result = slotq("submit", "-", *words, input=json.dumps(request))
+    assert result.exit_code == Exit.OK, result.output
+    tags = {tag["Key"]: tag["Value"] for tag in http.last_body()["Tags"]}
+    assert tags["slotq:class"] == kind
+    assert slotq("submit", "-", "--class", "batch", input="{}").exit_code == Exit.USAGE
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
 def test_submitting_something_else_than_a_request_is_a_usage_error(slotq, http, text):
     result = slotq("submit", "-", input=text)

@@ -90,7 +90,8 @@ def test_a_profile_is_added_and_changed(slotq, path):
 
 def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path):
     slotq("configure", "--endpoint", URL, "--role", "arn:aws:iam::123456789012:role/trainer")
-    answers = ["", "", "", "eu-west-1", "", "high", "7", "ml.p5.48xlarge", "train:1", "", "p5"]
+    answers = ["", "", "", "eu-west-1", "", "high", "7", "vision"]
+    answers += ["ml.p5.48xlarge", "train:1", "", "p5"]
     result = slotq("configure", input="\n".join([*answers, "s3://bucket/runs/"]) + "\n")
     assert result.exit_code == Exit.OK, result.output
     assert "must be an integer" in result.stderr, "and it was asked again"
@@ -99,6 +100,7 @@ def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path)
         "role": "arn:aws:iam::123456789012:role/trainer",
         "region": "eu-west-1",
         "priority": 7,
+        "project": "vision",
         "instance_type": "ml.p5.48xlarge",
         "image": "train:1",
         "pool": "p5",

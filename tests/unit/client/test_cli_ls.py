@@ -223,3 +223,11 @@ def test_mine_lists_the_jobs_of_the_person(slotq, queue):
     queue.person = "arn:aws:sts::123456789012:assumed-role/lab/eve"
     assert listed(slotq("ls", "--mine")) == ["job4"]
     assert slotq("ls", "--mine", "--submitter", "eve").exit_code == Exit.USAGE
+
+
+def test_classes_are_shown_where_there_are_several(slotq, queue):
+    assert "CLASS" not in slotq("ls").output
+    queue.jobs["shell"] = job_view("shell", workload="interactive")
+    line = next(line for line in slotq("ls").output.splitlines() if line.startswith("shell"))
+    assert "interactive" in line
+    assert "interactive" in slotq("show", "shell").output

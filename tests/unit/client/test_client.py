@@ -260,6 +260,22 @@ def test_the_clients_priority_counts_for_jobs_without_one(http, monkeypatch):
     assert requests["own"]["Tags"] == own
 
 
+def test_the_clients_project_counts_for_jobs_without_one(http, monkeypatch):
+    monkeypatch.setenv("SLOTQ_PROJECT", "vision")
+    configured = client_of(http, config=load({"endpoint": ENDPOINT, "region": "eu-west-1"}))
+    given = client_of(http, config=load({"endpoint": ENDPOINT, "project": "speech"}))
+    own = [{"Key": "slotq:project", "Value": "audio"}]
+    configured.submit(REQUEST | {"TrainingJobName": "by-environment", "Tags": []})
+    given.submit(REQUEST | {"TrainingJobName": "by-argument", "Tags": []})
+    configured.submit(REQUEST | {"TrainingJobName": "own", "Tags": own})
+    tags = {name: request["Tags"] for name, request in http.queue.requests.items()}
+    assert tags == {
+        "by-environment": [{"Key": "slotq:project", "Value": "vision"}],
+        "by-argument": [{"Key": "slotq:project", "Value": "speech"}],
+        "own": own,
+    }
+
+
 def test_a_clone_keeps_the_originals_settings(http):
     client = client_of(http)
     client.submit(REQUEST | {"TrainingJobName": "first"})

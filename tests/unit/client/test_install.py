@@ -133,6 +133,19 @@ def test_a_second_install_replaces_the_settings(sagemaker, http, queue):
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
 
 
+def test_a_project_is_given_or_configured(http, queue, monkeypatch):
+    monkeypatch.setenv("SLOTQ_PROJECT", "vision")
+    bare = client_of(http)  # Its settings are its own.
+    for name, client in (
+        ("configured", slotq.install(boto_session(), queue=bare)),
+        ("given", slotq.install(boto_session(), queue=bare, project="speech")),
+        ("own", slotq.install(boto_session(), queue=bare.with_settings(project="audio"))),
+    ):
+        client.submit(REQUEST | {"TrainingJobName": name})
+    tags = {name: request["Tags"][0]["Value"] for name, request in queue.requests.items()}
+    assert tags == {"configured": "vision", "given": "speech", "own": "audio"}
+
+
 def test_the_settings_count_for_the_clients_submit_too(http, queue):
     given = client_of(http)
     own = slotq.install(boto_session(), queue=given, priority=4, pools=["p5", "p4"])

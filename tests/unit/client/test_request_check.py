@@ -52,11 +52,16 @@ def test_the_message_is_as_on_the_page(http):
 
 
 def test_a_missing_field_is_not_blamed_on_botocores_age(http):
-    request = least_request("job1")
-    del request["RoleArn"]
+    request = least_request("job1", InputDataConfig=[{"ChannelName": "train"}])
     with pytest.raises(InvalidRequest) as refused:
         client_of(http).submit(request)
-    assert str(refused.value) == "RoleArn: is required"
+    assert str(refused.value) == "InputDataConfig.0.DataSource: is required"
+
+
+def test_a_field_that_a_project_may_fill_in_is_left_to_the_queue(http):
+    request = least_request("job1")
+    del request["RoleArn"], request["OutputDataConfig"]
+    assert client_of(http).submit(request).name == "job1"
 
 
 def test_commas_between_pools_never_reach_sagemaker(http):

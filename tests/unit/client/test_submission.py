@@ -67,3 +67,15 @@ def test_a_value_that_json_cannot_hold_is_named(value):
     with pytest.raises(InvalidRequest, match=r"ResourceConfig\.InstanceCount") as raised:
         jsonable({"ResourceConfig": {"InstanceCount": value}})
     assert raised.value.field == "ResourceConfig.InstanceCount"
+
+
+def test_a_project_becomes_a_tag():
+    assert settings_tags(project="vision") == {"slotq:project": "vision"}
+    assert settings_tags(project=None) == {}
+
+
+def test_the_class_of_a_job_is_a_tag():
+    assert settings_tags(workload="interactive") == {"slotq:class": "interactive"}
+    assert settings_tags(workload=None) == {}
+    with pytest.raises(InvalidRequest, match="training, interactive, inference, not 'batch'"):
+        settings_tags(workload="batch")

@@ -156,6 +156,22 @@ def test_a_request_file_takes_only_the_configured_priority(submit, queue, folder
     assert queue.requests["third"]["Tags"] == [{"Key": "priority", "Value": "7"}]
 
 
+def test_a_project_is_named_by_option_by_tag_or_by_setting(submit, queue, folder):
+    def tags(name: str) -> dict[str, str]:
+        return {tag["Key"]: tag["Value"] for tag in queue.requests[name]["Tags"]}
+
+    (folder / "job.json").write_text(json.dumps(least_request("filed")))
+    submit("job.json", project="vision")
+    assert tags("filed")["slotq:project"] == "vision"
+    submit("job.json", "--name", "asked", "--project", "speech", project="vision")
+    assert tags("asked")["slotq:project"] == "speech"
+    (folder / "job.json").write_text(json.dumps(queue.requests["asked"]))
+    submit("job.json", "--name", "tagged", project="vision")
+    assert tags("tagged")["slotq:project"] == "speech"
+    submit("--name", "made", "--project", "speech", "--", "python", "train.py")
+    assert tags("made")["slotq:project"] == "speech"
+
+
 def test_the_instance_type_defaults_to_the_pools(submit, queue):
     queue.pools[1] = queue.pools[1].model_copy(update={"instance_type": "ml.p4d.24xlarge"})
     result = submit("--", "python", "train.py")

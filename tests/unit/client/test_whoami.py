@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from slotq.cli.exits import Exit
+from slotq_core.wire.views import MembershipView
 from tests.unit.client.fake_queue import CALLER, FakeAnswer
 
 
@@ -18,7 +19,17 @@ def test_the_person_the_caller_and_the_reason_are_shown(slotq, queue):
 
 def test_a_program_reads_the_same(slotq, queue):
     told = json.loads(slotq("whoami", "--json").stdout)
-    assert told == {"version": 1, "caller": CALLER, "person": CALLER, "why": "an IAM user"}
+    who = {"caller": CALLER, "person": CALLER, "why": "an IAM user"}
+    assert told == {"version": 1, **who, "projects": []}
+
+
+def test_the_roles_in_projects_are_shown(slotq, queue):
+    queue.projects = [
+        MembershipView(name="vision", role="member", default=True),
+        MembershipView(name="speech", role="viewer", default=False),
+    ]
+    lines = [line.strip() for line in slotq("whoami").stdout.splitlines()[3:]]
+    assert lines == ["projects  vision (member, your default)", "speech (viewer)"]
 
 
 def test_who_may_not_ask_is_told_so(slotq, http):

@@ -200,3 +200,35 @@ def test_lists_in_tags_reach_sagemaker_without_a_comma():
     world.submit("job1", pools="p5,p4")
     world.deliver()
     assert world.states() == {"job1": "running"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("arn:aws:sts::123456789012:assumed-role/A_b-c/ada@example.com", None),
+        ("arn:aws:iam::123456789012:user/a,b=c", "arn:aws:iam::123456789012:user/a b=c"),
+        ("f\u00fcr alle\n*#", "f\u00fcr alle   "),
+        ("x" * 200 + "y" * 256, "y" * 256),
+    ],
+)
+def test_a_tags_value_is_one_that_sagemaker_takes(text: str, value: str | None):
+    assert names.tag_value(text) == (text if value is None else value)
+
+
+def test_training_jobs_carry_project_and_submitter():
+    owned = replace(job(), project="vision", submitter="arn:aws:iam::123456789012:user/a,b")
+    tags = [{"Key": "slotq:project", "Value": "Vision"}, {"Key": "slotq:submitter", "Value": "me"}]
+    made = create_request(request(Tags=tags), owned, attempt(1), queue="mine")["Tags"]
+    by_key = {tag["Key"]: tag["Value"] for tag in made}
+    assert by_key["slotq:project"] == "vision"
+    assert by_key["slotq:submitter"] == "arn:aws:iam::123456789012:user/a b"
+    assert len(made) == len(by_key) == 6
+
+
+@pytest.mark.parametrize(("own", "sent"), [(44, 50), (45, 49), (46, 50)])
+def test_a_job_of_an_earlier_version_never_has_too_many_tags(own: int, sent: int):
+    owned = replace(job(), project="vision", submitter="arn:aws:iam::123456789012:user/ada")
+    tags = [{"Key": f"t{n}", "Value": "x"} for n in range(own)]
+    made = create_request(request(Tags=tags), owned, attempt(1), queue="mine")["Tags"]
+    assert len(made) == sent
+    assert {"slotq:job", "slotq:token", "slotq:queue"} <= {tag["Key"] for tag in made}

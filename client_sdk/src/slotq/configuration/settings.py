@@ -8,6 +8,7 @@
     profile=          SLOTQ_PROFILE        profile = "research"       (one of the file's profiles)
     aws_profile=      SLOTQ_AWS_PROFILE    aws_profile = "research"   (AWS credentials profile)
     priority=         SLOTQ_PRIORITY       priority = 10              (of jobs that name none)
+    project=          SLOTQ_PROJECT        project = "vision"         (of jobs that name none)
 
     prices=           SLOTQ_PRICES         prices = "~/prices.toml"   (of `slotq usage`)
 
@@ -44,6 +45,7 @@ SETTINGS = (
     "profile",
     "aws_profile",
     "priority",
+    "project",
     "instance_type",
     "image",
     "role",
@@ -77,6 +79,8 @@ class Config:
     """The profile of AWS's own files that signs; None: boto3 finds the credentials."""
     priority: int | None = None
     """Priority of jobs without a priority tag; None: the queue's default."""
+    project: str | None = None
+    """Project of jobs that name none; None: the caller's default in the queue."""
     instance_type: str | None = None
     """Instance type of jobs made from a command (`slotq.packaging.command_job`), as are the next
     four."""

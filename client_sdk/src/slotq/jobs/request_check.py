@@ -19,11 +19,12 @@ from slotq_core.wire.training_request import Fault, faults_by, refusal
 def check(request: Mapping[str, Any]) -> None:
     """Raises InvalidRequest with all faults of a CreateTrainingJob request, each with its path.
 
-    Faults are values that are missing, of the wrong type, unknown or out of bounds. `request` is
-    in JSON form.
+    Faults are values that are missing, of the wrong type, unknown or out of bounds. Not if the only
+    faults are missing fields of the request itself: the job's project may fill them in, and the
+    queue refuses them otherwise. `request` is in JSON form.
     """
     faults = faults_by(training_request(), _as_it_is_sent(request))
-    if faults:
+    if not all(fault.lacks and "." not in fault.path for fault in faults):
         raise _refused(faults)
 
 

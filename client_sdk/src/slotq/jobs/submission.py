@@ -11,6 +11,7 @@ from slotq.configuration.bounds import whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
+from slotq_core.model.jobs import Workload
 from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
 from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
 
@@ -19,6 +20,9 @@ class JobSettings(TypedDict, total=False):
     """The queue's settings of a job. None: left to the queue."""
 
     priority: Annotated[int | None, "high first; default from the config, else the queue's"]
+    project: Annotated[
+        str | None, "the project; default from the config, else the caller's own default"
+    ]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
     demand: Annotated[
         Mapping[str, int] | None,
@@ -27,13 +31,15 @@ class JobSettings(TypedDict, total=False):
     preemptible: Annotated[bool | None, "whether the job may be evicted"]
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
     retries: Annotated[int | None, "how often a failed job is run again"]
+    workload: Annotated[str | None, "the class: training, interactive or inference"]
 
 
 @takes(JobSettings)
 def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     """The tags that carry these settings.
 
-    Raises InvalidRequest with the name of the setting if a number is out of range.
+    Raises InvalidRequest with the name of the setting if a number is out of range, or if there is
+    no such class.
     """
     for name, (low, high) in (
         ("priority", (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
@@ -51,13 +57,23 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         pools = ",".join(pools)
     given = {
         "priority": settings.get("priority"),
+        names.PROJECT_TAG: settings.get("project"),
         names.POOLS_TAG: pools,
         names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
         "slotq:min-runtime": settings.get("min_runtime"),
         "slotq:retries": settings.get("retries"),
+        names.CLASS_TAG: _workload(settings.get("workload")),
     }
     return {key: str(value) for key, value in given.items() if value is not None}
+
+
+def _workload(name: str | None) -> str | None:
+    if name is not None and name not in tuple(Workload):
+        raise InvalidRequest(
+            f"workload is one of {', '.join(Workload)}, not {name!r}", field="workload"
+        )
+    return name
 
 
 def with_tags(

@@ -54,6 +54,7 @@ COLUMNS: dict[str, Column] = {
         key=lambda job: job.changed_at,
     ),
     "project": Column(head="PROJECT", cell=lambda job: job.project),
+    "class": Column(head="CLASS", cell=lambda job: job.workload),
     "user": Column(head="USER", cell=lambda job: last_part(job.submitter)),
     "submitter": Column(head="SUBMITTER", cell=lambda job: job.submitter),
     "attempts": _number(lambda job: job.attempts_begun, "ATTEMPTS"),
@@ -69,9 +70,11 @@ OF_SEVERAL = ("name", "user", *DEFAULT[1:])
 
 def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
     """The queue, one line per job, in the order given. Without `columns`, shows the users if the
-    jobs have several submitters."""
+    jobs have several submitters, and the classes if there are several."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
+    if columns is None and len({job.workload for job in jobs}) > 1:
+        named = (*named[:-1], "class", named[-1])
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
     chosen = [user if name == "user" else COLUMNS[name] for name in named]
     shown = job_tables.columns(*(column.head for column in chosen))

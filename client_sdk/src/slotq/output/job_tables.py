@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.jobs.follow import place_text, standing
+from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.wire.views import AttemptView, FindingView, JobView
 
@@ -45,6 +46,7 @@ def job_page(job: JobView) -> RenderableType:
         ("entered", moment(job.entry_time)),
         ("changed", moment(job.changed_at)),
         ("project", job.project),
+        ("class", "" if job.workload == Workload.TRAINING else job.workload),
         ("submitter", job.submitter),
         ("evictions", str(job.evictions)),
         ("cause", job.cause),

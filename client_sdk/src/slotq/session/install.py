@@ -28,6 +28,7 @@ from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
 from slotq.transport.signed_http import Transport
+from slotq_core.names import PROJECT_TAG
 
 
 @takes(QueueSettings)
@@ -63,17 +64,20 @@ def connect(
     """The queue that is configured, with these settings, and SageMaker's calls over it.
 
     `aws`: the session that signs; the configured one where None. `say` takes the place of that of
-    the settings. A priority that is not given is that of the queue's own settings, else the
-    configured one. Raises NotConfigured.
+    the settings. A priority or project that is not given is that of the queue's own settings, else
+    the configured one. Raises NotConfigured.
     """
-    config = load({key: settings.get(key) for key in ("endpoint", "api_id", "priority")})
-    queue, priority = settings.get("queue"), settings.get("priority")
+    config = load({key: settings.get(key) for key in ("endpoint", "api_id", "priority", "project")})
+    queue, own = settings.get("queue"), job_settings(settings)
     if queue is None:
         config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
-    elif priority is None and "priority" not in queue.tags:
-        priority = config.priority
-    queue = queue.with_settings(**job_settings(settings) | {"priority": priority})
+    else:
+        if own.get("priority") is None and "priority" not in queue.tags:
+            own["priority"] = config.priority
+        if own.get("project") is None and PROJECT_TAG not in queue.tags:
+            own["project"] = config.project
+    queue = queue.with_settings(**own)
     return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
 
 

@@ -8,6 +8,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     resubmission  which jobs can be retried, and under which names
     wire        JSON to model and back
     usage       what attempts used, added up
+    requests    what a request names: fields, images, places
     privacy     who sees what of a request
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from slotq_core.admission.access import Action
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -20,14 +21,15 @@ from slotq_core.errors import (
 )
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Submission
+from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
-from slotq_core.routes.configuration import CONFIGURATION_METHODS, ConfigurationRoutes
+from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
-from slotq_core.routes.usage import USAGE_METHODS, UsageRoutes
+from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__
@@ -36,17 +38,20 @@ from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.submission import parse_submission, read_submission
 
-METHODS: Mapping[str, tuple[str, ...]] = {
-    "/add-job": ("POST",),
-    "/jobs": ("GET", "PATCH"),
-    "/jobs/<name>": ("DELETE", "GET", "PATCH"),
-    "/jobs/<name>/request": ("GET",),
-    **CONFIGURATION_METHODS,
-    **USAGE_METHODS,
-    "/version": ("GET",),
-    "/me": ("GET",),
-    "/doctor": ("GET", "POST"),
+ACTIONS: Mapping[str, Mapping[str, Action]] = {
+    "/add-job": {"POST": Action.SUBMIT},
+    "/jobs": {"GET": Action.SEE, "PATCH": Action.CHANGE},
+    "/jobs/<name>": {"DELETE": Action.CHANGE, "GET": Action.SEE, "PATCH": Action.CHANGE},
+    "/jobs/<name>/request": {"GET": Action.SEE},
+    **CONFIGURATION_ACTIONS,
+    **USAGE_ACTIONS,
+    "/version": {"GET": Action.LOOK},
+    "/me": {"GET": Action.LOOK},
+    "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
 }
+"""Each path with its methods, and what each is to the caller's rights (`admission.access.NEEDED`).
+OPERATE is checked before the route; what concerns a job is checked where the job is known."""
+METHODS: Mapping[str, tuple[str, ...]] = {path: (*actions,) for path, actions in ACTIONS.items()}
 """The methods of each path."""
 UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
 """The codes of the queue's own errors."""
@@ -71,7 +76,7 @@ class Routes:
         """
         self._manager = manager
         self._unexpected = unexpected
-        self._http = http = Router(not_found=_no_route)
+        self._http = http = Router(not_found=_no_route, before=self._authorize)
         self._request = SignedRequest(http)
         http.add("/add-job", ["POST"], self._add_job)
         http.add("/jobs", ["GET"], self._list_jobs)
@@ -102,6 +107,16 @@ class Routes:
             event = {**event, "httpMethod": OTHER}
         return self._http.resolve(dict(event), context)
 
+    def _authorize(self, path: str, method: str) -> None:
+        """Check that the caller is known, and what can be checked before a job is. Raises NotSigned
+        and NotPermitted."""
+        action = ACTIONS[path].get(method)
+        if action is None:
+            return  # The answer names the methods that there are.
+        caller = self._request.caller()
+        if action is Action.OPERATE:
+            self._manager().authorizer.check_operates(by=caller)
+
     def _add_job(self) -> Response:
         submitter = self._request.caller()
         submission, request = parse_submission(self._request.body())
@@ -111,7 +126,7 @@ class Routes:
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().statuses(states, wanted)[:limit]
+        jobs = self._manager().statuses(states, wanted, to=self._request.caller())[:limit]
         return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
@@ -136,7 +151,8 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        return json_answer(HTTPStatus.OK, _view(self._manager().status(name)))
+        status = self._manager().status(name, to=self._request.caller())
+        return json_answer(HTTPStatus.OK, _view(status))
 
     def _cancel_job(self, name: str) -> Response:
         return json_answer(
@@ -158,15 +174,24 @@ class Routes:
         return json_answer(HTTPStatus.OK, about)
 
     def _me(self) -> Response:
-        caller, people = self._request.caller(), self._manager().people()
-        view = wire.MeView(caller=caller, person=people.person(caller), why=people.why(caller))
+        caller, permissions = self._request.caller(), self._manager().authorizer.now()
+        people = permissions.people
+        projects = [
+            wire.MembershipView(name=it.project, role=it.role.name.lower(), default=it.default)
+            for it in permissions.memberships(caller)
+        ]
+        view = wire.MeView(
+            caller=caller,
+            person=people.person(caller),
+            why=people.why(caller),
+            projects=projects,
+        )
         return json_answer(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
         return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
-        self._request.caller()
         return _findings(self._manager().examine(fix=True))
 
     def _unavailable(self, error: Exception) -> Response:
@@ -246,7 +271,12 @@ def _amendment(body: AmendmentBody) -> Amendment:
         after, revised = read_submission(retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
-    return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)
+    return Amendment(
+        held=body.held,
+        give_up=body.give_up,
+        revise=revise if body.tags else None,
+        project=_project(body),
+    )
 
 
 def _wish(body: ChangeBody) -> Wish:
@@ -265,7 +295,13 @@ def _retry(body: ChangeBody) -> Retry:
         kept = retagged(request, body.tags) if body.tags else request
         return parse_submission({**kept, "TrainingJobName": name})
 
-    return Retry(renamed=renamed, new_name=body.new_name)
+    return Retry(renamed=renamed, new_name=body.new_name, project=_project(body))
+
+
+def _project(body: AmendmentBody) -> str | None:
+    """The project that the body names; None: none."""
+    named = body.tags.get(PROJECT_TAG)
+    return None if named is None else named.strip()
 
 
 def _view(status: Status) -> wire.JobView:

@@ -7,6 +7,9 @@ SlotQError
 │   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
 │   ├── RoleNotAllowed    its user may not run training jobs under that role (400)
 │   ├── PlanNotAllowed    the queue may not use that training plan (400)
+│   ├── ProjectNotAllowed the caller may not submit to that project, or has none by default (403)
+│   ├── NotPermitted      the caller's role does not allow this (403)
+│   ├── ForbiddenByProject  the job's project forbids a value, or an action (403)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
@@ -83,6 +86,23 @@ class RoleNotAllowed(Refused):
 
 class PlanNotAllowed(Refused):
     code = "plan_not_allowed"
+
+
+class ProjectNotAllowed(Refused):
+    code = "project_not_allowed"
+    status = 403
+
+
+class NotPermitted(Refused):
+    code = "not_permitted"
+    status = 403
+
+
+class ForbiddenByProject(Refused):
+    """The job's project forbids something. The message and `faults` say what it allows."""
+
+    code = "forbidden_by_project"
+    status = 403
 
 
 class NameTaken(Refused):

@@ -13,7 +13,8 @@ submit ─► pending ──────► starting ──► running ──►
 Any job that has not ended may be cancelled. With scheduler settings, a waiting job also backs off
 between attempts to start, and fails after the last.
 
-A user may hold a job that waits or backs off (`held`). The job waits again when released.
+A user may hold a job that waits or backs off (`held`). The job waits again when released. A job
+whose project asks for approval begins as held, and a start that its project forbids ends in held.
 """
 
 from __future__ import annotations
@@ -30,15 +31,18 @@ S = JobState
 _ENDS = frozenset(TERMINAL_STATES)
 _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
+BEGINNINGS = frozenset({S.PENDING, S.HELD})
+"""The states of a new job."""
+
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     # With scheduler settings a job backs off between attempts to start, and finally fails.
     S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
     S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
     S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED, S.HELD}),
     S.HELD: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
-    # A start can be refused (back-off, failed), overtaken by the user, or end before anyone saw it
-    # run.
-    S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING},
+    # A start can be refused (back-off, failed), forbidden by the project (held), overtaken by the
+    # user, or end before anyone saw it run.
+    S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING, S.HELD},
     S.RUNNING: _ENDS | _WAITS_AGAIN | {S.STOPPING},
     # A stopping job still works and may complete: then it is completed.
     S.STOPPING: _ENDS | _WAITS_AGAIN,
@@ -55,8 +59,8 @@ def check(before: Job | None, after: Job) -> None:
     Raises IllegalTransition, which means a bug in the caller, never a user's mistake.
     """
     if before is None:
-        if after.state is not S.PENDING:
-            raise IllegalTransition(f"{after.name}: a job begins as pending, not {after.state}")
+        if after.state not in BEGINNINGS:
+            raise IllegalTransition(f"{after.name}: no job begins as {after.state}")
         return
     if before.state is after.state and not before.terminal:
         return

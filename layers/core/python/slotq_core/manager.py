@@ -11,7 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core import names
-from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
+from slotq_core.admission.caller_limits import check_class, check_priority, counted_as, of_caller
+from slotq_core.admission.prescribed import (
+    check_amended,
+    check_release,
+    completed,
+    usable_pools,
+    with_approval,
+)
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
 from slotq_core.admission.subscription import held_by_projects
@@ -28,6 +35,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState, Submission
+from slotq_core.model.prescriptions import APPROVAL
 from slotq_core.model.reasons import units
 from slotq_core.operations import rights_report, status
 from slotq_core.operations.admit import Admitter
@@ -40,6 +48,7 @@ from slotq_core.operations.amend import (
     with_hold,
     without_attempt,
 )
+from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.bulk import Bulk
 from slotq_core.operations.configuring.configurator import Configurator
 from slotq_core.operations.configuring.ignored import ignored_settings
@@ -51,6 +60,7 @@ from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import (
     ANY_JOB,
     MOST_LISTED,
+    MOST_LOOKED_AT,
     LimitsStatus,
     PoolStatus,
     Sharers,
@@ -98,9 +108,11 @@ class QueueManager:
         rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
+        operators: tuple[str, ...] = (),
     ) -> None:
         """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
-        roles and training plans that training jobs may use."""
+        roles and training plans that training jobs may use. `operators`: patterns of callers that
+        no configuration can remove."""
         self._rights = rights
         self._roles = roles
         self._plans = plans
@@ -119,8 +131,12 @@ class QueueManager:
             poisons=self._poisons,
         )
         self._admitter = Admitter(store, clock)
+        self.authorizer = Authorizer(store, operators)
+        """What callers may do."""
         self._resubmitter = Resubmitter(store, submit=self._submitted)
-        self.configuration = Configurator(store, clock, self._wake)
+        self.configuration = Configurator(
+            store, clock, self._wake, permissions=self.authorizer.under
+        )
         """The operators' verbs."""
         self.usage = UsageReport(store, clock)
         """What jobs have used."""
@@ -141,8 +157,8 @@ class QueueManager:
 
         The status has no place and no reason: the calls are the same, whatever waits. The same
         submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or
-        LimitReached; then nothing is stored.
+        NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
+        PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
         """
         return self._told(self._submitted(submission, request, submitter))
 
@@ -157,36 +173,65 @@ class QueueManager:
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
+            is_stored = isinstance(refusal, StoredAlready)
             known = refusal.job if isinstance(refusal, StoredAlready) else None
             known = known or self._store.job(submission.name)
-            if known is None:
+            if known is None or not (is_stored or self.authorizer.sees(known, by=submitter)):
                 raise
-        _refuse_other(known, submission)
+        self._refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
         """Store a new job."""
+        stand, now = self._store.configuration(), self._clock.now()
+        permissions = self.authorizer.under(stand.sharing)
+        project = permissions.project_for(submission.project, submitter)
+        if project is not None:
+            submission = replace(submission, project=project.name)
+        submission, request = completed(submission, request, project)
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
-        stand, now = self._store.configuration(), self._clock.now()
         job = admit(
             submission,
-            stand.pools,
+            usable_pools(submission, stand.pools, project),
             submitter=submitter,
             now=now,
             rights=self._rights,
             people=stand.people,
+            by_default=project.pools if project else (),
         )
+        permissions.check_priority(project, job.priority, caller=submitter)
+        job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:
             try:
                 return self._store.submit(job, request, opens_line=opens_line)
             except StoredAlready as stored:
                 if stored.job is not None:
-                    _refuse_other(stored.job, submission)
+                    self._refuse_other(stored.job, submission, submitter)
                 raise
 
+    def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
+        """Refuse a different submission under the same name, or any after the job has ended. Who
+        may not see that job learns only that the name is taken. Raises NameTaken."""
+        if not self.authorizer.sees(known, by=submitter):
+            raise NameTaken(
+                f"a job named '{known.name}' exists already; choose another name",
+                field="TrainingJobName",
+            )
+        if known.terminal:
+            raise NameTaken(
+                f"job '{known.name}' has ended ({known.state}); submit under another name",
+                field="TrainingJobName",
+            )
+        if known.digest != submission.digest:
+            raise NameTaken(
+                f"another job named '{known.name}' is {known.state}; choose another name, or "
+                "cancel that job first",
+                field="TrainingJobName",
+            )
+
     def cancel(self, name: str, *, by: str) -> Status:
-        """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
+        """Cancel the job. Raises NoSuchJob, NotPermitted, or TooLate if the job has ended.
 
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
@@ -194,9 +239,9 @@ class QueueManager:
         return self._told(self._fulfilled(Wish(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
-        """Hold or release the job, give its attempt up, or change its settings and its request.
-        Raises NoSuchJob, TooLate, and what a submission of the changed request would raise; then
-        nothing is changed."""
+        """Hold or release the job, give its attempt up, or change its settings, its request or its
+        project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
+        request would raise; then nothing is changed."""
         return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
 
     def _told(self, changed: Changed) -> Status:
@@ -209,7 +254,7 @@ class QueueManager:
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
         if wish.retry is not None:
-            job = self._job(wish.name)
+            job = self._job(wish.name, to=by)
             wish.check_state(job)
             return self._resubmitter.retry(job, wish.retry, by=by)
         for _ in range(_TRIES):
@@ -231,6 +276,8 @@ class QueueManager:
         """The change that a wish asks for, or the job itself if nothing changes. Raises what the
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
         job = self._job(wish.name)
+        if not self.authorizer.check_change(job, by=by):
+            raise _no_such_job(wish.name)
         decided = self._change_of(job, wish, by)
         if isinstance(decided, Change):
             wish.check_state(job)
@@ -253,26 +300,60 @@ class QueueManager:
             before, stand = self._store.request(job.name), self._store.configuration()
             revision = wanted.revise(before)
             request = revision.request if revision.request != before else None
+            permissions = self.authorizer.under(stand.sharing)
+            moves = wanted.project not in {None, job.project}
+            project = (
+                permissions.project_for(wanted.project or "", by)
+                if moves
+                else stand.sharing.project(job.project)
+            )
+            if moves and project is not None:
+                _, request = completed(revision.after, revision.request, project)
+            else:
+                check_amended(revision.request, revision.before, revision.after, project)
             admitted = admit(
-                revision.after,
-                stand.pools,
+                replace(revision.after, project=project.name if project else job.project),
+                usable_pools(revision.after, stand.pools, project),
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
                 people=stand.people,
+                by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, self._rights.classes)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
+            if after.workload is not job.workload:
+                check_class(stand.limits, after, caller=by)
+            permissions.check_priority(
+                project, after.priority, caller=by, before=None if moves else job.priority
+            )
+            if moves:
+                after = with_approval(after, project, permissions.role(by, after.project), now)
         if wanted.give_up is not None:
             after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
+            if not wanted.held:
+                self._check_release(after, by)
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
 
+    def _check_release(self, job: Job, by: str) -> None:
+        """Raises ForbiddenByProject if the job waits for somebody else's approval."""
+        if job.cause == APPROVAL:
+            sharing = self._store.configuration().sharing
+            role = self.authorizer.under(sharing).role(by, job.project)
+            check_release(job, sharing.project(job.project), role)
+
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see."""
-        job = self._job(name)
+        """The part of the job's current CreateTrainingJob request that `by` may see, with its
+        project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
+        job = self._job(name, to=by)
         request = self._store.request(job.name)
+        if job.project:
+            request = {
+                **request,
+                "Tags": names.with_project(request.get("Tags") or (), job.project),
+            }
         return shown(request, submitter=job.submitter, to=by, people=self.people())
 
     def people(self) -> People:
@@ -387,10 +468,11 @@ class QueueManager:
         errors."""
         self._effects.carry_out_all([job])
 
-    def status(self, name: str) -> Status:
-        """One job with its place, reason, outlook and attempts. Raises NoSuchJob."""
+    def status(self, name: str, *, to: str | None = None) -> Status:
+        """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
+        the queue's owner). Raises NoSuchJob."""
         found = self._store.job_and_attempts(name) if names.is_legal(name) else None
-        if found is None:
+        if found is None or not self.authorizer.sees(found[0], by=to):
             raise _no_such_job(name)
         job, attempts = found
         if job.terminal or job.active:
@@ -401,9 +483,14 @@ class QueueManager:
         return replace(known, attempts=attempts)
 
     def statuses(
-        self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
+        self,
+        states: Iterable[JobState] | None = None,
+        wanted: Wanted = ANY_JOB,
+        *,
+        to: str | None = None,
     ) -> list[Status]:
-        """The wanted jobs in these states (None: any), in the queue's order.
+        """The wanted jobs in these states (None: any) that caller `to` may see (None: all), in the
+        queue's order.
 
         With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
@@ -411,7 +498,11 @@ class QueueManager:
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
         found = self._store.jobs(asked, limit=limit)
         people = self.people() if wanted.submitter else BY_DEFAULT
-        jobs = [job for job in found if wanted.has(job, people)]
+        sees = self.authorizer.sight(found, by=to)
+        if sees is not None and limit <= len(found) < MOST_LOOKED_AT:
+            limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
+            found = self._store.jobs(asked, limit=limit)
+        jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:
@@ -456,9 +547,11 @@ class QueueManager:
         if lease_ends is None or lease_ends <= self._clock.now():
             self._notifier.wake()
 
-    def _job(self, name: str) -> Job:
+    def _job(self, name: str, *, to: str | None = None) -> Job:
+        """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
+        whether a job that is not theirs to see exists."""
         job = self._store.job(name) if names.is_legal(name) else None
-        if job is None:
+        if job is None or not self.authorizer.sees(job, by=to):
             raise _no_such_job(name)
         return job
 
@@ -472,19 +565,3 @@ def _is_cancelled(job: Job) -> bool:
     return job.state is JobState.CANCELLED or (
         stop is not None and stop.cause is StopCause.CANCELLED
     )
-
-
-def _refuse_other(known: Job, submission: Submission) -> None:
-    """Refuse a different submission under the same name, or any after the job has ended. Raises
-    NameTaken."""
-    if known.terminal:
-        raise NameTaken(
-            f"job '{known.name}' has ended ({known.state}); submit under another name",
-            field="TrainingJobName",
-        )
-    if known.digest != submission.digest:
-        raise NameTaken(
-            f"another job named '{known.name}' is {known.state}; choose another name, or "
-            "cancel that job first",
-            field="TrainingJobName",
-        )

@@ -31,13 +31,28 @@ RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 POOLS_TAG = "slotq:pools"
 """The pools that a job accepts, comma separated."""
 
+PROJECT_TAG = "slotq:project"
+"""The project that a job belongs to."""
+
+CLASS_TAG = "slotq:class"
+"""The kind of work: training, interactive or inference."""
+
 DEMAND_TAG = "slotq:demand"
 """What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
+
+SUBMITTER_TAG = "slotq:submitter"
+"""Who submitted a job; on training jobs only, for cost allocation."""
+
+MAX_TAGS = 44
+"""The most tags of a submission. SageMaker allows 50; the queue adds six."""
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
 
 _KEPT = 44
+_LONGEST_TAG = 256
+_IN_TAGS = frozenset(" _.:/=+-@")
+"""What a tag's value may contain besides letters and digits."""
 
 
 def is_legal(name: str) -> bool:
@@ -67,6 +82,19 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
         else tag
         for tag in tags
     ]
+
+
+def with_project(tags: Iterable[Any], project: str) -> list[Any]:
+    """The tags with this project's, instead of another's."""
+    others = [tag for tag in tags if tag["Key"] != PROJECT_TAG]
+    return [*others, {"Key": PROJECT_TAG, "Value": project}]
+
+
+def tag_value(text: str) -> str:
+    """The text as SageMaker takes it for a tag's value: at most 256 characters, its last, with a
+    space for each character that tags cannot have."""
+    kept = "".join(c if c.isalnum() or c in _IN_TAGS else " " for c in text)
+    return kept[-_LONGEST_TAG:]
 
 
 def token(job: str, entry_time: int, number: int) -> str:

@@ -74,7 +74,7 @@ _ERRORS = {
     400: "Malformed, or it could never run: `message` has a line for each fault, with its "
     "field and what would be right; `field` is the first of them",
     403: "Not signed by an IAM principal, or not allowed",
-    404: "No such job, pool or project",
+    404: "No such pool or project, or no such job that the caller may see",
     409: (
         "The name is taken or in use; or the request came too late, because the job or the "
         "configuration has changed"
@@ -96,7 +96,8 @@ def document() -> dict[str, Any]:
             "version": __version__,
             "summary": "A priority queue in front of SageMaker training",
             "description": "Sign every request with AWS Signature V4 (execute-api). The signer "
-            "is the submitter.",
+            "is the submitter. Where the queue is shared between projects, the signer's role in a "
+            "job's project decides what the signer may see and change.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"sigv4": []}],
@@ -221,7 +222,7 @@ def _list_jobs() -> dict[str, Any]:
             {"name": "limit", "in": "query", "description": "The most to return", "schema": limit},
             *_filters(),
         ],
-        "responses": _responses(200, "The jobs, without attempts", "QueueView", 400),
+        "responses": _responses(200, "The jobs that the caller may see", "QueueView", 400, 403),
     }
 
 
@@ -260,7 +261,7 @@ def _get_job() -> dict[str, Any]:
     return {
         "operationId": "getJob",
         "summary": "Show one job with its place, the reason why it waits, and its attempts",
-        "responses": _responses(200, "The job", "JobView", 404),
+        "responses": _responses(200, "The job", "JobView", 403, 404),
     }
 
 
@@ -290,8 +291,8 @@ def _amend_job() -> dict[str, Any]:
 def _get_request() -> dict[str, Any]:
     return {
         "operationId": "getRequest",
-        "summary": "Show the job's CreateTrainingJob request, with its current tags",
-        "responses": _responses(200, "The request", "RequestView", 404),
+        "summary": "Show the job's CreateTrainingJob request, with its current tags and project",
+        "responses": _responses(200, "The request", "RequestView", 403, 404),
     }
 
 
@@ -299,7 +300,7 @@ def _list_pools() -> dict[str, Any]:
     return {
         "operationId": "listPools",
         "summary": "Show the pools: capacity, use and health",
-        "responses": _responses(200, "The pools, in order", "PoolsView"),
+        "responses": _responses(200, "The pools, in order", "PoolsView", 403),
     }
 
 
@@ -453,7 +454,7 @@ def _list_changes() -> dict[str, Any]:
         "parameters": [
             {"name": "limit", "in": "query", "description": "The most to return", "schema": limit}
         ],
-        "responses": _responses(200, "The changes", "ChangesView", 400),
+        "responses": _responses(200, "The changes", "ChangesView", 400, 403),
     }
 
 
@@ -479,7 +480,7 @@ def _examine() -> dict[str, Any]:
         "summary": "List records that disagree with each other or with SageMaker",
         "description": "Reads the whole table and lists the account's training jobs, at most once "
         "a minute. For operators: give the right to nobody else.",
-        "responses": _responses(200, "The findings; nothing was changed", "DoctorView", 429),
+        "responses": _responses(200, "The findings; nothing was changed", "DoctorView", 403, 429),
     }
 
 

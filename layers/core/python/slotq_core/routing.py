@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 Answer = Callable[..., "Response"]
@@ -69,10 +70,14 @@ _REQUEST: ContextVar[Request] = ContextVar("request")
 
 
 class Router:
-    def __init__(self, *, not_found: Handler) -> None:
-        """`not_found` answers if no route matches; it receives None."""
-        self._not_found = not_found
-        self._routes: list[tuple[str, re.Pattern[str], Answer]] = []
+    def __init__(
+        self, *, not_found: Handler, before: Callable[[str, str], None] = lambda *_: None
+    ) -> None:
+        """`not_found` answers if no route matches; it receives None. `before` is called before each
+        route's answer, with the path and the method of the route; an error of it is answered
+        instead."""
+        self._not_found, self._before = not_found, before
+        self._routes: list[tuple[str, str, re.Pattern[str], Answer]] = []
         self._handlers: dict[type[Exception], Handler] = {}
 
     @property
@@ -86,7 +91,7 @@ class Router:
         names = (f"(?P<{name}>{_PART})" for name in _NAME.findall(path))
         pattern = "".join(part + next(names, "") for part in parts)
         compiled = re.compile(f"{pattern}/*")
-        self._routes += ((method, compiled, answer) for method in methods)
+        self._routes += ((path, method, compiled, answer) for method in methods)
 
     def on_error(self, kind: type[Exception], handler: Handler) -> None:
         """Set the handler for this kind of exception. The most specific kind wins."""
@@ -104,7 +109,13 @@ class Router:
             return self._handlers[kinds[0]](error).as_event()
 
     def _route(self, event: Mapping[str, Any]) -> tuple[Answer, Mapping[str, str]]:
-        for method, path, answer in self._routes:
-            if method == event["httpMethod"].upper() and (found := path.fullmatch(event["path"])):
-                return answer, found.groupdict()
+        for path, method, pattern, answer in self._routes:
+            if method != event["httpMethod"].upper():
+                continue
+            if found := pattern.fullmatch(event["path"]):
+                return partial(self._after_check, path, method, answer), found.groupdict()
         return lambda: self._not_found(None), {}
+
+    def _after_check(self, path: str, method: str, answer: Answer, **named: str) -> Response:
+        self._before(path, method)
+        return answer(**named)

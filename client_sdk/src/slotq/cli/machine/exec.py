@@ -25,9 +25,16 @@ NOT_FOUND = 127
 @click.option(
     "--pools", metavar="NAMES", help="Pools of jobs that name none: comma separated, best first."
 )
+@click.option("--project", metavar="NAME", help="Project of jobs that name none.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
-def execute(app: App, priority: int | None, pools: str | None, command: tuple[str, ...]) -> None:
+def execute(
+    app: App,
+    priority: int | None,
+    pools: str | None,
+    project: str | None,
+    command: tuple[str, ...],
+) -> None:
     """Run COMMAND with its SageMaker training calls going through the queue.
 
     For the AWS CLI and for SDKs in any language. AWS_ENDPOINT_URL_SAGEMAKER leads COMMAND to an
@@ -40,6 +47,7 @@ def execute(app: App, priority: int | None, pools: str | None, command: tuple[st
         queue=client,
         endpoint=client.config.endpoint,
         priority=client.config.priority if priority is None else priority,
+        project=client.config.project if project is None else project,
         pools=pools,
         say=lambda line: click.echo(line, err=True),
     )

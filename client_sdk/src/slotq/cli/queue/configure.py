@@ -32,6 +32,7 @@ _ASKED = {
     "region": "Region (empty: the endpoint's, else AWS's own setting)",
     "aws_profile": "AWS profile that signs (empty: as AWS finds credentials)",
     "priority": "Priority of jobs that name none (empty: the queue's default)",
+    "project": "Project of jobs that name none (empty: your default in the queue)",
     "instance_type": "For `slotq submit -- COMMAND`: instance type (empty: the pool's)",
     "image": "  training image",
     "role": "  ARN of the execution role",

@@ -26,6 +26,7 @@ from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
+from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
 from slotq_core.wire.pool_definition import LONGEST
@@ -33,7 +34,9 @@ from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views import JobView, PoolView
 
 _COMMAND = "slotq.command"
-_SETTINGS = ("priority", "pools", "demand", "preemptible", "min_runtime", "retries")
+_SETTINGS = (
+    "priority", "project", "pools", "demand", "preemptible", "min_runtime", "retries", "workload",
+)  # fmt: skip
 """Options that become tags."""
 _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
@@ -72,6 +75,11 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.option("--name", help="The job's name.  [the file's, or script and time]")
 @click.option("--priority", type=PRIORITY, help="High first.")
 @click.option(
+    "--project",
+    metavar="NAME",
+    help="The project that the job belongs to.  [the config's, or your default]",
+)
+@click.option(
     "--pools",
     type=PoolNames(),
     help="Pools that the job may run in, comma separated, best first.",
@@ -96,6 +104,15 @@ slotq submit --name first -- python train.py --epochs 3"""
     "--retries",
     type=click.IntRange(0, MAX_RETRIES),
     help="How often to run again after a failure of its own.",
+)
+@click.option(
+    "--class",
+    "workload",
+    type=click.Choice([kind.value for kind in Workload]),
+    help="The kind of work. Interactive and inference jobs come first, within the project's quota.",
+)
+@click.option(
+    "--interactive", "workload", flag_value=Workload.INTERACTIVE.value, help="--class interactive."
 )
 @click.option(
     "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."
@@ -166,7 +183,8 @@ def submit(
         given |= {"command": command, "pools": settings["pools"]}
         request, upload_code = _from_command(app, client, **given)
     request = with_tags(request, settings_tags(**settings), override=True)
-    request = with_tags(request, settings_tags(priority=client.config.priority))
+    config = client.config
+    request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
     check(jsonable(request))
     if dry_run:
         click.echo(json.dumps(request, indent=2))

@@ -309,10 +309,10 @@ class _Live:
 
 
 def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
-    """The scenario's world as a queue's settings. Everybody is a member of each project, and no
+    """The scenario's world as a queue's settings. Everybody is an admin of each project, and no
     quota is checked: "Checks on changes of quotas do not apply here." """
     projects = tuple(
-        replace(each, access=replace(each.access, members=("*",)))
+        replace(each, access=replace(each.access, admins=("*",)))
         for each in scenario.shared.projects
     )
     return Settings(

@@ -38,6 +38,7 @@ from typing import Any
 from slotq_core.admission.roles import ExecutionRoles
 from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
+from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.wire.limits_definition import limits_from
@@ -56,6 +57,7 @@ HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
 ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
 PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
+OPERATORS_VARIABLE = "SLOTQ_OPERATORS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """The default instance type of the emulator's pools."""
 
@@ -160,6 +162,20 @@ def plans_from_environment(environment: Mapping[str, str] = os.environ) -> Train
     if wrong := next((plan for plan in plans if not _PLAN.fullmatch(plan)), None):
         raise Misconfigured(f"{PLANS_VARIABLE}: '{wrong[:100]}' is not the ARN of a training plan")
     return TrainingPlans(allowed=plans)
+
+
+def operators_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the operators in SLOTQ_OPERATORS: comma-separated patterns of callers' ARNs, in which
+    `*` matches any text (empty: none). No configuration removes them. Raises Misconfigured."""
+    text = environment.get(OPERATORS_VARIABLE, "")
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    for pattern in patterns:
+        if fits_everybody(pattern) or not pattern.startswith("arn:"):
+            raise Misconfigured(
+                f"{OPERATORS_VARIABLE}: '{pattern[:100]}' does not name a caller: write an ARN, "
+                "such as arn:aws:iam::123456789012:role/Operators, in which * matches any text"
+            )
+    return patterns
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:

@@ -1,11 +1,13 @@
 """What is refused at the door.
 
+access          who may do what: roles of callers in projects
 rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
 contents        what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
 roles           which execution roles a caller may name
 training_plans  which training plans a submission may name
+prescribed      what a project fills into requests, and what it forbids
 caller_limits   how much a caller may ask of the queue
 subscription    quotas that departments, pools or running jobs contradict
 references      what projects name and a change would remove

@@ -14,7 +14,10 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.access import fits
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
+from slotq_core.model.prescriptions import NO_PRESCRIPTION
+from slotq_core.model.projects import Project
 from slotq_core.model.reasons import units
 from slotq_core.privacy.identity import People
 
@@ -46,6 +49,18 @@ def counted_as(limits: Limits, caller: str, people: People) -> str:
     return rule.callers if rule and rule.together else people.person(caller)
 
 
+def of_project(project: Project | None) -> CallerLimits:
+    """The limits of a project's jobs together."""
+    rules = NO_PRESCRIPTION if project is None else project.requests
+    return CallerLimits(waiting=rules.waiting, submissions=rules.submissions)
+
+
+def project_counter(project: str) -> str:
+    """The name that a project's jobs are counted under. No caller's ARN looks like it, nor does a
+    pattern that matches one."""
+    return f"project/{project}"
+
+
 def check_priority(
     limits: Limits, priority: int, *, caller: str, before: int | None = None
 ) -> None:
@@ -62,6 +77,21 @@ def check_priority(
         f"{largest:,} or less, or ask an operator",
         field="Tags",
     )
+
+
+def check_class(limits: Limits, job: Job, *, caller: str) -> None:
+    """Check the class of a job without a project. Interactive and inference jobs go before every
+    priority, and there is no quota to bound them.
+
+    Raises PriorityTooHigh if the caller's priority is limited.
+    """
+    largest = of_caller(limits, caller).priority
+    if largest and not job.project and job.workload is not Workload.TRAINING:
+        raise PriorityTooHigh(
+            f"{job.workload} jobs go before every priority, and {caller} may give {largest:,} at "
+            "most: submit it as training, or ask an operator for a project with a quota",
+            field="Tags",
+        )
 
 
 def minute_of(now: int) -> int:
@@ -86,11 +116,22 @@ def opens_lines(limits: Limits, use: QueueUse) -> bool:
     return not limits.lines or use.lines < limits.lines
 
 
+def project_refusal(
+    limits: CallerLimits, use: CallerUse, *, project: str, now: int
+) -> LimitReached:
+    """The refusal for a submission that the project's counter did not take."""
+    return _refusal(limits, use, who=f"project '{project}'", one="this project", now=now)
+
+
 def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: int) -> LimitReached:
-    """The refusal for a submission that the counter did not take."""
+    """The refusal for a submission that the caller's counter did not take."""
+    return _refusal(limits, use, who=caller, one="one caller", now=now)
+
+
+def _refusal(limits: CallerLimits, use: CallerUse, *, who: str, one: str, now: int) -> LimitReached:
     if limits.waiting and use.waiting >= limits.waiting:
         return TooManyWaiting(
-            f"{caller} has {units(use.waiting, 'jobs')} waiting, and the limit for one caller "
+            f"{who} has {units(use.waiting, 'jobs')} waiting, and the limit for {one} "
             f"is {limits.waiting:,} (waiting); cancel some, or submit again when some have "
             "started: the queue recounts every minute",
             retry_after=RETRY_WAITING,
@@ -98,7 +139,7 @@ def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: in
     left = -(-(MINUTE - now % MINUTE) // 1000)
     again = units(left, "seconds")
     return TooManySubmissions(
-        f"{caller} has submitted {units(use.submissions, 'jobs')} in this minute, and the "
+        f"{who} has submitted {units(use.submissions, 'jobs')} in this minute, and the "
         f"limit is {limits.submissions:,} (submissions); submit again in {again}",
         retry_after=left,
     )

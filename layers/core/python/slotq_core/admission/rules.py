@@ -43,15 +43,17 @@ def admit(
     states: Mapping[str, JobState] | None = None,
     rights: Rights = NO_RIGHTS,
     people: People = BY_DEFAULT,
+    by_default: Sequence[str] = (),
 ) -> Job:
     """Make a job from a submission. Raises InvalidRequest, NeverFits or ClassNotAllowed, with the
     field.
 
+    `by_default`: the pools of a job that names none, the preferred first; empty: all.
     `states` maps the jobs in `submission.after` to their states; a job that does not exist is
     absent.
     """
     needs = _needs(submission, pools)
-    accepted = _accepted(submission, needs, pools)
+    accepted = _accepted(submission, needs, pools, by_default)
     needs = with_contents(needs, accepted)
     large = [pool for pool in accepted if needs.demand.within(pool.capacity)]
     if submission.parts:
@@ -224,15 +226,19 @@ def _needs(submission: Submission, pools: Iterable[Pool]) -> Needs:
     return needs_of(submission.demand, submission.parts, property_names(pools))
 
 
-def _accepted(submission: Submission, needs: Needs, pools: Sequence[Pool]) -> list[Pool]:
+def _accepted(
+    submission: Submission, needs: Needs, pools: Sequence[Pool], by_default: Sequence[str] = ()
+) -> list[Pool]:
     """The pools that the job may run in: those that it named, or those of its instance type, with
     the properties that it requires."""
-    named = _named(submission, pools)
+    named = _named(submission, pools, by_default)
     needs.check(named)
     return _few([pool for pool in named if needs.met_by(pool)])
 
 
-def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
+def _named(
+    submission: Submission, pools: Sequence[Pool], by_default: Sequence[str] = ()
+) -> list[Pool]:
     by_name = {pool.name: pool for pool in pools}
     if submission.pools:
         unknown = [name for name in submission.pools if name not in by_name]
@@ -243,11 +249,14 @@ def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
                 field="Tags",
             )
         return [by_name[name] for name in submission.pools]
-    offering = [pool for pool in pools if pool.instance_type == submission.instance_type]
+    open_to_it = [by_name[name] for name in by_default if name in by_name] or pools
+    offering = [pool for pool in open_to_it if pool.instance_type == submission.instance_type]
     if not offering:
-        kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
+        kinds = ", ".join(sorted({pool.instance_type for pool in open_to_it}))
+        whose = f" of project {submission.project}" if by_default else ""
         raise InvalidRequest(
-            f"no pool has instance type '{submission.instance_type}'; the pools have {kinds}",
+            f"no pool{whose} has instance type '{submission.instance_type}'; the pools{whose} "
+            f"have {kinds}",
             field="ResourceConfig.InstanceType",
         )
     return offering

@@ -35,6 +35,15 @@ class Access:
 NO_ACCESS = Access()
 
 
+_STRANGERS = ("arn:aws:iam::000000000000:user/a", "arn:aws:sts::999999999999:assumed-role/b/c")
+"""Callers with nothing in common: a pattern that matches both names nobody in particular."""
+
+
+def fits_everybody(pattern: str) -> bool:
+    """Whether the pattern matches callers who have nothing in common."""
+    return all(fits(pattern, stranger) for stranger in _STRANGERS)
+
+
 def fits(pattern: str, text: str) -> bool:
     """Whether the whole text matches the pattern, in which `*` matches any text. Takes time in
     proportion to the text, whatever the pattern."""

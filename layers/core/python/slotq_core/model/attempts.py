@@ -56,6 +56,8 @@ class AttemptOutcome(StrEnum):
     """SageMaker's own error; the job is not to blame."""
     NO_RIGHTS = "no_rights"
     """The queue or SageMaker lacked a right; the job is not to blame."""
+    FORBIDDEN = "forbidden_by_project"
+    """The project's rules forbade the start. Nothing was started, and the job is held."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

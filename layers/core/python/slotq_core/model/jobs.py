@@ -189,6 +189,8 @@ class Submission:
     min_runtime: int = 0
     retries: int = 0
     digest: str = ""
+    incomplete: bool = False
+    """Whether the request lacks fields that SageMaker requires. Its project may fill them in."""
     workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""

@@ -37,4 +37,9 @@ class Prescription:
     """Whether a submission is held until an admin releases it."""
 
 
+APPROVAL = "approval"
+"""The cause of a held job that waits for an admin's approval."""
+FORBIDDEN = "forbidden_by_project"
+"""The cause of a held job whose start its project forbids."""
+
 NO_PRESCRIPTION = Prescription()

@@ -3,6 +3,7 @@
 passes         a pass: load, plan, commit, effect, confirm
 effects        calls to SageMaker and what their answers mean
 reconcile      repairs drift between the queue and SageMaker
+authorize      what a caller may do, under the configuration of this moment
 admit          counts a submission against the limits
 amend          changes that users make to a job
 resubmit       retries: the request of an ended job as another job

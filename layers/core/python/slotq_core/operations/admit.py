@@ -1,8 +1,8 @@
 """Count submissions against the limits before they are stored, and audit the counters.
 
-`limiting` decides; the store counts. A submission costs one conditional update and no extra read. A
-refusal may cost more: the queue counts the waiting jobs again first, so that nobody is refused for
-jobs that have left the queue.
+`limiting` decides; the store counts. A submission costs one conditional update, two if its project
+has limits, and no extra read. A refusal may cost more: the queue counts the waiting jobs again
+first, so that nobody is refused for jobs that have left the queue.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from slotq_core.admission import caller_limits
 from slotq_core.errors import Conflict, LimitReached, NameTaken, QueueFull, Refused
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import NOTHING_USED, CallerUse, QueueUse
+from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, QueueUse
+from slotq_core.model.projects import Project
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, StoredAlready
@@ -43,29 +45,33 @@ class Admitter:
         Raises PriorityTooHigh and LimitReached.
         """
         caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
-        if not stand.limits.count_anything:
+        caller_limits.check_class(stand.limits, job, caller=job.submitter)
+        if not _counts(stand):
             yield True
             return
-        minute = self._take(job.submitter, stand)
+        taken: list[_Taken] = []
         try:
+            self._take(job, stand, taken)
             yield caller_limits.opens_lines(stand.limits, stand.use)
         except (Refused, Conflict) as error:
             guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
-            self._give_back(job.submitter, stand, None if guessed else minute)
+            for each in taken:
+                minute = None if guessed and each.of_caller else each.minute
+                self._store.counters.give_back(each.name, minute=minute)
             if isinstance(error, Conflict):
                 raise caller_limits.lines_refusal(stand.limits) from None
             raise
 
     def use(self, caller: str, stand: Configuration) -> CallerUse:
         """Return what is counted for this caller."""
-        name, minute = self._counted(caller, stand)
-        return self._store.counters.use(name, minute=minute)
+        name = caller_limits.counted_as(stand.limits, caller, stand.people)
+        return self._store.counters.use(name, minute=self._minute())
 
     def audit(self) -> None:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
         counter is stored and the last recorded use was zero."""
         stand, counters = self._store.configuration(), self._store.counters
-        if not stand.limits.count_anything:
+        if not _counts(stand):
             return
         kept = counters.all()  # Read first: later submissions stay counted.
         if not kept and stand.use == NOTHING_USED:
@@ -74,37 +80,66 @@ class Admitter:
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
             waiting[caller_limits.counted_as(stand.limits, submitter, stand.people)] += number
-        minute = caller_limits.minute_of(self._clock.now())
+        together = waiting.total()
+        for project, number in census.projects.items():
+            if _is_counted(stand.sharing.project(project)):
+                waiting[caller_limits.project_counter(project)] += number
+        minute = self._minute()
         for caller in sorted({*kept, *waiting}):
             seen = kept.get(caller, Counter())
             counters.correct(caller, seen, waiting=waiting[caller], minute=minute)
-        use = QueueUse(waiting=waiting.total(), lines=census.lines)
+        use = QueueUse(waiting=together, lines=census.lines)
         if use != stand.use:
             counters.set_queue_use(use)
 
-    def _take(self, caller: str, stand: Configuration) -> int:
-        """Count one submission and return the minute in which the submission counts. Raises
-        LimitReached."""
-        refused = self._try(caller, stand)
+    def _take(self, job: Job, stand: Configuration, taken: list[_Taken]) -> None:
+        """Count one submission of the caller and the project; note in `taken` what is counted.
+        Raises LimitReached."""
+        refused = self._try(job, stand, taken)
         if refused is not None and self._may_recount(refused):
             self.audit()
-            stand = self._store.configuration()
-            refused = self._try(caller, stand)
+            refused = self._try(job, self._store.configuration(), taken)
         if refused is not None:
             raise refused
-        return self._counted(caller, stand)[1]
 
-    def _try(self, caller: str, stand: Configuration) -> LimitReached | None:
+    def _try(self, job: Job, stand: Configuration, taken: list[_Taken]) -> LimitReached | None:
+        by_caller = stand.limits.count_anything and not any(each.of_caller for each in taken)
+        if by_caller and (refused := self._try_caller(job.submitter, stand, taken)):
+            return refused
+        return self._try_project(stand.sharing.project(job.project), taken)
+
+    def _try_caller(
+        self, caller: str, stand: Configuration, taken: list[_Taken]
+    ) -> LimitReached | None:
         try:
             caller_limits.check_queue(stand.limits, stand.use)
         except QueueFull as full:
             return full
         own = caller_limits.of_caller(stand.limits, caller)
-        name, minute = self._counted(caller, stand)
-        if self._store.counters.take(name, minute=minute, limits=own):
+        name = caller_limits.counted_as(stand.limits, caller, stand.people)
+        use = self._count(_Taken(name=name, minute=self._minute(), of_caller=True), own, taken)
+        if use is None:
             return None
-        use = self._store.counters.use(name, minute=minute)
         return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
+
+    def _try_project(self, project: Project | None, taken: list[_Taken]) -> LimitReached | None:
+        if project is None or not _is_counted(project):
+            return None
+        own = caller_limits.of_project(project)
+        name = caller_limits.project_counter(project.name)
+        use = self._count(_Taken(name=name, minute=self._minute()), own, taken)
+        if use is None:
+            return None
+        return caller_limits.project_refusal(own, use, project=project.name, now=self._clock.now())
+
+    def _count(
+        self, counter: _Taken, limits: CallerLimits, taken: list[_Taken]
+    ) -> CallerUse | None:
+        """Count one submission. Return the use if a limit is reached; else None."""
+        if self._store.counters.take(counter.name, minute=counter.minute, limits=limits):
+            taken.append(counter)
+            return None
+        return self._store.counters.use(counter.name, minute=counter.minute)
 
     def _may_recount(self, refused: LimitReached) -> bool:
         """Return whether a recount is due and can help. A recount does not change the number of
@@ -114,10 +149,24 @@ class Admitter:
         now = self._clock.now()
         return self._store.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)
 
-    def _give_back(self, caller: str, stand: Configuration, minute: int | None) -> None:
-        name, _ = self._counted(caller, stand)
-        self._store.counters.give_back(name, minute=minute)
+    def _minute(self) -> int:
+        return caller_limits.minute_of(self._clock.now())
 
-    def _counted(self, caller: str, stand: Configuration) -> tuple[str, int]:
-        name = caller_limits.counted_as(stand.limits, caller, stand.people)
-        return name, caller_limits.minute_of(self._clock.now())
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Taken:
+    """A counter that has counted the submission."""
+
+    name: str
+    minute: int
+    of_caller: bool = False
+
+
+def _counts(stand: Configuration) -> bool:
+    """Whether any limit needs counting."""
+    return stand.limits.count_anything or any(map(_is_counted, stand.sharing.projects))
+
+
+def _is_counted(project: Project | None) -> bool:
+    limits = caller_limits.of_project(project)
+    return bool(limits.waiting or limits.submissions)

@@ -24,6 +24,7 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("preemptible",), ("preemptible",)),
     (("min_runtime",), ("min_runtime",)),
     (("retries",), ("retries",)),
+    (("workload",), ("workload",)),
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""
@@ -51,6 +52,8 @@ class Amendment:
     InvalidRequest."""
     give_up: int | None = None
     """Number of the attempt to give up; None: keep the attempt."""
+    project: str | None = None
+    """The project to move the job to; None: the job stays in its project."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +65,8 @@ class Retry:
     InvalidRequest."""
     new_name: str | None = None
     """The new job's name; None: the next free name."""
+    project: str | None = None
+    """The new job's project; None: that of the old job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,13 +117,18 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
     time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
-    revision changes the demand.
+    revision changes the demand, and TooLate if it changes the class of a job that holds slots.
     """
     if revision.before.demand != revision.after.demand:
         raise InvalidRequest(
             f"the tag '{DEMAND_TAG}' stays as submitted; cancel job {job.name} and submit it with "
             "another demand",
             field="Tags",
+        )
+    if revision.before.workload != revision.after.workload and job.active:
+        raise TooLate(
+            f"job {job.name} is {job.state}; only a waiting job can change its class",
+            field="tags",
         )
     changed = {
         name: getattr(admitted, name)
@@ -129,9 +139,25 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
     after: Job = replace(job, **changed)
     if "priority_class" in changed:
         after = come_into(after, classes)
+    if admitted.project != job.project:
+        after = _moved(after, revision, admitted)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after
+
+
+def _moved(job: Job, revision: Revision, admitted: Job) -> Job:
+    """Return the job in another project, with that project's pools if the job names none. Slots
+    that others were evicted from for the old project's job stay with the old project's share, so
+    the claim is given up. Raises TooLate if the job holds slots."""
+    if job.active:
+        raise TooLate(
+            f"job {job.name} is {job.state}; only a waiting job moves to another project. Requeue "
+            "it first, or wait for its end",
+            field="Tags",
+        )
+    pools = job.pools if revision.after.pools else admitted.pools
+    return replace(job, project=admitted.project, pools=pools, claim=None)
 
 
 def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
+from slotq_core.admission.prescribed import broken_at_start, prescribed
 from slotq_core.errors import (
     Conflict,
     NoSuchJob,
@@ -24,13 +25,21 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.sharing import NO_SHARING
 from slotq_core.names import STAMP
 from slotq_core.operations.pool_lessons import Lessons, is_accepted
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import Answer, Observation, Phase, TrainingService, Verdict
+from slotq_core.ports.training import (
+    Answer,
+    Observation,
+    Phase,
+    Request,
+    TrainingService,
+    Verdict,
+)
 from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
 
@@ -202,7 +211,11 @@ class Effects:
         return self._clock.now() - began >= LONGEST_EFFECT
 
     def _create(self, job: Job, attempt: Attempt, began: int) -> bool:
-        answer = self._training.create(self._store.request(job.name), job, attempt)
+        request, broken = self._prescribed(job, attempt)
+        if broken and not self._was_created(job, attempt):
+            self._forbidden(job, attempt, broken)
+            return False
+        answer = self._training.create(request, job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 taken = self._change(job, attempt.training_job, self._created)
@@ -217,6 +230,37 @@ class Effects:
             case _:
                 self._refused(job, attempt, answer)
         return False
+
+    def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
+        """Return the request to start with, and what the job's project forbids about it now."""
+        request = self._store.request(job.name)
+        sharing = self._store.configuration().sharing if job.project else NO_SHARING
+        project = sharing.project(job.project)
+        if project is None:
+            return request, ""
+        broken = broken_at_start(
+            request,
+            project,
+            job.workload,
+            pool=attempt.pool,
+            instance_type=attempt.instance_type,
+        )
+        return prescribed(request, project.requests, at_start=True), broken
+
+    def _was_created(self, job: Job, attempt: Attempt) -> bool:
+        """Whether a dead handler may have created the training job, under the rules of that time: a
+        training job of that name exists. A repeated create starts nothing then, and tells whose the
+        name is."""
+        if not _is_dead(_intent_at(job), self._clock.now()):
+            return False
+        return self._training.describe(attempt.training_job) is not None
+
+    def _forbidden(self, job: Job, attempt: Attempt, broken: str) -> None:
+        """End an attempt before its create: the job is held."""
+        now, message = self._clock.now(), self._shown(job.name, broken)
+        self._change(
+            job, attempt.training_job, lambda it: self._end(it, Ending.FORBIDDEN, now, message)
+        )
 
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
         ending = _REFUSALS.get(answer.verdict) or _FAILURES[answer.verdict]

@@ -1,12 +1,13 @@
 """Retry an ended job: submit its request again under another name, as a job of the caller's.
 
 The caller must be shown the whole request, as for a clone by the client. The new submission passes
-every check of a submission: form, role, priority and limits.
+every check of a submission: form, project, role, priority and limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job, Submission
@@ -37,11 +38,17 @@ class Resubmitter:
         people, request = self._store.configuration().people, self._store.request(job.name)
         seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
+        project = job.project if wanted.project is None else wanted.project
+
+        def submit(name: str) -> Changed:
+            submission, request = wanted.renamed(seen.request, name)
+            return self._submit(replace(submission, project=project), request, by)
+
         if wanted.new_name is not None:
-            return self._submit(*wanted.renamed(seen.request, wanted.new_name), by)
+            return submit(wanted.new_name)
         for name in names_to_try(job.name):
             try:
-                return self._submit(*wanted.renamed(seen.request, name), by)
+                return submit(name)
             except NameTaken:
                 continue
         raise all_taken(job.name)

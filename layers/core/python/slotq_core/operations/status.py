@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.admission.subscription import Held
+from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
@@ -19,7 +20,9 @@ from slotq_core.model.reasons import (
     BehindInLine,
     NextPass,
     Reason,
+    StartForbidden,
     TriesAgain,
+    WaitsForApproval,
     WaitsForJobs,
 )
 from slotq_core.model.users import Yielded
@@ -144,6 +147,8 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
             tried = job.schedule_attempts
             return TriesAgain(until=job.not_before, attempts=tried, cause=job.message)
         return BackingOff(until=job.not_before, cause=job.message)
+    if job.state is JobState.HELD:
+        return _held(job)
     if job.state in WAITING_STATES and job.after:
         return WaitsForJobs(jobs=job.after)
     if not job.waits:
@@ -154,6 +159,16 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
     return BehindInLine(ahead=ahead.jobs, or_more=ahead.or_more)
+
+
+def _held(job: Job) -> Reason | None:
+    """Return the reason if the project's rules hold the job; None if a user does."""
+    match job.cause:
+        case prescriptions.APPROVAL:
+            return WaitsForApproval(project=job.project)
+        case prescriptions.FORBIDDEN:
+            return StartForbidden(project=job.project, rules=job.message)
+    return None
 
 
 def looked_into(job: Job, world: World, now: int) -> Status:

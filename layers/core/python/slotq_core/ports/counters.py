@@ -1,9 +1,9 @@
-"""What callers have used of their limits."""
+"""What callers have used of their limits, and projects of theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
@@ -28,10 +28,13 @@ class Census:
     waiting: Mapping[str, int]
     """Jobs in QUEUED_STATES, by submitter."""
     lines: int
+    projects: Mapping[str, int] = field(default_factory=dict)
+    """The same jobs, by project."""
 
 
 class Counters(Protocol):
-    """Counters of what callers have used of their limits.
+    """Counters of what callers have used of their limits. A project is a caller by another name
+    (`caller_limits.project_counter`).
 
     A submission is counted before it is kept, in a separate call, so a submission that is not kept
     may be counted. Jobs that leave the queue are not subtracted. Audits correct both. Methods may

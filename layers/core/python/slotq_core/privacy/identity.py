@@ -44,13 +44,10 @@ class People:
         A role, in IAM's form without its path or in that of STS, means all of its sessions. A
         session means nobody if anybody may choose its name: the pattern must leave the name open.
         """
-        session = _SESSION.fullmatch(arn)
-        if session is None:
-            return fits(pattern, arn)
-        role, name = session["role"], session["name"]
-        in_iam = f"arn:{session['partition']}:iam::{session['account']}:role/{name}"
-        whole = arn if self.person(arn) == arn else f"{role}/*"
-        return any(fits(pattern, text) for text in (whole, role, in_iam))
+        forms = _forms(self.session_roles, arn)
+        if "*" not in pattern:  # So are most; comparing is much quicker than matching.
+            return pattern in forms
+        return any(fits(pattern, form) for form in forms)
 
     def why(self, arn: str) -> str:
         """How the person behind a caller was decided, as a sentence without a full stop."""
@@ -72,6 +69,18 @@ def _person(session_roles: tuple[str, ...], arn: str) -> str:
     if session is None or _provider_names(session_roles, session) is not None:
         return arn
     return session["role"]
+
+
+@lru_cache(maxsize=4096)
+def _forms(session_roles: tuple[str, ...], arn: str) -> tuple[str, ...]:
+    """What a pattern may match to mean this caller."""
+    session = _SESSION.fullmatch(arn)
+    if session is None:
+        return (arn,)
+    role, name = session["role"], session["name"]
+    in_iam = f"arn:{session['partition']}:iam::{session['account']}:role/{name}"
+    whole = arn if _person(session_roles, arn) == arn else f"{role}/*"
+    return whole, role, in_iam
 
 
 def _provider_names(session_roles: tuple[str, ...], session: re.Match[str]) -> str | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routing import Answer, Response, Router
@@ -21,16 +22,16 @@ from slotq_core.wire.configuration import (
 if TYPE_CHECKING:
     from slotq_core.routes.documents import DocumentRoutes
 
-CONFIGURATION_METHODS: Mapping[str, tuple[str, ...]] = {
-    "/pools": ("GET",),
-    "/pools/<name>": ("DELETE", "PATCH"),
-    "/limits": ("GET", "PATCH"),
-    "/configuration": ("GET", "PUT"),
-    "/projects": ("GET",),
-    "/projects/<name>": ("DELETE", "PATCH"),
-    "/changes": ("GET",),
+CONFIGURATION_ACTIONS: Mapping[str, Mapping[str, Action]] = {
+    "/pools": {"GET": Action.LOOK},
+    "/pools/<name>": {"DELETE": Action.OPERATE, "PATCH": Action.OPERATE},
+    "/limits": {"GET": Action.LOOK, "PATCH": Action.OPERATE},
+    "/configuration": {"GET": Action.LOOK, "PUT": Action.OPERATE},
+    "/projects": {"GET": Action.LOOK},
+    "/projects/<name>": {"DELETE": Action.OPERATE, "PATCH": Action.OPERATE},
+    "/changes": {"GET": Action.LOOK},
 }
-"""The methods of each path."""
+"""The methods of each path, as `api.ACTIONS`."""
 
 
 class ConfigurationRoutes:

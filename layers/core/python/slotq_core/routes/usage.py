@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
+from slotq_core.admission.access import Action
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
 from slotq_core.operations.usage.report import Position
@@ -15,7 +16,8 @@ from slotq_core.usage.amounts import BY
 from slotq_core.usage.calendar_days import begin_of, is_day
 from slotq_core.wire.usage_views import usage_view
 
-USAGE_METHODS: Mapping[str, tuple[str, ...]] = {"/usage": ("GET",)}
+USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/usage": {"GET": Action.LOOK}}
+"""The methods of each path, as `api.ACTIONS`."""
 
 
 class UsageRoutes:

@@ -13,15 +13,14 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Submission
+from slotq_core.model.jobs import Submission, Workload
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
-MAX_TAGS = 46
-"""SageMaker allows 50 tags; the queue adds four."""
+MAX_TAGS = names.MAX_TAGS
 
 MAX_INSTANCES = 10_000
 """The most instances of one job, equal to a pool's largest size."""
@@ -32,6 +31,8 @@ _MAX_GROUPS = 5
 
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
+    names.PROJECT_TAG,
+    names.CLASS_TAG,
     names.POOLS_TAG,
     names.DEMAND_TAG,
     "slotq:preemptible",
@@ -130,6 +131,9 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
+        _ = self.workload
+        if self._tag(names.PROJECT_TAG) == "":
+            raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
         if limit not in {None, "job", "attempt"}:
             raise ValueError(
@@ -143,6 +147,19 @@ class SubmissionBody(BaseModel):
     @property
     def priority(self) -> int:
         return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
+
+    @property
+    def project(self) -> str:
+        """The named project; empty: the caller's default."""
+        return self._tag(names.PROJECT_TAG) or ""
+
+    @property
+    def workload(self) -> Workload:
+        text = self._tag(names.CLASS_TAG)
+        if text is not None and text not in tuple(Workload):
+            kinds = ", ".join(Workload)
+            raise ValueError(f"the tag '{names.CLASS_TAG}' takes one of {kinds}, not '{text[:40]}'")
+        return Workload.TRAINING if text is None else Workload(text)
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -212,7 +229,8 @@ def _integer(tag: str, text: str | None, low: int, high: int) -> int:
 def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
     """Read a new submission. Returns it, and its body as the request to store.
 
-    Raises InvalidRequest with every fault: its path, and what would be right.
+    Raises InvalidRequest with every fault: its path, and what would be right. Not if the only
+    faults are missing fields (`Submission.incomplete`): its project may fill them in.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
     return _read(request, submission_faults(request))
@@ -235,7 +253,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         told = {fault.path for fault in found}
         more = [fault for fault in structural if fault.path not in told]
         raise refusal([*found, *more]) from None
-    if structural:
+    if not all(fault.lacks for fault in structural):
         raise refusal(structural)
     submission = Submission(
         name=read.TrainingJobName,
@@ -243,11 +261,14 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         demand=read.demand,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
+        project=read.project,
+        workload=read.workload,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,
         min_runtime=read.min_runtime,
         retries=read.retries,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
+        incomplete=bool(structural),
     )
     return submission, dict(request)

@@ -85,6 +85,8 @@ class Fault:
     message: str
     dated: bool = False
     """Whether a later version of SageMaker's API might accept the value."""
+    lacks: bool = False
+    """Whether a field is missing. A project may fill it in."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -109,6 +111,13 @@ def known_shape() -> Shape:
     return _shape(REQUEST, STRUCTURES, REQUIRED)
 
 
+def check_complete(request: Mapping[str, Any]) -> None:
+    """Check a request again whose missing fields were filled in. Raises InvalidRequest with every
+    fault."""
+    if faults := submission_faults(request):
+        raise refusal(faults)
+
+
 def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
     """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
     return _Reading(refuse_unknown=False).faults(request, known_shape())
@@ -117,6 +126,11 @@ def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
 def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
     """The faults by the user's own structure. Unknown fields are faults too."""
     return _Reading(refuse_unknown=True).faults(request, shape)
+
+
+def value_faults(path: str, value: Any, shape: Shape) -> list[Fault]:
+    """The faults of one field's value, at most MOST_FAULTS + 1. Unknown fields are faults too."""
+    return [*islice(_Reading(refuse_unknown=True).of_value(value, shape, path), MOST_FAULTS + 1)]
 
 
 def _shape(
@@ -151,12 +165,13 @@ class _Reading:
         return found[: MOST_FAULTS + 1]
 
     def _all(self, request: Mapping[str, Any], shape: Shape) -> Iterator[Fault]:
-        yield from self._of(request, _on_instances(shape, request), "")
+        yield from self.of_value(request, _on_instances(shape, request), "")
         if "ServerlessJobConfig" not in request:
             name = "AlgorithmSpecification"
             yield from _program(request.get(name), shape.members.get(name))
 
-    def _of(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+    def of_value(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+        """The faults of the value and all that is in it."""
         what, fits = _KINDS[shape.kind]
         if not fits(value):
             yield Fault(path=path, message=f"must be {what}, not {_said(value)}")
@@ -170,20 +185,20 @@ class _Reading:
                 yield from self._of_entry(key, part, shape, _join(path, key))
         elif shape.kind == "list" and shape.item:
             for number, part in enumerate(value):
-                yield from self._of(part, shape.item, _join(path, number))
+                yield from self.of_value(part, shape.item, _join(path, number))
 
     def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
         if shape.key:
             for wrong in _beyond(key, shape.key):
                 yield Fault(path=path, message=f"its name {wrong}", dated=True)
         if shape.item:
-            yield from self._of(value, shape.item, path)
+            yield from self.of_value(value, shape.item, path)
 
     def _of_structure(self, value: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Fault]:
         meant = set()
         for name, part in value.items():
             if name in shape.members:
-                yield from self._of(part, shape.members[name], _join(path, name))
+                yield from self.of_value(part, shape.members[name], _join(path, name))
                 if part == "" and not path and name in shape.required:
                     yield Fault(
                         path=_join(path, name), message="is required, and must not be empty"
@@ -197,7 +212,7 @@ class _Reading:
                     yield Fault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
-                yield Fault(path=_join(path, name), message="is required")
+                yield Fault(path=_join(path, name), message="is required", lacks=True)
 
     def _misspelt(self, name: str, absent: Sequence[str]) -> str | None:
         """The known field that the name misspells. Only absent fields count, because SageMaker adds
@@ -222,7 +237,7 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
     given = [name for name in PROGRAMS if algorithm.get(name)]
     if not given and algorithm.keys() <= shape.members.keys():
         message = "give TrainingImage or AlgorithmName"
-        yield Fault(path="AlgorithmSpecification", message=message)
+        yield Fault(path="AlgorithmSpecification", message=message, lacks=True)
     if len(given) > 1:
         message = "give TrainingImage or AlgorithmName, not both"
         yield Fault(path="AlgorithmSpecification", message=message)
@@ -233,9 +248,9 @@ def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
     or at least `alike` similar (0 to 1)."""
     if len(name) > _LONGEST_COMPARED:
         return None
-    same = {_plain(each): each for each in known}
-    if _plain(name) in same:
-        return same[_plain(name)]
+    same = {plain_name(each): each for each in known}
+    if plain_name(name) in same:
+        return same[plain_name(name)]
     from difflib import get_close_matches  # Imported only for misspelt names.
 
     return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
@@ -246,7 +261,8 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     return nearest(name, known, _AKIN)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A field's name without case, spaces, hyphens and underscores."""
     return re.sub(r"[\s_-]", "", name).casefold()
 
 

@@ -98,6 +98,8 @@ class JobView(BaseModel):
     retries: int
     submitter: str
     project: str = ""
+    workload: str = "training"
+    """The kind of work: `training`, `interactive` or `inference`."""
     attempts_begun: int
     evictions: int
     training_job: str | None = None
@@ -247,6 +249,16 @@ class FaultView(BaseModel):
     message: str
 
 
+class MembershipView(BaseModel):
+    """The caller's role in one project."""
+
+    name: str
+    role: str
+    """`viewer`, `member`, `admin` or `operator`."""
+    default: bool
+    """Whether the caller's jobs belong to this project if they name none."""
+
+
 class MeView(BaseModel):
     """Who the caller is to the queue."""
 
@@ -257,6 +269,8 @@ class MeView(BaseModel):
     """The person behind the caller, as an ARN: what counts for limits and for one's own jobs."""
     why: str
     """How the person was decided, as a sentence."""
+    projects: list[MembershipView] = Field(default=[])
+    """The projects in which the caller has a role."""
 
 
 class ErrorView(BaseModel):
@@ -331,6 +345,7 @@ def job_view(
         retries=job.retries,
         submitter=job.submitter,
         project=job.project,
+        workload=job.workload,
         attempts_begun=job.attempts,
         evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,

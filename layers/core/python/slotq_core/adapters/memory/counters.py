@@ -60,7 +60,11 @@ class MemoryCounters:
 
     def census(self) -> Census:
         queued = [job for job in self._jobs() if job.state in QUEUED_STATES]
-        return Census(waiting=Tally(job.submitter for job in queued), lines=self._lines())
+        return Census(
+            waiting=Tally(job.submitter for job in queued),
+            lines=self._lines(),
+            projects=Tally(job.project for job in queued),
+        )
 
     def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
         with self._lock:

@@ -18,7 +18,13 @@ from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
+from slotq_core.names import (
+    PROJECT_TAG,
+    RUNTIME_LIMIT_TAG,
+    SUBMITTER_TAG,
+    sagemaker_tags,
+    tag_value,
+)
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import RIGHTS, Answer, Observation, Request, Sighting, Verdict
 from slotq_core.timestamps import to_datetime
@@ -34,6 +40,8 @@ LONGEST_LISTING = 20_000
 
 _WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
 
+_MAX_TAGS = 50
+"""SageMaker's limit."""
 _PAGE = 100
 _OLDEST = 90 * 86_400_000
 """Age (ms) beyond which training jobs are not listed. Nothing runs that long (at most 28 days,
@@ -241,7 +249,7 @@ class SageMakerTraining:
 
 def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
     """Return an attempt's CreateTrainingJob request: the user's request with another name, the
-    pool's instance type, four more tags and, after earlier attempts, the rest of the maximum
+    pool's instance type, the queue's own tags and, after earlier attempts, the rest of the maximum
     runtime."""
     resources = dict(request["ResourceConfig"])
     if resources.get("InstanceGroups"):
@@ -257,15 +265,28 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         TOKEN_TAG: attempt.token,
         QUEUE_TAG: queue,
     }
+    costs = _cost_tags(job)
     given = sagemaker_tags(request.get("Tags") or ())
-    kept = [tag for tag in given if tag["Key"] not in ownership]
+    kept = [tag for tag in given if tag["Key"] not in {**ownership, **costs}]
+    if len(kept) + len(costs) + len(ownership) > _MAX_TAGS:
+        costs = {}  # Submitted to an earlier version, which took two more tags.
     return {
         **request,
         "TrainingJobName": attempt.training_job,
         "ResourceConfig": resources,
         **_stopping_condition(request, job),
-        "Tags": [*kept, *({"Key": key, "Value": value} for key, value in ownership.items())],
+        "Tags": [
+            *kept,
+            *({"Key": key, "Value": value} for key, value in {**costs, **ownership}.items()),
+        ],
     }
+
+
+def _cost_tags(job: Job) -> dict[str, str]:
+    """Return the tags by which AWS's bill can be divided. The queue sets them, not the caller. A
+    person has one value, whatever the sessions."""
+    tags = {PROJECT_TAG: job.project, SUBMITTER_TAG: job.person or job.submitter}
+    return {key: tag_value(value) for key, value in tags.items() if value}
 
 
 def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:

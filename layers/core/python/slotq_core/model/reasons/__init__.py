@@ -8,6 +8,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     limits            a quota, a limit or a concurrency setting keeps it back
     gang_incomplete   its gang cannot start
     rights_missing    AWS refuses the start: a right is missing
+    project_rules     its project's rules keep it back
     waits_for_others  others come first, or its time has not come
 """
 
@@ -23,6 +24,7 @@ from slotq_core.model.reasons.limits import (
     SweepLimit,
     UserLimitReached,
 )
+from slotq_core.model.reasons.project_rules import StartForbidden, WaitsForApproval
 from slotq_core.model.reasons.rights_missing import RightsMissing
 from slotq_core.model.reasons.room import (
     HeldForOthers,
@@ -70,10 +72,12 @@ __all__ = [
     "RightsMissing",
     "ShareUsed",
     "SlotsComing",
+    "StartForbidden",
     "SweepLimit",
     "TriesAgain",
     "TurnComes",
     "UserLimitReached",
+    "WaitsForApproval",
     "WaitsForJobs",
     "codes",
     "units",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotq_core.admission import references, subscription
+from slotq_core.admission.access import Permissions
 from slotq_core.admission.contents import declared
 from slotq_core.admission.subscription import Held, Stand
 from slotq_core.errors import (
@@ -24,6 +25,7 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
 from slotq_core.operations.configuring.jobs_in_need import (
     check_pools,
     check_projects,
@@ -59,10 +61,18 @@ class Changed:
 class Configurator:
     """Changes the configuration for operators."""
 
-    def __init__(self, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        permissions: Callable[[Sharing], Permissions] = Permissions.of,
+    ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
-        new decisions."""
+        new decisions. `permissions` gives what callers may do under a configuration."""
         self._store, self._clock, self._wake = store, clock, wake
+        self._permissions = permissions
         self._mover = Mover(store, clock)
 
     def revision(self) -> int:
@@ -189,6 +199,7 @@ class Configurator:
                 return Changed(before=now, after=now, revision=revision)
             if not is_current:
                 raise _outdated(revision, seen, last)
+            self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
             self._check(now, after)
             if dry_run:
                 return Changed(before=now, after=after, revision=revision)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.timestamps import FAR_OFF
 
@@ -50,6 +51,8 @@ class Ending(StrEnum):
     FAULT = "fault"
     NO_RIGHTS = "no_rights"
     """The queue, or SageMaker under the job's role, lacked a right."""
+    FORBIDDEN = "forbidden_by_project"
+    """The project's rules forbid the start. The job is held, so that nothing is lost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +149,8 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             faults, cause = job.faults + 1, outcome.value if lacks else ""
             back = {"not_before": now + backoff(faults + lacks), "faults": faults}
             return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+        case AttemptOutcome.FORBIDDEN:
+            return move(job, JobState.HELD, at=now, cause=FORBIDDEN, message=message)
         case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
             return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
         case AttemptOutcome.CANCELLED:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.wire.document.faults import Fault, Loc, unknown
+from slotq_core.wire.document.request_checks import faults_of_requests
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.pool_definition import clashes
 
@@ -76,6 +77,13 @@ def a_name_has_one_meaning(document: Shared) -> Iterator[Fault]:
         yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
 
 
+def requests_agree(document: Shared) -> Iterator[Fault]:
+    """What a project prescribes for requests does not contradict itself."""
+    for place, project in enumerate(document.projects):
+        for fault in faults_of_requests(project):
+            yield Fault(("projects", place, *fault.loc), fault.message)
+
+
 def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
     """ "Numeric quotas … over all pools together; … per-pool maps, per pool; the two are not
     mixed." """
@@ -110,6 +118,7 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     projects_name_pools_that_there_are,
     a_name_has_one_meaning,
+    requests_agree,
     quotas_are_of_one_kind,
 )
 

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
-from slotq_core.model.access import fits
+from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
+from slotq_core.wire.document.request_fields import request_fields
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -112,9 +113,6 @@ LONGEST_PATTERN = 512
 EVERYONE = "everyone"
 """The pattern of all callers. `*` is refused, because it is more often a mistake."""
 
-_STRANGERS = ("arn:aws:iam::000000000000:user/a", "arn:aws:sts::999999999999:assumed-role/b/c")
-"""Callers with nothing in common: a pattern that matches both names nobody in particular."""
-
 
 def _weight(value: object) -> int:
     if isinstance(value, str) and value in WEIGHTS:
@@ -141,7 +139,7 @@ def _principal(value: object) -> str:
     pattern = _pattern(value)
     if pattern == EVERYONE:
         return "*"
-    if all(fits(pattern, stranger) for stranger in _STRANGERS):
+    if fits_everybody(pattern):
         raise ValueError(
             f"'{pattern}' matches every caller: name an account, a role or a user, or write "
             f"{EVERYONE} if you mean that"
@@ -154,13 +152,6 @@ def _session_role(value: object) -> str:
     if fault := fault_in(pattern):
         raise ValueError(fault)
     return pattern
-
-
-def _fields(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"fields of CreateTrainingJob are needed, not {said(value)}")
-    each(value, lambda _: lambda _: None)
-    return dict(value)
 
 
 def _quota(value: object) -> int | dict[str, Any]:
@@ -226,8 +217,10 @@ Principal = Annotated[str, BeforeValidator(_principal), WithJsonSchema(_TEXT)]
 """A pattern of callers' ARNs."""
 SessionRole = Annotated[str, BeforeValidator(_session_role), WithJsonSchema(_TEXT)]
 """A pattern of the roles whose sessions the identity provider names."""
-Fields = Annotated[dict[str, Any], BeforeValidator(_fields), WithJsonSchema({"type": "object"})]
-"""Fields of CreateTrainingJob."""
+Fields = Annotated[
+    dict[str, Any], BeforeValidator(request_fields), WithJsonSchema({"type": "object"})
+]
+"""Fields of CreateTrainingJob, by path."""
 Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Capacity = Annotated[
     Demand, PlainValidator(vector(0, 0)), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})

@@ -72,12 +72,14 @@ class DynamoCounters:
         return {item["sk"]["S"]: _counter_of(item) for item in items}
 
     def census(self) -> Census:
-        waiting = Tally[str]()
+        waiting, projects = Tally[str](), Tally[str]()
         for state in sorted(QUEUED_STATES):
-            jobs = {**expressions.submitters_in_state(state), "IndexName": table.BY_STATE}
+            jobs = {**expressions.owners_in_state(state), "IndexName": table.BY_STATE}
             for item in self._calls.query(jobs, consistent=False):
                 waiting[item.get("submitter", {}).get("S", "")] += 1
-        return Census(waiting=waiting, lines=self._calls.count(expressions.partition(table.LINES)))
+                projects[item.get("project", {}).get("S", "")] += 1
+        lines = self._calls.count(expressions.partition(table.LINES))
+        return Census(waiting=waiting, lines=lines, projects=projects)
 
     def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
         old = sorted(number for number in seen.minutes if number < minute - 1)[:_OLD]

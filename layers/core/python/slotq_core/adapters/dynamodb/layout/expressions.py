@@ -474,9 +474,13 @@ def in_state(state: str) -> Expression:
     }
 
 
-def submitters_in_state(state: str) -> Expression:
-    """Select the submitters of the jobs of one state, on the index `by-state`."""
-    return {**in_state(state), "ProjectionExpression": "submitter"}
+def owners_in_state(state: str) -> Expression:
+    """Select the submitters and projects of the jobs of one state, on the index `by-state`."""
+    return {
+        **in_state(state),
+        "ProjectionExpression": "submitter, #project",
+        "ExpressionAttributeNames": {"#project": "project"},
+    }
 
 
 def _number(amount: int) -> Mapping[str, str]:

@@ -1,0 +1,59 @@
+"""Ask what a caller may do, under the configuration of this moment.
+
+The configuration is read only where the answer depends on it: the submitter sees the own jobs in
+any configuration, and everybody sees a job without a project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from slotq_core.admission.access import Action, Permissions
+from slotq_core.model.jobs import Job
+from slotq_core.model.sharing import Sharing
+from slotq_core.ports.store import Store
+
+
+class Authorizer:
+    """The rights of callers, over the store."""
+
+    def __init__(self, store: Store, operators: tuple[str, ...] = ()) -> None:
+        """`operators`: patterns of the operators whom no configuration can remove."""
+        self._store, self._operators = store, operators
+
+    def under(self, sharing: Sharing) -> Permissions:
+        return Permissions(sharing=sharing, operators=self._operators)
+
+    def now(self) -> Permissions:
+        return self.under(self._store.configuration().sharing)
+
+    def check_operates(self, *, by: str) -> None:
+        """Raises NotPermitted unless the caller may change the configuration and examine the
+        queue."""
+        self.now().check_operates(by)
+
+    def sees(self, job: Job, *, by: str | None) -> bool:
+        """Whether the caller may see the job. None: the queue itself, which sees everything."""
+        if by is None or not job.project or job.submitter == by:
+            return True
+        return self.now().may(Action.SEE, by, job)
+
+    def check_change(self, job: Job, *, by: str) -> bool:
+        """Return whether the caller may see the job. Raises NotPermitted if the caller may see it
+        and not change it."""
+        if not job.project and job.submitter == by:
+            return True
+        permissions = self.now()
+        if not permissions.may(Action.SEE, by, job):
+            return False
+        permissions.check_change(by, job)
+        return True
+
+    def sight(self, jobs: Iterable[Job], *, by: str | None) -> Callable[[Job], bool] | None:
+        """A test for the jobs that the caller may see; None: the caller sees them all."""
+        if by is None or not any(job.project for job in jobs):
+            return None
+        permissions = self.now()
+        if not permissions.sharing.projects or permissions.is_operator(by):
+            return None
+        return permissions.sight(by)

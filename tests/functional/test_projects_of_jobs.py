@@ -1,0 +1,205 @@
+"""Which project a job belongs to: at its submission, when it moves, when it is submitted again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotq_core.model.access import Access
+from slotq_core.model.projects import Project
+from tests.functional.account import Account, forget
+from tests.functional.sharing import (
+    ADMIN,
+    MEMBER,
+    NOBODY,
+    OPERATOR,
+    OTHER,
+    OWNER,
+    OWNERS,
+    SHARING,
+    SPEECH,
+    VIEWER,
+    VISION,
+    amend,
+    listed,
+    request,
+    share,
+    submit,
+)
+
+JOB = "theirs"
+"""A job of project vision that OWNER has submitted."""
+
+
+@pytest.fixture
+def shared(account: Account) -> Account:
+    share()
+    assert submit(account, JOB, "vision", by=OWNER)[0] == 202
+    return account
+
+
+class TestSubmissions:
+    def project_of(self, answer: tuple[int, dict[str, Any]]) -> str:
+        status, said = answer
+        assert status == 202, said
+        return str(said["project"])
+
+    def test_a_job_without_a_project_goes_to_the_only_one_of_its_caller(self, shared: Account):
+        assert self.project_of(submit(shared, "one", by=OWNER)) == "vision"
+        assert self.project_of(submit(shared, "two", by=OTHER)) == "speech"
+
+    def test_a_caller_with_several_projects_is_told_them(self, shared: Account):
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=VISION.access))))
+        status, said = submit(shared, "one", by=MEMBER)
+        assert (status, said["code"], said["field"]) == (403, "project_not_allowed", "Tags")
+        assert "you may use vision, speech" in said["message"]
+        assert "slotq:project" in said["message"]
+
+    def test_or_has_a_default(self, shared: Account):
+        access = replace(VISION.access, default_for=(MEMBER, VIEWER))
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
+        assert self.project_of(submit(shared, "one", by=MEMBER)) == "speech"
+        assert submit(shared, "two", by=VIEWER)[0] == 403  # No member, though it names the viewer.
+
+    def test_who_may_use_none_is_told_whom_to_ask(self, shared: Account):
+        _, said = submit(shared, "one", by=VIEWER)
+        for part in ("a member of none", "ask an operator", SHARING.operators[0], VIEWER):
+            assert part in said["message"]
+        share(replace(SHARING, operators=()))
+        assert "ask whoever configures the queue" in submit(shared, "one", by=VIEWER)[1]["message"]
+
+    def test_an_unknown_project_and_one_of_others_are_refused_alike(self, shared: Account):
+        unknown, others = (submit(shared, "one", it, by=OTHER) for it in ("nonesuch", "vision"))
+        assert unknown[1]["message"] == others[1]["message"].replace("vision", "nonesuch")
+        assert unknown[0] == others[0] == 403
+        assert "you may use speech" in others[1]["message"]
+
+    def test_an_operator_may_use_each_and_has_to_name_one(self, shared: Account):
+        assert submit(shared, "one", by=OPERATOR)[1]["code"] == "project_not_allowed"
+        assert self.project_of(submit(shared, "one", "speech", by=OPERATOR)) == "speech"
+
+    def test_without_projects_the_tag_is_refused(self, account: Account):
+        status, said = submit(account, "one", "vision", by=OWNER)
+        assert (status, said["code"]) == (403, "project_not_allowed")
+        assert "has no projects" in said["message"]
+        assert submit(account, "one", "", by=OWNER)[0] == 400
+
+    def test_the_largest_priority_of_a_project_is_for_its_members(self, shared: Account):
+        status, said = submit(shared, "one", "vision", by=MEMBER, priority="11")
+        assert (status, said["code"]) == (403, "priority_too_high")
+        assert "10, the largest that a member of project vision may give" in said["message"]
+        assert submit(shared, "one", "vision", by=ADMIN, priority="11")[0] == 202
+        assert submit(shared, "two", "vision", by=MEMBER, priority="10")[0] == 202
+        assert amend(shared, "two", by=MEMBER, tags={"priority": "11"})[0] == 403
+        assert amend(shared, "two", by=ADMIN, tags={"priority": "99"})[1]["priority"] == 99
+        assert amend(shared, "two", by=MEMBER, tags={"priority": "50"})[0] == 200  # It goes down.
+
+    def test_the_projects_pools_are_those_of_jobs_that_name_none(
+        self, account: Account, monkeypatch
+    ):
+        kind = "ml.p4d.24xlarge"
+        monkeypatch.setenv("SLOTQ_POOLS", f"a=2@{kind},b=2@{kind},c=2@ml.m5.large,d=1@{kind}")
+        forget()
+        share(replace(SHARING, projects=(replace(VISION, pools=("d", "c", "a")), SPEECH)))
+        assert submit(account, "one", "vision", by=OWNER)[1]["pools"] == ["d", "a"]
+        named = submit(account, "two", "vision", by=OWNER, **{"slotq:pools": "b"})
+        assert named[1]["pools"] == ["b"]
+        assert submit(account, "three", "speech", by=OTHER)[1]["pools"] == ["a", "b", "d"]
+        share(replace(SHARING, projects=(replace(VISION, pools=("c",)), SPEECH)))
+        status, said = submit(account, "four", "vision", by=OWNER)
+        assert (status, said["field"]) == (400, "ResourceConfig.InstanceType")
+        assert "no pool of project vision" in said["message"]
+
+
+class TestMoves:
+    @pytest.fixture
+    def both(self, shared: Account) -> Account:
+        """MEMBER is a member of both projects, and its job waits in vision."""
+        access = replace(SPEECH.access, members=(*SPEECH.access.members, MEMBER))
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
+        assert submit(shared, "mine", "vision", by=MEMBER)[0] == 202
+        return shared
+
+    def test_a_waiting_job_moves_to_another_project_of_the_caller(self, both: Account):
+        status, job = amend(both, "mine", by=MEMBER, tags={"slotq:project": "speech"})
+        assert (status, job["project"]) == (200, "speech")
+        assert "mine" in listed(both, OTHER)
+        tags = both.call(request("GET", "/jobs/mine/request", by=MEMBER))[1]["request"]["Tags"]
+        assert {"Key": "slotq:project", "Value": "speech"} in tags
+        both.settle()
+        assert both.call(request("GET", "/jobs/mine", by=MEMBER))[1]["state"] == "running"
+        assert both.call(request("GET", "/doctor", by=OPERATOR))[1]["findings"] == []
+
+    def test_only_with_a_right_to_the_job_and_to_the_other_project(self, both: Account):
+        to_speech, to_vision = {"slotq:project": "speech"}, {"slotq:project": "vision"}
+        assert amend(both, JOB, by=MEMBER, tags=to_speech)[1]["code"] == "not_permitted"
+        assert amend(both, JOB, by=OWNER, tags=to_speech)[1]["code"] == "project_not_allowed"
+        assert amend(both, JOB, by=OTHER, tags=to_speech)[1]["code"] == "no_such_job"
+        submit(both, "talk", "speech", by=OTHER)
+        assert amend(both, "talk", by=OTHER, tags=to_vision)[1]["code"] == "project_not_allowed"
+        assert amend(both, JOB, by=OPERATOR, tags=to_speech)[0] == 200
+
+    def test_a_job_that_holds_slots_stays(self, both: Account):
+        both.settle()
+        status, said = amend(both, "mine", by=MEMBER, tags={"slotq:project": "speech"})
+        assert (status, said["code"]) == (409, "too_late")
+        same = amend(both, "mine", by=MEMBER, tags={"slotq:project": "vision"})
+        assert same[0] == 200
+
+    def test_the_new_projects_largest_priority_holds(self, both: Account):
+        submit(both, "talk", "speech", by=MEMBER, priority="20")
+        tags = {"slotq:project": "vision"}
+        assert amend(both, "talk", by=MEMBER, tags=tags)[1]["code"] == "priority_too_high"
+        assert amend(both, "talk", by=MEMBER, tags={**tags, "priority": "1"})[0] == 200
+
+    def test_other_changes_leave_the_project(self, both: Account):
+        submit(both, "bare", by=OWNER)
+        access = replace(SPEECH.access, default_for=(OWNERS,), members=(OWNERS,))
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
+        assert amend(both, "bare", by=OWNER, tags={"priority": "2"})[1]["project"] == "vision"
+
+
+def test_a_request_shows_its_project_so_that_a_clone_stays_there(shared: Account):
+    submit(shared, "bare", by=OWNER)
+    shown = shared.call(request("GET", "/jobs/bare/request", by=OWNER))[1]["request"]
+    assert shown["Tags"] == [{"Key": "slotq:project", "Value": "vision"}]
+
+
+class TestRetries:
+    @pytest.fixture
+    def ended(self, shared: Account) -> Account:
+        """A job whose project was the caller's only one, and is no more."""
+        submit(shared, "bare", by=OWNER)
+        shared.call(request("DELETE", "/jobs/bare", by=OWNER))
+        access = replace(SPEECH.access, default_for=(OWNERS,), members=(OWNERS,))
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
+        return shared
+
+    def retried(self, account: Account, *, by: str, **more: Any) -> dict[str, Any]:
+        change = {"name": "bare", "retry": True, **more}
+        body = {"changes": [change]}
+        return account.call(request("PATCH", "/jobs", by=by, body=body))[1]["outcomes"][0]
+
+    def test_a_retry_keeps_the_project(self, ended: Account):
+        assert self.retried(ended, by=OWNER)["job"]["project"] == "vision"
+
+    def test_or_names_another(self, ended: Account):
+        tags = {"slotq:project": "speech"}
+        assert self.retried(ended, by=OWNER, tags=tags)["job"]["project"] == "speech"
+
+    def test_it_needs_a_member(self, ended: Account):
+        share(replace(SHARING, projects=(replace(VISION, access=Access()), SPEECH)))
+        assert self.retried(ended, by=OWNER)["error"]["code"] == "project_not_allowed"
+
+    def test_secrets_stay_with_the_submitter(self, ended: Account):
+        assert self.retried(ended, by=ADMIN)["error"]["code"] == "request_withheld"
+        assert self.retried(ended, by=OPERATOR)["error"]["code"] == "request_withheld"
+        assert self.retried(ended, by=NOBODY)["error"]["code"] == "no_such_job"
+
+
+def test_unused_projects_of_others_do_not_show_in_anybodys_choice(shared: Account):
+    hidden = Project(name="secret", access=Access(members=(ADMIN,)))
+    share(replace(SHARING, projects=(*SHARING.projects, hidden)))
+    assert "secret" not in submit(shared, "one", "nonesuch", by=OWNER)[1]["message"]
