@@ -21,11 +21,12 @@ import app
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, STOP, verdict_on
 from slotq_core.adapters.stored_request import MAX_UNPACKED, pack, unpack
-from slotq_core.errors import NotUnderstood, SlotQError
+from slotq_core.errors import InvalidRequest, NotUnderstood, SlotQError
 from slotq_core.privacy.redaction import LONGEST_TEXT, without_secrets
 from slotq_core.wire.amendment import parse_amendment
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.configuration import parse_pool
+from slotq_core.wire.document.views import parse_configuration
 from slotq_core.wire.submission import parse_submission
 from tests.attack.sagemaker import QuotingClient
 from tests.functional.account import Account, add_job, forget, sample
@@ -159,6 +160,47 @@ CHANGES: dict[str, Shape] = {
     "resources": lambda size: f'{{"resources":{{{repeated(member("1"), size - 20)}}}}}',
     "unknown": lambda size: f"{{{repeated(member('1'), size - 2)}}}",
 }
+
+
+POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
+
+
+def configuration(**sections: Any) -> str:
+    return json.dumps({"configuration": {"pools": [POOL], **sections}})
+
+
+def of_a_project(part: Callable[[int], Any], characters: int = 20) -> Shape:
+    """A document with one project of so large a part."""
+    return lambda size: configuration(projects=[{"name": "a", **part(size // characters)}])
+
+
+DOCUMENTS: dict[str, Shape] = {
+    "pools": lambda size: configuration(pools=[{"a": 1}] * (size // 11)),
+    "projects": lambda size: configuration(projects=[{}] * (size // 5)),
+    "departments that are not there": lambda size: configuration(
+        projects=[{"name": f"p{n}", "department": f"x{n}"} for n in range(size // 500)],
+        departments=[{"name": f"d{n}"} for n in range(size // 2500)],
+    ),
+    "sections": lambda size: configuration(**{f"projectz{n}": 1 for n in range(size // 22)}),
+    "keys": of_a_project(lambda n: {f"quotz{i}": 1 for i in range(n)}),
+    "pools of a quota": of_a_project(lambda n: {"quota": {f"p{i}": 1 for i in range(n)}}),
+    "resources of a quota": of_a_project(
+        lambda n: {"quota": {"main": {f"p{i}": 1 for i in range(n)}}}
+    ),
+    "one pool always": of_a_project(lambda n: {"pools": ["main"] * n}),
+    "patterns of stars": of_a_project(lambda n: {"members": ["*" * 500] * n}, 505),
+    "patterns": of_a_project(lambda n: {"members": ["a"] * n}, 5),
+    "a long pattern": of_a_project(lambda n: {"members": ["*a" * n]}, 2),
+    "a long key": of_a_project(lambda n: {"quota": {"p" * n: 1}}, 1),
+}
+
+
+@pytest.mark.parametrize("shape", DOCUMENTS.values(), ids=DOCUMENTS.keys())
+def test_a_configuration_is_read_in_linear_time(shape: Shape):
+    assert_linear(parse_configuration, lambda size: shape(size - 500), MAX_BODY)
+    with pytest.raises(InvalidRequest) as refused:
+        parse_configuration(shape(MAX_BODY - 500))
+    assert len(refused.value.message) < 20_000
 
 
 @pytest.mark.parametrize("read", [parse_amendment, parse_pool])

@@ -359,6 +359,22 @@ projects:
     )
 
 
+def test_a_file_that_cannot_be_written_or_read_is_named(slotq):
+    told = slotq("config", "export", "nowhere/queue.yaml", status=Exit.USAGE)
+    assert told.stderr == "slotq: nowhere/queue.yaml: No such file or directory\n"
+    told = slotq("config", "apply", "nothing.yaml", status=Exit.USAGE)
+    assert told.stderr == "slotq: nothing.yaml: No such file or directory\n"
+
+
+def test_programs_get_every_fault(slotq, file):
+    name = file({**DOCUMENT, "departments": [{"name": "research", "quota": 1}]})
+    told = json.loads(slotq("config", "apply", name, "--json", status=Exit.NO).stderr)
+    assert (told["code"], [it["path"] for it in told["faults"]]) == (
+        "oversubscribed",
+        ["projects[0].quota"],
+    )
+
+
 def test_a_file_for_another_revision_is_refused(slotq, file):
     name = file(DOCUMENT)
     told = slotq("config", "apply", name, "--revision", "7", status=Exit.NO)

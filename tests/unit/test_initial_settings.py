@@ -9,7 +9,10 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
 from slotq_core.adapters.settings import parse_pools
 from slotq_core.errors import Misconfigured
+from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Project
+from slotq_core.model.sharing import Sharing
 
 NOW = 1_000_000
 
@@ -89,3 +92,16 @@ def test_an_operators_concurrent_change_is_not_overwritten():
     take_in(store, pools("a=1"), now=NOW)
     assert take_in(store, pools("a=2"), now=NOW) == ""
     assert slots(store) == {"a": 7}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [("a=2", "project 'x' names pool b in its quota"), ("a=2,b=1", "quota of 2 slots in pool b")],
+)
+def test_a_setting_that_projects_contradict_is_refused(store, setting, said):
+    take_in(store, pools("a=2,b=2"), now=NOW)
+    project = Project(name="x", quota={"b": Demand(slots=2)})
+    store.configure(sharing=Sharing(projects=(project,)), who="grace", now=NOW)
+    assert said in take_in(store, pools(setting), now=NOW)
+    assert slots(store) == {"a": 2, "b": 2}
+    assert take_in(store, pools("a=1,b=3"), now=NOW) == ""

@@ -30,7 +30,7 @@ from slotq.errors import (
 )
 from slotq.jobs.foreign_names import QUICK
 from slotq.transport.network import Network
-from slotq_core.wire.views import ErrorView
+from slotq_core.wire.views import ErrorView, FaultView
 
 WIDE = 10_000
 """Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
@@ -156,7 +156,10 @@ def compact(view: BaseModel) -> dict[str, Any]:
 
 def _error_view(error: SlotQError) -> ErrorView:
     code = error.code if isinstance(error, Refused) else _snake(type(error).__name__)
-    return ErrorView(code=code, message=str(error), field=getattr(error, "field", ""))
+    found = error.faults if isinstance(error, Refused) else ()
+    faults = [FaultView(path=path, message=message) for path, message in found]
+    field = getattr(error, "field", "")
+    return ErrorView(code=code, message=str(error), field=field, faults=faults)
 
 
 def _snake(name: str) -> str:

@@ -13,7 +13,7 @@ from slotq.cli.exits import Exit
 from slotq.document.canonical import document_text
 from slotq.document.comparison import compared, diff_lines, entries
 from slotq.document.configuration_file import ConfigurationFile, load
-from slotq.errors import Refused
+from slotq.errors import DocumentError, Refused
 from slotq.output.pool_tables import changes_table
 from slotq_core.wire.document.views import AppliedView, EntryChangeView
 from slotq_core.wire.record import ChangesView
@@ -42,7 +42,7 @@ def export(app: App, file: Path | None) -> None:
     view = app.client().document()
     text = document_text(view.configuration)
     if file is not None:
-        file.write_text(text, encoding="utf-8")
+        _write(file, text)
         click.echo(f"revision {view.revision} is written to {file}", err=True)
     if file is None or app.json:
         click.echo(view.model_dump_json(indent=2) if app.json else text, nl=app.json)
@@ -107,6 +107,13 @@ def schema() -> None:
     from slotq.document.schema import schema as of_a_configuration
 
     click.echo(json.dumps(of_a_configuration(), indent=2))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DocumentError(f"{file}: {error.strerror or error}") from None
 
 
 def _loaded(path: Path) -> ConfigurationFile:

@@ -9,17 +9,20 @@ stays the same gives no message.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
-from slotq_core.errors import Conflict, Misconfigured, PoolInUse
+from slotq_core.admission import references, subscription
+from slotq_core.admission.subscription import Stand
+from slotq_core.errors import Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.timestamps import iso
+from slotq_core.wire.document.settings import Settings
 
 _LOOKED_AT = 1000
 """Number of recent changes to search for the last change of a setting."""
@@ -37,6 +40,8 @@ class _Setting:
     read: Callable[[Configuration], Any]
     change: Callable[[ConfigurationChange], tuple[Any, Any]]
     """Returns the setting before and after a change."""
+    check: Callable[[Configuration], None]
+    """Raises Refused if what is configured beside the setting contradicts it."""
     write: Callable[[Store, int, int], None]
     """Writes the setting. Takes the store, the moment (ms) and the revision decided on."""
 
@@ -66,6 +71,7 @@ def _pools(pools: Sequence[Pool]) -> _Setting:
         wanted=as_configured(pools),
         read=lambda stand: as_configured(stand.pools),
         change=lambda change: (as_configured(change.before), as_configured(change.after)),
+        check=lambda stand: _check_pools(stand, as_configured(pools)),
         write=lambda store, now, seen: store.configure(
             as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
         ),
@@ -79,10 +85,21 @@ def _limits(limits: Limits) -> _Setting:
         wanted=limits,
         read=lambda stand: stand.limits,
         change=lambda change: (change.limits_before, change.limits_after),
+        check=lambda _: None,
         write=lambda store, now, seen: store.configure(
             limits=limits, who=LIMITS_VARIABLE, now=now, seen=seen
         ),
     )
+
+
+def _check_pools(stand: Configuration, pools: tuple[Pool, ...]) -> None:
+    """Raises PoolInUse or Oversubscribed if projects name what would go, or have more than would be
+    left."""
+    old = as_configured(stand.pools)
+    before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)
+    after = replace(before, pools=pools)
+    references.check(before, after)
+    subscription.check(Stand(settings=before), Stand(settings=after))
 
 
 def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) -> str:
@@ -90,8 +107,9 @@ def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) 
     if last and last.who != setting.who:
         return _overruled(store, setting, last)
     try:
+        setting.check(present)
         setting.write(store, now, present.revision)
-    except (Misconfigured, PoolInUse) as error:
+    except (Misconfigured, PoolInUse, Oversubscribed) as error:
         if not present.pools:
             raise
         return str(error)

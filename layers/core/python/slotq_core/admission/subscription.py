@@ -140,11 +140,11 @@ def _within_pools(stand: Stand) -> Numbers:
 
 def _above_running(stand: Stand) -> Numbers:
     """No quota of a project is less than what its running jobs hold that nobody may evict."""
-    by_scope = _scoped(stand)
+    by_scope, resources = _scoped(stand), _resources(stand.sharing)
     numbers: Numbers = {}
     for place, project in enumerate(stand.sharing.projects):
         for scope, held in by_scope(stand.held.get(project.name, {})).items():
-            for resource in _resources(stand.sharing):
+            for resource in resources:
                 quota = project.quota.get(scope, _NOTHING)
                 said = (
                     f"project '{project.name}' has a quota of {quota[resource]} {resource} "
@@ -160,7 +160,7 @@ def _above_running(stand: Stand) -> Numbers:
 def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[Stand], Numbers]:
     def look(stand: Stand) -> Numbers:
         """The quotas of a department's projects are together at most the department's."""
-        sharing = stand.sharing
+        sharing, resources = stand.sharing, _resources(stand.sharing)
         numbers: Numbers = {}
         for department in sharing.departments:
             within = [each for each in sharing.projects if each.department == department.name]
@@ -168,7 +168,7 @@ def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[
             quota = asked if department.quota is None else department.quota
             path = f"{path_of(sharing, department)}.quota"
             for scope in {**asked, **quota}:
-                for resource in _resources(sharing):
+                for resource in resources:
                     amount = asked.get(scope, _NOTHING)[resource]
                     bound = quota.get(scope, _NOTHING)[resource]
                     said = (

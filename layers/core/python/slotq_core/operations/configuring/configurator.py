@@ -168,6 +168,7 @@ class Configurator:
             moved = self._mover.move(name, to)
             if not moved:
                 raise NoSuchProject(_no_project(name, now), field="name")
+            self._wake()
             return Changed(before=now, after=now, revision=revision, moved=moved)
         if seen not in {None, revision}:
             raise _outdated(revision, seen, self._last())
@@ -175,6 +176,8 @@ class Configurator:
         moved = self._mover.move(name, to)
         done = self.change(planned, by=by, seen=seen)
         late = self._mover.move(name, to)  # Submissions that had read the old configuration.
+        if late:
+            self._wake()
         return replace(done, moved=moved + late)
 
     def change(
@@ -224,6 +227,8 @@ class Configurator:
     def _check(self, now: Settings, after: Settings, moved: tuple[str, str] | None = None) -> None:
         """Raises what `change` raises for what jobs, pools and quotas contradict. `moved`: the jobs
         of one project are about to move to another."""
+        if (after.pools, after.sharing) == (now.pools, now.sharing):
+            return
         if after.pools != now.pools:
             check_together(after.pools)
         references.check(now, after)

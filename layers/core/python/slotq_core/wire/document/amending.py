@@ -13,14 +13,12 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
-from slotq_core.wire.document.faults import Fault, faults_of, spelled
+from slotq_core.wire.document.faults import Fault, faults_of, refused
 from slotq_core.wire.document.models import project_of
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import department_entry, pool_entry, project_entry
 from slotq_core.wire.pool_definition import NAME, NAME_RULE
-from slotq_core.wire.training_request import Fault as BodyFault
-from slotq_core.wire.training_request import refusal
 
 
 def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
@@ -48,10 +46,7 @@ def _section(entry: Mapping[str, Any]) -> ProjectSection:
         return ProjectSection.model_validate(entry)
     except ValidationError as error:
         keys = {"": ProjectSection.keys(), "requests": SECTIONS["projects.requests"].keys()}
-        found = faults_of(error, keys, "a project")
-        raise refusal(
-            [BodyFault(path=spelled(it.loc), message=it.message) for it in found]
-        ) from None
+        raise refused(faults_of(error, keys, "a project")) from None
 
 
 def _with(sharing: Sharing, project: Any) -> Sharing:
@@ -93,7 +88,7 @@ def _check(before: _Sections, after: _Sections, place: int) -> None:
     old = set(_faults(before))
     new = [_placed(fault, place) for fault in _faults(after) if fault not in old]
     if new:
-        raise refusal(new)
+        raise refused(new)
 
 
 def _faults(sections: _Sections) -> Iterator[Fault]:
@@ -101,7 +96,7 @@ def _faults(sections: _Sections) -> Iterator[Fault]:
         yield from check(sections)
 
 
-def _placed(fault: Fault, place: int) -> BodyFault:
+def _placed(fault: Fault, place: int) -> Fault:
     """Return the fault with the path in the project's entry, if it is there."""
     loc = fault.loc[2:] if fault.loc[:2] == ("projects", place) else fault.loc
-    return BodyFault(path=spelled(loc), message=fault.message)
+    return Fault(loc, fault.message)

@@ -61,11 +61,13 @@ def projects_name_pools_that_there_are(document: Shared) -> Iterator[Fault]:
             (("requests", "pools"), project.requests.pools),
         ]
         for where, names in lists:
+            seen: set[str] = set()
             for index, name in enumerate(names):
                 if name not in pools:
                     yield unknown(("projects", place, *where, index), "pool", name, pools)
-                elif name in names[:index]:
+                elif name in seen:
                     yield Fault(("projects", place, *where, index), f"pool '{name}' occurs twice")
+                seen.add(name)
 
 
 def a_name_has_one_meaning(document: Shared) -> Iterator[Fault]:

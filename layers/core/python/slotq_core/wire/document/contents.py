@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -12,7 +12,7 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
-from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, spelled
+from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import department_of, project_of
 from slotq_core.wire.document.sections import (
     DepartmentSection,
@@ -28,13 +28,12 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import DURATIONS, NAME, NAME_RULE, SWITCHES, defined
-from slotq_core.wire.training_request import Fault as BodyFault
-from slotq_core.wire.training_request import refusal
 
 T = TypeVar("T")
 
 MOST_PROJECTS = 2_000
-MOST_DEPARTMENTS = 500
+_MOST: Mapping[str, int] = {"pools": 500, "departments": 500, "projects": MOST_PROJECTS}
+"""The most entries of each section."""
 
 SECTIONS: Mapping[str, type[Section]] = {
     "pools": PoolSection,
@@ -52,12 +51,27 @@ class Configuration(Section):
     """The document. What it does not name has its default: a document is complete."""
 
     pools: tuple[PoolSection, ...]
-    departments: Annotated[tuple[DepartmentSection, ...], Field(max_length=MOST_DEPARTMENTS)] = ()
-    projects: Annotated[tuple[ProjectSection, ...], Field(max_length=MOST_PROJECTS)] = ()
+    departments: tuple[DepartmentSection, ...] = ()
+    projects: tuple[ProjectSection, ...] = ()
     limits: LimitsSection = Field(default={})
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_not_too_long(cls, data: Any) -> Any:
+        """Refuse too many entries first: reporting the faults of each would take long."""
+        faults = [
+            Fault((name,), f"at most {most:,} entries are possible, not {len(data[name]):,}")
+            for name, most in _MOST.items()
+            if isinstance(data, dict)
+            and isinstance(data.get(name), list)
+            and len(data[name]) > most
+        ]
+        if faults:
+            refuse(*faults)
+        return data
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -106,9 +120,7 @@ def read(data: Any) -> Settings:
     try:
         return Configuration.model_validate(data).settings()
     except ValidationError as error:
-        found = faults_of(error, _keys(), "a configuration")
-        faults = [BodyFault(path=spelled(each.loc), message=each.message) for each in found]
-        raise refusal(faults) from None
+        raise refused(faults_of(error, _keys(), "a configuration")) from None
 
 
 def _names_are_short(document: Configuration) -> Iterator[Fault]:

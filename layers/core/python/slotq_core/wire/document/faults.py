@@ -14,6 +14,10 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from slotq_core.errors import InvalidRequest
+from slotq_core.wire.training_request import Fault as BodyFault
+from slotq_core.wire.training_request import refusal
+
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""
 
@@ -55,6 +59,22 @@ def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") 
 
 def unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
     return Fault(where, f"there is no {what} '{name}'; these exist: {listed(sorted(known))}")
+
+
+_LONGEST_PATH, _LONGEST_MESSAGE = 200, 500
+"""The most characters of a fault. A key from the document may be part of it."""
+
+
+def refused(faults: Iterable[Fault]) -> InvalidRequest:
+    """The error that lists all faults by their paths."""
+    return refusal(
+        [
+            BodyFault(
+                path=spelled(each.loc)[:_LONGEST_PATH], message=each.message[:_LONGEST_MESSAGE]
+            )
+            for each in faults
+        ]
+    )
 
 
 def spelled(loc: Loc) -> str:
