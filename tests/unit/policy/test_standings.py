@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import Department, Project, Standing
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.explain.standings import Standing, standings
+from slotq_core.policy.explain.standings import standings
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 

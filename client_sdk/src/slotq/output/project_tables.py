@@ -14,8 +14,9 @@ from slotq_core.wire.document.views import ProjectView
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
-    """The projects, one line each: what they deserve, may have, and hold."""
-    table = columns("PROJECT", "DEPARTMENT", "QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "USED")
+    """The projects, one line each: what they deserve, may have, hold and wait for."""
+    heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
+    table = columns("PROJECT", "DEPARTMENT", *heads)
     for each in projects:
         entry = each.project
         table.add_row(
@@ -25,7 +26,10 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
             str(entry.get("weight", "quota")),
             amounts(entry["limit"]) if "limit" in entry else "none",
             str(entry.get("priority", 0)),
+            _of(each, "share"),
             amounts(each.used) or "0",
+            _of(each, "over_quota"),
+            _of(each, "waiting"),
         )
     return table if table.row_count else Text("there are no projects: everybody shares everything")
 
@@ -34,6 +38,16 @@ def project_page(project: ProjectView) -> RenderableType:
     """One project: its entry as a document has it, and what it uses."""
     used = amounts(project.used) or "nothing"
     return Text(f"{text_of(project.project)}# used: {used}")
+
+
+def _of(project: ProjectView, figure: str) -> str:
+    """One figure of a project, by pool and resource: `4`, `8 gpus`, `p5: 4, p4: 2`."""
+    by_pool: dict[str, dict[str, int]] = {}
+    for each in project.standings:
+        by_pool.setdefault(each.pool, {})[each.resource] = getattr(each, figure)
+    if not any(amount for own in by_pool.values() for amount in own.values()):
+        return "0"
+    return amounts(by_pool[""] if by_pool.keys() == {""} else by_pool)
 
 
 def amounts(value: Any) -> str:

@@ -14,7 +14,7 @@ from slotq_core import names
 from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
-from slotq_core.admission.subscription import Held, held_by_projects
+from slotq_core.admission.subscription import held_by_projects
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
@@ -55,12 +55,14 @@ from slotq_core.operations.status import (
     MOST_LOOKED_AT,
     LimitsStatus,
     PoolStatus,
+    Sharers,
     Status,
     Wanted,
 )
 from slotq_core.operations.usage.day_sums import DaySums
 from slotq_core.operations.usage.report import UsageReport
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.explain.standings import standings
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
@@ -496,9 +498,13 @@ class QueueManager:
             for pool in world.snapshot.pools
         ]
 
-    def used_by_projects(self) -> Held:
-        """What the jobs of each project hold."""
-        return held_by_projects(self._store.load(self._clock.now()).snapshot.active)
+    def sharers(self) -> Sharers:
+        """How projects and departments stand, and what the jobs of each project hold."""
+        now = self._clock.now()
+        snapshot = self._store.load(now).snapshot
+        return Sharers(
+            held=held_by_projects(snapshot.active), standings=tuple(standings(snapshot, now))
+        )
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

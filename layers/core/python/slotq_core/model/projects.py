@@ -69,3 +69,28 @@ class Project:
     """The project's people. The policy does not look at them."""
     requests: Prescription = NO_PRESCRIPTION
     """What the project prescribes for requests. The policy does not look at it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """One project or department in one scope and one resource."""
+
+    name: str
+    is_department: bool
+    scope: str
+    """The pool where the quota counts; empty: all pools together."""
+    resource: str
+    quota: int
+    share: int
+    """The fair share: what the owner is given now if everybody takes what they ask for."""
+    limit: int | None
+    held: int
+    """Held now, by jobs that go on."""
+    stopping: int
+    """Held by jobs that are being stopped."""
+    waiting: int
+    """Asked for by waiting jobs, at most what the pools have."""
+
+    @property
+    def over_quota(self) -> int:
+        return max(0, self.held - self.quota)

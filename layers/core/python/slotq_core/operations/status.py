@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from slotq_core.admission.subscription import Held
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Standing
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
@@ -44,6 +46,18 @@ class Status:
     """Possible victims, reservations and known times. None unless somebody asked for this one job,
     or if the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sharers:
+    """How projects and departments stand."""
+
+    held: Held
+    """What the jobs of each project hold, by pool."""
+    standings: tuple[Standing, ...]
+
+
+NOBODY = Sharers(held={}, standings=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring.configurator import Changed
+from slotq_core.operations.status import NOBODY
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
 from slotq_core.routing import Response
 from slotq_core.wire.document.amending import with_project
@@ -43,8 +44,10 @@ class DocumentRoutes:
     def list_projects(self) -> Response:
         manager = self._manager()
         settings, revision = manager.configuration.settings()
-        used = manager.used_by_projects() if settings.sharing.projects else {}
-        view = projects_view(settings.sharing.projects, used, revision=revision)
+        sharers = manager.sharers() if settings.sharing.projects else NOBODY
+        view = projects_view(
+            settings.sharing.projects, sharers.held, sharers.standings, revision=revision
+        )
         return json_answer(HTTPStatus.OK, view)
 
     def set_project(self, name: str) -> Response:

@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from slotq_core.model.projects import Department
+from slotq_core.model.projects import Department, Standing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """One project or department in one scope and one resource."""
-
-    name: str
-    is_department: bool
-    scope: str
-    """The pool where the quota counts; empty: all pools together."""
-    resource: str
-    quota: int
-    share: int
-    """The fair share: what the owner is given now if everybody takes what they ask for."""
-    limit: int | None
-    held: int
-    """Held now, by jobs that go on."""
-    stopping: int
-    """Held by jobs that are being stopped."""
-    waiting: int
-    """Asked for by waiting jobs, at most what the pools have."""
-
-    @property
-    def over_quota(self) -> int:
-        return max(0, self.held - self.quota)
 
 
 def standings(snapshot: Snapshot, now: int) -> list[Standing]:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Project, Standing
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
@@ -64,6 +64,26 @@ class AppliedView(BaseModel):
     """Jobs that were moved to another project."""
 
 
+class StandingView(BaseModel):
+    """What a project deserves, holds and waits for, of one resource."""
+
+    pool: str
+    """The pool where the quota counts; empty: all pools together."""
+    resource: str
+    quota: int
+    share: int
+    """The fair share now."""
+    limit: int | None
+    held: int
+    """Held by jobs that go on."""
+    stopping: int
+    """Held by jobs that are being stopped."""
+    waiting: int
+    """Asked for by waiting jobs, at most what the pools have."""
+    over_quota: int
+    """The part of `held` above the quota."""
+
+
 class ProjectView(BaseModel):
     """A project, and what it uses."""
 
@@ -72,6 +92,8 @@ class ProjectView(BaseModel):
     """The project's entry in the document."""
     used: dict[str, dict[str, int]]
     """What its jobs hold, by pool."""
+    standings: list[StandingView]
+    """By pool, where quotas are by pool, and resource."""
 
 
 class ProjectsView(BaseModel):
@@ -130,14 +152,37 @@ def applied_view(
 
 
 def projects_view(
-    projects: Iterable[Project], used: Mapping[str, Mapping[str, Demand]], *, revision: int
+    projects: Iterable[Project],
+    used: Mapping[str, Mapping[str, Demand]],
+    standings: Iterable[Standing],
+    *,
+    revision: int,
 ) -> ProjectsView:
+    own: dict[str, list[StandingView]] = {}
+    for stand in standings:
+        if not stand.is_department:
+            own.setdefault(stand.name, []).append(_standing(stand))
     views = [
         ProjectView(
             name=each.name,
             project=project_entry(each),
             used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
+            standings=own.get(each.name, []),
         )
         for each in projects
     ]
     return ProjectsView(revision=revision, projects=views)
+
+
+def _standing(stand: Standing) -> StandingView:
+    return StandingView(
+        pool=stand.scope,
+        resource=stand.resource,
+        quota=stand.quota,
+        share=stand.share,
+        limit=stand.limit,
+        held=stand.held,
+        stopping=stand.stopping,
+        waiting=stand.waiting,
+        over_quota=stand.over_quota,
+    )
