@@ -150,7 +150,7 @@ def share(at: float, sharing: Sharing) -> Step:
 
 def projects(**quotas: int) -> Sharing:
     """Projects with these quotas, of which everybody is a member."""
-    everybody = Access(members=("*",))
+    everybody = Access(admins=("*",), default_for=("*",))
     return Sharing(
         projects=tuple(
             Project(name=name, quota={EVERYWHERE: Demand(slots=quota)}, access=everybody)

@@ -34,7 +34,10 @@ DOCUMENT: dict[str, Any] = {
         {"name": "p5", "capacity": 2, "instance_type": INSTANCE_TYPE},
         {"name": "p4", "capacity": 1, "instance_type": INSTANCE_TYPE},
     ],
-    "projects": [{"name": "a", "quota": 2}, {"name": "b", "quota": 1}],
+    "projects": [
+        {"name": "a", "quota": 2, "members": ["ann"]},
+        {"name": "b", "quota": 1, "members": ["ann"], "default_for": ["ann"]},
+    ],
     "limits": {"waiting": 100},
 }
 

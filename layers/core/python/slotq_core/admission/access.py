@@ -114,8 +114,8 @@ class Permissions:
         if not self.sharing.projects:
             return True
         needed = NEEDED[action]
-        own = needed.own if self._is_own(job, caller) else needed.others
-        return own == Role.NOBODY or self.role(caller, job.project) >= own
+        least = needed.own if self._is_own(job, caller) else needed.others
+        return least == Role.NOBODY or self.role(caller, job.project) >= least
 
     def sight(self, caller: str) -> Callable[[Job], bool]:
         """A test for the jobs that the caller may see. For many jobs: it asks once for each project
