@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,11 +25,13 @@ POOLS = ("p5", "p4", "a.b-c_d")
 names = st.sampled_from(["a", "vision", "x.y", "team-1", "Z9", "b_c"])
 amounts = st.integers(0, 1000)
 seconds = st.integers(0, 10_000).map(lambda n: 1000 * n)
-patterns = st.lists(
-    st.sampled_from(["arn:aws:iam::1:role/x", "arn:aws:sts::*:assumed-role/r/*", "*", "s p a c e"]),
-    max_size=3,
-    unique=True,
-).map(tuple)
+
+
+def some(*texts):
+    """A few of these, in any order."""
+    return st.lists(st.sampled_from(texts), max_size=3, unique=True).map(tuple)
+
+
 principals = st.lists(
     st.sampled_from(["arn:aws:iam::1:role/x", "arn:aws:iam::2:user/*", "*"]), max_size=3
 ).map(tuple)
@@ -72,18 +76,19 @@ def limits_of(scopes, resources):
 
 prescriptions = st.builds(
     Prescription,
-    defaults=st.sampled_from([{}, {"VpcConfig": {"Subnets": ["s-1"]}}]),
+    defaults=st.sampled_from(
+        [{}, {"VpcConfig": {"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1"]}}]
+    ),
     fixed=st.sampled_from([{}, {"EnableNetworkIsolation": True}]),
-    roles=patterns,
-    images=patterns,
-    outputs=patterns,
+    roles=some("arn:aws:iam::*:role/x", "arn:aws:iam::1:role/service-role/*"),
+    images=some("123456789012.dkr.ecr.us-east-1.amazonaws.com/*", "team/image:2"),
+    outputs=some("s3://bucket/team", "s3://*"),
     instance_types=st.dictionaries(
-        st.sampled_from([kind.value for kind in Workload]), patterns, max_size=2
+        st.sampled_from([kind.value for kind in Workload]), some("ml.g5.*", "*"), max_size=2
     ),
     max_priority=st.none() | priorities,
     waiting=amounts,
     submissions=amounts,
-    approval=st.booleans(),
 )
 
 
@@ -106,6 +111,7 @@ def configurations(draw):
         )
         for name in draw(st.lists(names, max_size=3, unique=True))
     )
+    admins = draw(principals)
     projects = tuple(
         Project(
             name=name,
@@ -120,10 +126,10 @@ def configurations(draw):
             access=Access(
                 viewers=draw(principals),
                 members=draw(principals),
-                admins=draw(principals),
+                admins=admins,
                 default_for=draw(principals),
             ),
-            requests=draw(prescriptions),
+            requests=replace(draw(prescriptions), approval=bool(admins) and draw(st.booleans())),
         )
         for name in draw(st.lists(names, max_size=4, unique=True))
     )
