@@ -202,6 +202,34 @@ def test_a_held_job_is_released(updated: Account, dumped):
     assert job(updated, "held")["state"] == "running"
 
 
+def test_projects_come_to_a_queue_of_jobs_without_one(updated: Account):
+    """They take what they deserve, and nobody who was there before is lost."""
+    updated.settle()
+    ticks(updated)
+    before = [each.name for each in updated.plane.jobs()]
+    there = {name for name, state in states(updated).items() if state not in ENDED}
+    shown = updated.call("get-configuration")[1]
+    project = {"name": "vision", "quota": 1, "members": ["everyone"]}
+    document = {**shown["configuration"], "projects": [project]}
+    event = sample("apply-configuration")
+    body = json.dumps({"configuration": document, "revision": shown["revision"]})
+    event |= {"body": body, "queryStringParameters": None}
+    assert updated.call({**event, "multiValueQueryStringParameters": None})[0] == 200
+    tags = [{"Key": "slotq:project", "Value": "vision"}, {"Key": "slotq:pools", "Value": "main"}]
+    assert updated.call(add_job(TrainingJobName="deserving", Tags=tags))[0] == 202
+    updated.settle()
+    ticks(updated, 3)
+    assert started(updated, before, {"deserving"}) == ["deserving"]
+    assert there <= {name for name, state in states(updated).items() if state not in ENDED}
+    completes(updated, "deserving")
+    ticks(updated)
+    assert len([name for name in IN_MAIN | {"urgent", "running"} if _runs(updated, name)]) == 2
+
+
+def _runs(its: Account, name: str) -> bool:
+    return bool(job(its, name)["state"] == "running")
+
+
 def test_running_attempts_count_from_their_items(on_either: Account, dumped):
     """An earlier version's table has no record of use: what runs counts whole, what had ended does
     not, and the queue goes on to count what ends."""
