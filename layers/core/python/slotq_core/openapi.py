@@ -395,7 +395,7 @@ def _set_project() -> dict[str, Any]:
         "description": "Keys that the body does not name stay. The same keys again change "
         "nothing. For operators: give the right to nobody else.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-        "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 409),
+        "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 404, 409),
     }
 
 
