@@ -385,7 +385,7 @@ def _set_project() -> dict[str, Any]:
         "description": "Keys of the project's entry in the document; null is a key's default",
         "properties": {
             **{key: {} for key in keys if key != "name"},
-            "revision": {"type": "integer", "minimum": 0},
+            "revision": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]},
         },
         "additionalProperties": False,
     }
