@@ -168,6 +168,8 @@ def test_all_faults_are_told_at_once_by_their_paths(account: Account):
         (patch("vision", name="other"), 400, "invalid_request", "name"),
         (patch("vision", quota="2"), 400, "invalid_request", "quota"),
         (patch("vision", quota=1, revision=7), 409, "outdated", "revision"),
+        (patch("vision", whem=None), 400, "invalid_request", "whem"),
+        (patch("vision", **{"": None}), 400, "invalid_request", ""),
         (patch("vision", quota=3), 409, "oversubscribed", "projects[0].quota"),
         (delete("vision"), 404, "no_such_project", "name"),
         (delete("vision", force="1"), 400, "invalid_request", "force"),

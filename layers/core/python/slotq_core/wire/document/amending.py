@@ -33,7 +33,8 @@ def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
     if before is None and len(now.sharing.projects) >= MOST_PROJECTS:
         raise InvalidRequest(f"a queue has at most {MOST_PROJECTS:,} projects", field="name")
     entry = {**(project_entry(before) if before else {}), **keys, "name": name}
-    section = _section({key: value for key, value in entry.items() if value is not None})
+    known = ProjectSection.keys()
+    section = _section({k: own for k, own in entry.items() if own is not None or k not in known})
     after = _with(now.sharing, project_of(section, checks.resources_of(_Sections(now).pools)))
     changed = replace(now, sharing=after)
     place = [each.name for each in after.projects].index(name)
