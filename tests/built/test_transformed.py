@@ -206,7 +206,9 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     assert sorted(routes) == [
         ("delete", "/jobs/{name}"),
         ("delete", "/pools/{name}"),
+        ("delete", "/projects/{name}"),
         ("get", "/changes"),
+        ("get", "/configuration"),
         ("get", "/doctor"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
@@ -214,14 +216,17 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/limits"),
         ("get", "/me"),
         ("get", "/pools"),
+        ("get", "/projects"),
         ("get", "/usage"),
         ("get", "/version"),
         ("patch", "/jobs"),
         ("patch", "/jobs/{name}"),
         ("patch", "/limits"),
         ("patch", "/pools/{name}"),
+        ("patch", "/projects/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
+        ("put", "/configuration"),
     ]
     for operation in routes.values():
         assert operation["security"] == [{"AWS_IAM": []}]
@@ -234,7 +239,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    others = ("/changes", "/limits", "/me", "/pools", "/usage", "/version")
+    settings = ("/changes", "/configuration", "/limits", "/pools", "/projects")
+    others = (*settings, "/me", "/usage", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2

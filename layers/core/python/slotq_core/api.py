@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotq_core.admission.access import Action
 from slotq_core.errors import (
@@ -34,9 +34,11 @@ from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__
 from slotq_core.wire import views as wire
-from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire.submission import parse_submission, read_submission
+
+if TYPE_CHECKING:
+    # What reads a request is imported with the first such request: most cold starts answer another.
+    from slotq_core.wire.amendment import AmendmentBody
+    from slotq_core.wire.bulk_changes import ChangeBody, OutcomeView
 
 ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/add-job": {"POST": Action.SUBMIT},
@@ -118,6 +120,8 @@ class Routes:
             self._manager().authorizer.check_operates(by=caller)
 
     def _add_job(self) -> Response:
+        from slotq_core.wire.submission import parse_submission
+
         submitter = self._request.caller()
         submission, request = parse_submission(self._request.body())
         status = self._manager().submit(submission, request, submitter=submitter)
@@ -130,6 +134,8 @@ class Routes:
         return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
+        from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
+
         caller, changes = self._request.caller(), parse_changes(self._request.body())
         outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
         return json_answer(
@@ -137,6 +143,8 @@ class Routes:
         )
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
+        from slotq_core.wire.bulk_changes import OutcomeView
+
         job = _view(outcome.status) if outcome.status else None
         error = self._error_of(outcome.error) if outcome.error else None
         return OutcomeView(name=outcome.name, job=job, error=error)
@@ -160,6 +168,8 @@ class Routes:
         )
 
     def _amend_job(self, name: str) -> Response:
+        from slotq_core.wire.amendment import parse_amendment
+
         caller, body = self._request.caller(), parse_amendment(self._request.body())
         status = self._manager().amend(name, _amendment(body), by=caller)
         return json_answer(HTTPStatus.OK, _view(status))
@@ -265,6 +275,8 @@ def _moment(key: str, text: str) -> int:
 def _amendment(body: AmendmentBody) -> Amendment:
     """The amendment in a body. Its tags and the request's other tags are read together, as in a
     submission."""
+    from slotq_core.wire.amendment import retagged
+    from slotq_core.wire.submission import read_submission
 
     def revise(request: Request) -> Revision:
         before, _ = read_submission(request)
@@ -290,6 +302,8 @@ def _wish(body: ChangeBody) -> Wish:
 
 def _retry(body: ChangeBody) -> Retry:
     """The retry in a body. The new request is read as a new submission is."""
+    from slotq_core.wire.amendment import retagged
+    from slotq_core.wire.submission import parse_submission
 
     def renamed(request: Request, name: str) -> tuple[Submission, Request]:
         kept = retagged(request, body.tags) if body.tags else request

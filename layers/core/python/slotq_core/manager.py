@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from slotq_core import names
 from slotq_core.admission.caller_limits import check_class, check_priority, counted_as, of_caller
-from slotq_core.admission.prescribed import (
-    check_amended,
-    check_release,
-    completed,
-    usable_pools,
-    with_approval,
-)
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.rules import NO_RIGHTS, admit
-from slotq_core.admission.subscription import held_by_projects
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
@@ -48,10 +42,7 @@ from slotq_core.operations.amend import (
     with_hold,
     without_attempt,
 )
-from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.bulk import Bulk
-from slotq_core.operations.configuring.configurator import Configurator
-from slotq_core.operations.configuring.ignored import ignored_settings
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
@@ -68,9 +59,7 @@ from slotq_core.operations.status import (
     Wanted,
 )
 from slotq_core.operations.usage.day_sums import DaySums
-from slotq_core.operations.usage.report import UsageReport
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.explain.standings import standings
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
@@ -80,6 +69,11 @@ from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
 from slotq_core.privacy.identity import BY_DEFAULT, People
+
+if TYPE_CHECKING:
+    from slotq_core.operations.authorize import Authorizer
+    from slotq_core.operations.configuring.configurator import Configurator
+    from slotq_core.operations.usage.report import UsageReport
 
 DOCTOR_BUDGET = 15_000
 """The longest that `doctor` may examine SageMaker while somebody waits (ms). API Gateway times out
@@ -131,15 +125,8 @@ class QueueManager:
             poisons=self._poisons,
         )
         self._admitter = Admitter(store, clock)
-        self.authorizer = Authorizer(store, operators)
-        """What callers may do."""
+        self._operators = operators
         self._resubmitter = Resubmitter(store, submit=self._submitted)
-        self.configuration = Configurator(
-            store, clock, self._wake, permissions=self.authorizer.under
-        )
-        """The operators' verbs."""
-        self.usage = UsageReport(store, clock)
-        """What jobs have used."""
         self._day_sums = DaySums(store, clock)
         self.bulk = Bulk(
             store,
@@ -150,6 +137,29 @@ class QueueManager:
             wake=self._wake,
         )
         """The users' verbs for many jobs in one call."""
+
+    # A cold start that only plans, or only takes a job, pays for no more than that.
+
+    @cached_property
+    def authorizer(self) -> Authorizer:
+        """What callers may do."""
+        from slotq_core.operations.authorize import Authorizer
+
+        return Authorizer(self._store, self._operators)
+
+    @cached_property
+    def configuration(self) -> Configurator:
+        """The operators' verbs."""
+        from slotq_core.operations.configuring.configurator import Configurator
+
+        return Configurator(self._store, self._clock, self._wake, permissions=self.authorizer.under)
+
+    @cached_property
+    def usage(self) -> UsageReport:
+        """What jobs have used."""
+        from slotq_core.operations.usage.report import UsageReport
+
+        return UsageReport(self._store, self._clock)
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Store the job. Once this returns, the job is not lost; a pass follows without further
@@ -183,6 +193,8 @@ class QueueManager:
 
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
         """Store a new job."""
+        from slotq_core.admission.prescribed import completed, usable_pools, with_approval
+
         stand, now = self._store.configuration(), self._clock.now()
         permissions = self.authorizer.under(stand.sharing)
         project = permissions.project_for(submission.project, submitter)
@@ -295,6 +307,13 @@ class QueueManager:
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
         """The amended job, and the amended request if it differs."""
+        from slotq_core.admission.prescribed import (
+            check_amended,
+            completed,
+            usable_pools,
+            with_approval,
+        )
+
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
             before, stand = self._store.request(job.name), self._store.configuration()
@@ -340,6 +359,8 @@ class QueueManager:
     def _check_release(self, job: Job, by: str) -> None:
         """Raises ForbiddenByProject if the job waits for somebody else's approval."""
         if job.cause == APPROVAL:
+            from slotq_core.admission.prescribed import check_release
+
             sharing = self._store.configuration().sharing
             role = self.authorizer.under(sharing).role(by, job.project)
             check_release(job, sharing.project(job.project), role)
@@ -420,6 +441,8 @@ class QueueManager:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
+        from slotq_core.operations.configuring.ignored import ignored_settings
+
         found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
@@ -529,6 +552,9 @@ class QueueManager:
 
     def sharers(self) -> Sharers:
         """How projects and departments stand, and what the jobs of each project hold."""
+        from slotq_core.admission.subscription import held_by_projects
+        from slotq_core.policy.explain.standings import standings
+
         now = self._clock.now()
         snapshot = self._store.load(now).snapshot
         return Sharers(

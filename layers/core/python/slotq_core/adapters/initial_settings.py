@@ -14,8 +14,6 @@ from typing import Any
 
 from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
-from slotq_core.admission import references, subscription
-from slotq_core.admission.subscription import Stand
 from slotq_core.errors import Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
@@ -95,6 +93,12 @@ def _limits(limits: Limits) -> _Setting:
 def _check_pools(stand: Configuration, pools: tuple[Pool, ...]) -> None:
     """Raises PoolInUse or Oversubscribed if projects name what would go, or have more than would be
     left."""
+    if not (stand.sharing.projects or stand.sharing.departments):
+        return
+    # Only a change of the template comes here, so no other cold start pays for the rules.
+    from slotq_core.admission import references, subscription
+    from slotq_core.admission.subscription import Stand
+
     old = as_configured(stand.pools)
     before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)
     after = replace(before, pools=pools)

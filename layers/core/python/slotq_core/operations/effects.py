@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from slotq_core.admission.prescribed import broken_at_start, prescribed
 from slotq_core.errors import (
     Conflict,
     NoSuchJob,
@@ -238,6 +237,9 @@ class Effects:
         project = sharing.project(job.project)
         if project is None:
             return request, ""
+        # Most queues have no such rules, and no cold start should pay for them.
+        from slotq_core.admission.prescribed import broken_at_start, prescribed
+
         broken = broken_at_start(
             request,
             project,

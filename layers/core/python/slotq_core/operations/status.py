@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.subscription import Held
 from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -55,7 +54,7 @@ class Status:
 class Sharers:
     """How projects and departments stand."""
 
-    held: Held
+    held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
     standings: tuple[Standing, ...]
 

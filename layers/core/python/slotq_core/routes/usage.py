@@ -8,13 +8,11 @@ from http import HTTPStatus
 from slotq_core.admission.access import Action
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
-from slotq_core.operations.usage.report import Position
 from slotq_core.routes.signed_requests import SignedRequest, json_answer
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.usage.amounts import BY
 from slotq_core.usage.calendar_days import begin_of, is_day
-from slotq_core.wire.usage_views import usage_view
 
 USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/usage": {"GET": Action.LOOK}}
 """The methods of each path, as `api.ACTIONS`."""
@@ -28,6 +26,10 @@ class UsageRoutes:
         http.add("/usage", ["GET"], self._get_usage)
 
     def _get_usage(self) -> Response:
+        # Imported with the first use: most cold starts answer another route.
+        from slotq_core.operations.usage.report import Position
+        from slotq_core.wire.usage_views import usage_view
+
         query = self._request.query("from", "to", "by", "next")
         by = _grouping(query)
         page = self._manager().usage.page(
