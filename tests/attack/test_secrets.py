@@ -19,8 +19,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
-from slotq_core import api
 from slotq_core.privacy.redaction import MARK, without_secrets
+from slotq_core.wire import submission as submission_reading
 from slotq_core.wire.submission import read_submission
 from tests.attack.sagemaker import QuotingClient, StrictClient
 from tests.functional.account import Account, add_job, forget, sample
@@ -137,7 +137,11 @@ def test_no_secret_leaks_from_a_refusal_that_botocore_quotes(
     """A job of an earlier version; today's queue would refuse the request and quote nothing."""
     status, told = account.call(submission(**field))
     assert (status, SECRET in json.dumps(told)) == (400, False)
-    monkeypatch.setattr(api, "parse_submission", lambda body: read_submission(json.loads(body)))
+
+    def as_then(body):
+        return read_submission(json.loads(body))
+
+    monkeypatch.setattr(submission_reading, "parse_submission", as_then)
     account.call(submission(**field))
     account.settle()
     assert account.state("job1") == "failed"
