@@ -13,6 +13,7 @@ No request, hyperparameter or environment is ever logged: errors are logged by k
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from collections.abc import Callable, Mapping
@@ -246,9 +247,14 @@ def count(name: str, number: int = 1) -> None:
 
 @cache
 def routes() -> Routes:
-    """Return the API, imported with its first request."""
-    from slotq_core.api import Routes
-
+    """Return the API, imported with its first request. What an import makes stays for good, so
+    nobody need look for garbage among it, then or later."""
+    gc.disable()
+    try:
+        from slotq_core.api import Routes
+    finally:
+        gc.freeze()
+        gc.enable()
     return Routes(manager, unexpected=report)
 
 
