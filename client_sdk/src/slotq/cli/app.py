@@ -144,6 +144,13 @@ def json_option(command: Command) -> Command:
     )(command)
 
 
+revision_option = click.option(
+    "--revision",
+    type=click.IntRange(min=0),
+    help="Change only if the configuration still has this revision (`--json` shows it).",
+)
+
+
 def interrupted() -> click.exceptions.Exit:
     return click.exceptions.Exit(int(Exit.INTERRUPTED))
 

@@ -8,7 +8,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, revision_option
 from slotq.output.job_tables import columns
 from slotq.output.pool_tables import who
 from slotq_core.wire.configuration import LimitsView
@@ -23,11 +23,6 @@ _MEANINGS = {
 }
 
 amount = click.IntRange(min=0)
-revision_option = click.option(
-    "--revision",
-    type=click.IntRange(min=0),
-    help="Change only if the configuration still has this revision.",
-)
 
 
 @click.group(invoke_without_command=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
@@ -62,13 +62,6 @@ def show(app: App, name: str) -> None:
     """Show one pool: its use, its health and all its settings."""
     view = _pool(app.client().configuration(), name)
     app.answer(view, pool_page(view))
-
-
-revision_option = click.option(
-    "--revision",
-    type=click.IntRange(0),
-    help="Change only if the configuration still has this revision (`--json` shows it).",
-)
 
 
 @pools.command("set")

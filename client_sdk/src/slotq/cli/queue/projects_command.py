@@ -7,7 +7,7 @@ from typing import Any
 import click
 import yaml
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.queue.config_command import show_changes
 from slotq.errors import NoSuchProject
 from slotq.output.project_tables import project_page, projects_table
@@ -16,12 +16,6 @@ from slotq_core.wire.document.sections import ProjectSection
 from slotq_core.wire.document.views import AppliedView, ProjectsView
 
 _KEYS = sorted({*ProjectSection.keys()} - {"name"})
-
-revision_option = click.option(
-    "--revision",
-    type=click.IntRange(min=0),
-    help="Change only if the configuration still has this revision.",
-)
 
 
 @click.group(invoke_without_command=True)
