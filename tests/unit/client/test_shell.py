@@ -16,7 +16,9 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoShell
-from slotq.remote_shell import PLUGIN, on_this_terminal, open_shell
+from slotq.remote_shell.plugin import PLUGIN, Call, on_this_terminal
+from slotq.remote_shell.running import running_job
+from slotq.remote_shell.ssm_session import Container
 from tests.unit.client.fake_queue import (
     FakeHttp,
     FakeQueue,
@@ -87,6 +89,10 @@ def queue():
 @pytest.fixture
 def client(queue):
     return client_of(FakeHttp(queue))
+
+
+def open_shell(client, name, *, host, aws):
+    return Container(client, host=host, aws=aws).shell(running_job(client, name))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +167,7 @@ def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, queue, plug
 
 def test_ctrl_c_goes_to_the_session_while_it_runs():
     before = signal.getsignal(signal.SIGINT)
-    assert on_this_terminal(["sh", "-c", "kill -INT $PPID; exit 3"]) == 3
+    assert on_this_terminal(Call(command=["sh", "-c", "kill -INT $PPID; exit 3"])) == 3
     assert signal.getsignal(signal.SIGINT) is before
 
 

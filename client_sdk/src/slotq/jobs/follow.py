@@ -31,8 +31,9 @@ def follow(
     poll: float = 5.0,
     each: Callable[[JobView], None] = lambda _: None,
     waiting: Callable[[JobView], bool] = lambda _: False,
+    until: Callable[[JobView], bool] = lambda _: False,
 ) -> JobView:
-    """Ask for the job every `poll` seconds until it has ended; returns the ended job.
+    """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
 
     Says one line for each change, and a heartbeat in between. `each` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
@@ -52,7 +53,7 @@ def follow(
             told = f"{job.name}: {line}"
             say(Trouble(told) if job.state == S.FAILED else told)
             said_at = clock()
-        if ended(job):
+        if ended(job) or until(job):
             return job
         before = job
         sleep(poll)

@@ -13,4 +13,6 @@ training      the SageMaker training plane
 container     jobs as processes: /opt/ml, environment, transfer
 pool_options  pools on the command line
 job_shell     a shell beside a job's process
+job_ports     where a job's processes listen
+tunnel        carries connections to a job
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,10 @@ _SHELLS = ("bash", "sh")
 
 class NotThere(SlotQError):
     """No such process. The message says why."""
+
+
+class NoProcess(NotThere):
+    """The job has no such process now; it may have one soon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +40,7 @@ class Beside:
 def open_local_shell(url: str, training_job: str, *, host: int) -> int:
     """Open a shell in instance `host` of a training job of the emulator at `url`. Returns the exit
     code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
-    emulator = state.health_at(url, _token())
-    if emulator is None:
-        raise NotThere(
-            f"the server at {url} is not your emulator on this machine: run "
-            'eval "$(slotq local env)"'
-        )
-    beside = find(str(emulator["run"]), training_job, host)
+    beside = find(run_at(url), training_job, host)
     command = [next(path for path in map(shutil.which, _SHELLS) if path)]
     if beside.isolated:
         command = [*_entering(beside.pid), *command]
@@ -52,6 +51,17 @@ def open_local_shell(url: str, training_job: str, *, host: int) -> int:
     return ended.returncode
 
 
+def run_at(url: str) -> str:
+    """The run of the emulator at `url`, which is part of its processes' marks. Raises NotThere."""
+    emulator = state.health_at(url, _token())
+    if emulator is None:
+        raise NotThere(
+            f"the server at {url} is not your emulator on this machine: run "
+            'eval "$(slotq local env)"'
+        )
+    return str(emulator["run"])
+
+
 def _token() -> str:
     saved = state.read()
     return os.environ.get("SLOTQ_LOCAL_TOKEN") or (saved.keys.token if saved else "")
@@ -59,23 +69,36 @@ def _token() -> str:
 
 def find(run: str, training_job: str, host: int) -> Beside:
     """The first process of the job's command on that host. Raises NotThere."""
+    for beside in processes(run, training_job, host):
+        if _leads(beside.pid):
+            return beside
+    raise NoProcess(
+        f"training job {training_job} has no process algo-{host} now: the job is starting, has "
+        "ended, or has fewer instances"
+    )
+
+
+def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
+    """The job's processes on that host, by number. Raises NotThere without Linux's /proc."""
     wanted = f"{run}/{training_job}/algo-{host}/"
     if not Path("/proc/self/environ").exists():
-        raise NotThere("a shell in a job of the emulator needs Linux's /proc")
+        raise NotThere("to enter a job of the emulator takes Linux's /proc")
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
-            pid, said = int(folder.name), (folder / "environ").read_bytes()
-            leads = os.getsid(pid) == pid
+            said = (folder / "environ").read_bytes()
         except OSError:
             continue  # The process is gone, or another user's.
         pairs = (entry.partition(b"=") for entry in said.split(b"\0") if b"=" in entry)
         environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        if leads and environment.get(MARK) == wanted:
-            return Beside(pid=pid, environment=environment)
-    raise NotThere(
-        f"training job {training_job} has no process algo-{host} now: the job is starting, has "
-        "ended, or has fewer instances"
-    )
+        if environment.get(MARK) == wanted:
+            yield Beside(pid=int(folder.name), environment=environment)
+
+
+def _leads(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def _entering(pid: int) -> list[str]:

@@ -1,6 +1,8 @@
 """Commands that change jobs.
 
 submit         `slotq submit`
+request_file   the request in a file
+with_shell     `slotq submit --shell`
 cancel         `slotq cancel`
 hold           `slotq hold`
 release        `slotq release`

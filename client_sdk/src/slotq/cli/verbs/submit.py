@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-import yaml
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.each import looked_at
 from slotq.cli.name_arguments import PoolNames
+from slotq.cli.verbs.request_file import from_file, name_of
+from slotq.cli.verbs.with_shell import check_usage, open_shell, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair
 from slotq.client import QueueClient
@@ -118,6 +119,11 @@ slotq submit --name first -- python train.py --epochs 3"""
     "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."
 )
 @click.option("--wait", is_flag=True, help="Follow the job to its end, as `slotq watch NAME` does.")
+@click.option(
+    "--shell",
+    is_flag=True,
+    help="Wait for the job's start, and open a shell in it (`slotq shell`).",
+)
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
 @click.option(
     "--instance-type", callback=_setting, metavar="TYPE", help="-- Such as ml.p5.48xlarge."
@@ -159,6 +165,7 @@ def submit(
     file: TextIO | None,
     *,
     wait: bool,
+    shell: bool,
     dry_run: bool,
     again: bool,
     **given: Any,
@@ -172,19 +179,23 @@ def submit(
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
     _check_usage(file, command, given)
+    if shell:
+        check_usage(app, file, wait=wait)
     client = app.client()
     settings = {name: given.pop(name) for name in _SETTINGS}
     settings["demand"] = dict(settings["demand"])
     if file is None and settings["pools"] is None:
         settings["pools"] = client.config.pool
     if file is not None:
-        request, upload_code = _from_file(file, given["name"]), None
+        request, upload_code = from_file(file, given["name"]), None
     else:
         given |= {"command": command, "pools": settings["pools"]}
         request, upload_code = _from_command(app, client, **given)
     request = with_tags(request, settings_tags(**settings), override=True)
     config = client.config
     request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
+    if shell:
+        request = with_shell(client, request, dry_run=dry_run)
     check(jsonable(request))
     if dry_run:
         click.echo(json.dumps(request, indent=2))
@@ -193,6 +204,8 @@ def submit(
         upload_code()
     names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
     job = _submit(client, request, names, again=again)
+    if shell:
+        open_shell(app, client, job.name)
     if wait:
         follow_job(app, client, job.name)
     job = looked_at(client, job)
@@ -215,7 +228,7 @@ def _check_usage(
         if options.get(name):
             option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
             raise click.UsageError(
-                f"--{option} is for a command line after --; set it in {_name_of(file)} instead"
+                f"--{option} is for a command line after --; set it in {name_of(file)} instead"
             )
 
 
@@ -288,33 +301,3 @@ def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
         return there
     first = names.split(",", maxsplit=1)[0].strip()
     return [pool for pool in there if pool.name == first]
-
-
-def _from_file(file: TextIO, name: str | None) -> dict[str, Any]:
-    request = _read(file)
-    return request if name is None else {**request, "TrainingJobName": name}
-
-
-def _read(file: TextIO) -> dict[str, Any]:
-    text = file.read()
-    try:
-        request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
-    except (ValueError, yaml.YAMLError) as error:
-        raise click.UsageError(
-            f"{_name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
-            "as JSON (or as YAML in a file named .yaml or .yml)."
-        ) from None
-    if not isinstance(request, dict):
-        raise click.UsageError(
-            f"{_name_of(file)} must hold one object: a CreateTrainingJob request."
-        )
-    return request
-
-
-def _is_yaml(file: TextIO) -> bool:
-    return _name_of(file).endswith((".yaml", ".yml"))
-
-
-def _name_of(file: TextIO) -> str:
-    """The file's name; `-` if it has none, as a wrapped standard input may."""
-    return getattr(file, "name", "-")

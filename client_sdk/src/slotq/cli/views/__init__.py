@@ -8,4 +8,5 @@ logs_command   `slotq logs`
 watch          `slotq watch`
 watching       following changes on the terminal
 shell_command  `slotq shell`
+entering       a shell or ports, in SageMaker or in the emulator
 """

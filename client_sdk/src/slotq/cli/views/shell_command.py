@@ -1,23 +1,64 @@
-"""`slotq shell`: open a shell in a running job."""
+"""`slotq shell`: open a shell in a running job, or forward its ports."""
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from typing import Any
 
 import click
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import JobName
-from slotq.client import QueueClient
-from slotq.remote_shell import open_shell, running_job
-from slotq_core.model.jobs import ACTIVE_STATES
+from slotq.cli.views.entering import Entry, enter
+from slotq.cli.words import Word
+from slotq.output.plain_table import LIVING
+from slotq.remote_shell.ports import Forward, check_distinct, parsed
 
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+class _Port(Word):
+    """PORT or PORT:LOCAL."""
+
+    name = "port"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Forward:
+        if isinstance(value, Forward):
+            return value
+        try:
+            return parsed(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-@click.command
-@click.argument("name", type=JobName(sorted(ACTIVE_STATES)))
+def _distinct(
+    _: click.Context, __: click.Parameter, forwards: tuple[Forward, ...]
+) -> tuple[Forward, ...]:
+    try:
+        check_distinct(forwards)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return forwards
+
+
+# click leaves text after a backspace as it is; a docstring cannot contain one.
+_EXAMPLES = """\b
+slotq shell lab --wait
+slotq shell lab --forward 8888
+slotq shell lab --forward 8888:9999 --forward 6006"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("name", type=JobName(LIVING))
+@click.option(
+    "--forward",
+    "forwards",
+    type=_Port(),
+    multiple=True,
+    callback=_distinct,
+    metavar="PORT[:LOCAL]",
+    help="Serve a port of the job at 127.0.0.1 instead; may be given several times.",
+)
+@click.option("--wait", is_flag=True, help="If the job does not run yet, wait until it does.")
 @click.option(
     "--host",
     type=click.IntRange(1),
@@ -26,25 +67,13 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
     help="The instance: 1 is algo-1, 2 is algo-2 …",
 )
 @click.pass_obj
-def shell(app: App, name: str, host: int) -> None:
-    """Open a shell in the running job NAME.
+def shell(app: App, /, name: str, *, forwards: tuple[Forward, ...], wait: bool, host: int) -> None:
+    """Open a shell in the running job NAME, or forward its ports to this machine.
 
     In SageMaker the job needs RemoteDebugConfig, and this machine the Session Manager plugin; the
     command says what is missing. In the emulator the shell starts in the folder of the job's
-    process. The exit code is the shell's.
+    process. The exit code is the shell's. With --forward it says whether the job completed; Ctrl-C
+    ends the forwarding, and the job goes on.
     """
-    client = app.client()
-    code = _local(client, name, host) if _emulated(client) else open_shell(client, name, host=host)
-    raise click.exceptions.Exit(code if 0 <= code <= 255 else int(Exit.NO))
-
-
-def _emulated(client: QueueClient) -> bool:
-    return urlsplit(client.config.endpoint or "").hostname in _LOOPBACK
-
-
-def _local(client: QueueClient, name: str, host: int) -> int:
-    from slotq.local.job_shell import open_local_shell
-
-    training_job = str(running_job(client, name).training_job)
-    parts = urlsplit(client.config.endpoint or "")
-    return open_local_shell(f"{parts.scheme}://{parts.netloc}", training_job, host=host)
+    entry = Entry(name=name, host=host, forwards=forwards)
+    raise click.exceptions.Exit(enter(app, app.client(), entry, wait=wait))

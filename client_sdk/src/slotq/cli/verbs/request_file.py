@@ -1,0 +1,44 @@
+"""A CreateTrainingJob request in a file, as JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+import click
+import yaml
+
+
+def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
+    """The request in the file, with this name, if one is given. Raises UsageError."""
+    request = _read(file)
+    return request if name is None else {**request, "TrainingJobName": name}
+
+
+def _read(file: TextIO) -> dict[str, Any]:
+    text = file.read()
+    try:
+        request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise click.UsageError(
+            f"{name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
+            "as JSON (or as YAML in a file named .yaml or .yml)."
+        ) from None
+    if not isinstance(request, dict):
+        raise click.UsageError(
+            f"{name_of(file)} must hold one object: a CreateTrainingJob request."
+        )
+    return request
+
+
+def _is_yaml(file: TextIO) -> bool:
+    return name_of(file).endswith((".yaml", ".yml"))
+
+
+def name_of(file: TextIO) -> str:
+    """The file's name; `-` if it has none, as a wrapped standard input may."""
+    return getattr(file, "name", "-")
+
+
+def is_stdin(file: TextIO) -> bool:
+    return name_of(file) in {"-", "<stdin>"}

@@ -1,0 +1,74 @@
+"""`slotq submit --shell`: a job whose shell opens when the job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, TextIO
+
+import click
+
+from slotq.cli.app import App
+from slotq.cli.verbs.request_file import is_stdin
+from slotq.cli.views.entering import Entry, check_machine, enter
+from slotq.client import QueueClient
+from slotq.errors import SlotQError
+from slotq.remote_shell.request import check_project, with_remote_debug
+from slotq_core import names
+from slotq_core.model.jobs import TERMINAL_STATES
+
+
+def check_usage(app: App, file: TextIO | None, *, wait: bool) -> None:
+    """Raises UsageError if --shell cannot be combined with the rest of the command line."""
+    if wait:
+        raise click.UsageError("give --shell or --wait: --shell waits until the job starts")
+    if app.json:
+        raise click.UsageError("--shell has no JSON: a shell takes the terminal")
+    if file is not None and is_stdin(file):
+        raise click.UsageError("--shell needs the standard input: save the request in a file")
+
+
+def with_shell(client: QueueClient, request: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """The request of a job in which a shell can be opened, by all that is known before it waits.
+
+    Raises NoShell with what this machine, the request or its project lacks.
+    """
+    if not dry_run:
+        check_machine(client)
+    made = with_remote_debug(request)
+    found = _project(client, made)
+    if found is not None:
+        check_project(made, *found)
+    return made
+
+
+def open_shell(app: App, client: QueueClient, name: str) -> NoReturn:
+    """Open a shell when the job starts, and exit with its exit code."""
+    code = enter(app, client, Entry(name=name), wait=True)
+    if _goes_on(client, name):
+        click.echo(
+            f"{name} goes on: `slotq shell {name}` opens another shell, `slotq cancel {name}` "
+            "ends the job",
+            err=True,
+        )
+    raise click.exceptions.Exit(code)
+
+
+def _project(client: QueueClient, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The name of the job's project and its entry in the configuration; None if there is none, or
+    if the caller may not look: the queue decides later."""
+    tags = {tag.get("Key"): tag.get("Value") for tag in request.get("Tags") or ()}
+    try:
+        name = tags.get(names.PROJECT_TAG) or next(
+            (each.name for each in client.me().projects if each.default), None
+        )
+        projects = client.projects().projects if name else []
+    except SlotQError:
+        return None
+    return next(((each.name, each.project) for each in projects if each.name == name), None)
+
+
+def _goes_on(client: QueueClient, name: str) -> bool:
+    try:
+        return client.job(name).state not in TERMINAL_STATES
+    except SlotQError:
+        return False  # The shell's exit code counts, not this.

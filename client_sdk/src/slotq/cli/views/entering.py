@@ -1,0 +1,153 @@
+"""Enters a running job for a shell or for its ports, in SageMaker or in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
+
+import click
+
+from slotq.cli.app import App
+from slotq.cli.each import named
+from slotq.cli.exits import Exit
+from slotq.client import QueueClient
+from slotq.jobs.follow import standing
+from slotq.remote_shell.at_start import AtStart
+from slotq.remote_shell.ports import Forward, listening, told
+from slotq.remote_shell.running import NotYet, running_job, runs
+from slotq.remote_shell.ssm_session import Container
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
+from slotq_core.wire.views import JobView
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_HIGHEST = 255
+"""The highest exit code."""
+_AFTERMATH = 10.0
+"""Seconds in which the queue hears of the end of an attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What to open in which job."""
+
+    name: str
+    host: int = 1
+    forwards: Sequence[Forward] = ()
+    """The ports to forward; without any, a shell is opened."""
+
+    @property
+    def command(self) -> str:
+        """The command that opens the same again."""
+        words = ["slotq shell", self.name, *(["--host", str(self.host)] if self.host > 1 else [])]
+        for each in self.forwards:
+            local = "" if each.local is None else f":{each.local}"
+            words += ["--forward", f"{each.port}{local}"]
+        return " ".join([*words, "--wait"])
+
+
+def check_machine(client: QueueClient) -> None:
+    """Check that this machine can open a shell in a job of the queue. Raises NoShell."""
+    if not _emulated(client):
+        Container(client).check()
+
+
+def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
+    """Open a shell in the job, or forward its ports, until that is over; returns an exit code.
+
+    With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
+    QueueClient.job raises.
+    """
+    entered = partial(_ports if entry.forwards else _shell, app, client, entry)
+    if not wait:
+        return entered(running_job(client, entry.name))
+    try:
+        with named(app, client, entry.name):
+            return AtStart(entered, say=_aside, clock=app.clock, sleep=app.sleep).follow(
+                lambda: client.job(entry.name)
+            )
+    except KeyboardInterrupt:
+        _aside(
+            f"\n{entry.name} stays in the queue: `{entry.command}` comes back to it, "
+            f"`slotq cancel {entry.name}` cancels it"
+        )
+        raise
+
+
+def _aside(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _emulated(client: QueueClient) -> bool:
+    return urlsplit(client.config.endpoint or "").hostname in _LOOPBACK
+
+
+def _shell(app: App, client: QueueClient, entry: Entry, job: JobView) -> int:
+    del app
+    if _emulated(client):
+        code = _in_emulator(client, entry, job)
+    else:
+        code = Container(client, host=entry.host).shell(job)
+    return code if 0 <= code <= _HIGHEST else int(Exit.NO)
+
+
+def _ports(app: App, client: QueueClient, entry: Entry, job: JobView) -> int:
+    """Forward ports until the attempt or the session ends, and say what became of the job."""
+    if _emulated(client):
+        _in_emulator(client, entry, job)
+    else:
+        Container(client, host=entry.host).forward(job, entry.forwards, click.echo)
+    now = _afterwards(app, client, job)
+    goes_on = now.state not in TERMINAL_STATES
+    back = f"; `{entry.command}` comes back to it" if goes_on else ""
+    _aside(f"{now.name}: forwarding has ended; the job is {standing(now)}{back}")
+    return int(Exit.OK if now.state == JobState.COMPLETED else Exit.NO)
+
+
+def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
+    """The job after its attempt, as soon as the queue has heard of the end. If it does not within
+    _AFTERMATH, the session has ended by itself: the job as it is."""
+    until = app.clock() + _AFTERMATH
+    while True:
+        job = client.job(before.name)
+        same = runs(job) and job.training_job == before.training_job
+        if (not same and job.state != JobState.STOPPING) or app.clock() >= until:
+            return job
+        app.sleep(0.5)
+
+
+def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
+    """Enter the job's process on this machine. Raises NotYet."""
+    from slotq.local.job_shell import NoProcess, open_local_shell
+
+    parts = urlsplit(client.config.endpoint or "")
+    url = f"{parts.scheme}://{parts.netloc}"
+    try:
+        if not entry.forwards:
+            return open_local_shell(url, str(job.training_job), host=entry.host)
+        _forward_locally(url, entry, str(job.training_job))
+    except NoProcess as error:
+        raise NotYet(str(error)) from None
+    return int(Exit.OK)
+
+
+def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
+    from slotq.local.job_ports import address_of
+    from slotq.local.job_shell import find, run_at
+    from slotq.local.tunnel import Tunnel, carry
+
+    run = run_at(url)
+    process = find(run, training_job, entry.host)
+    with listening(entry.forwards, shared=True) as sockets:
+        tunnels = [
+            Tunnel(
+                listener=listener,
+                port=each.port,
+                address=partial(address_of, run, training_job, entry.host, each.port),
+            )
+            for listener, each in zip(sockets, entry.forwards, strict=True)
+        ]
+        for tunnel in tunnels:
+            click.echo(told(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
+        carry(tunnels, pid=process.pid, say=_aside)
