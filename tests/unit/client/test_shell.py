@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.session import Session
+from botocore.validate import ParamValidator
 from click.testing import CliRunner
 
 from slotq.cli.app import App
@@ -17,9 +20,11 @@ from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoShell
 from slotq.remote_shell.plugin import PLUGIN, Call, on_this_terminal
-from slotq.remote_shell.running import running_job
+from slotq.remote_shell.ports import parsed
+from slotq.remote_shell.running import NotYet, running_job
 from slotq.remote_shell.ssm_session import Container
 from tests.unit.client.fake_queue import (
+    Clock,
     FakeHttp,
     FakeQueue,
     client_of,
@@ -36,9 +41,16 @@ class FakeAws:
     region_name = "eu-west-1"
     profile_name = "research"
 
-    def __init__(self, *, enabled=True, denies=(), code=None):
-        self.enabled, self.denies, self.code = enabled, denies, code
-        self.targets = []
+    def __init__(self, *, enabled=True, denies=(), codes=(), **described):
+        self.described = {"RemoteDebugConfig": {"EnableRemoteDebug": enabled}, **described}
+        self.denies = denies
+        self.codes = list(codes)
+        """How StartSession is refused, one a call; "" starts a session, and so do later calls."""
+        self.requests = []
+
+    @property
+    def targets(self):
+        return [request["Target"] for request in self.requests]
 
     def client(self, service):
         return self
@@ -46,12 +58,12 @@ class FakeAws:
     def describe_training_job(self, **request):
         if "describe" in self.denies:
             raise refusal("AccessDeniedException", "DescribeTrainingJob")
-        return {"RemoteDebugConfig": {"EnableRemoteDebug": self.enabled}}
+        return self.described
 
     def start_session(self, **request):
-        if self.code:
-            raise refusal(self.code, "StartSession")
-        self.targets.append(request["Target"])
+        if code := self.codes.pop(0) if self.codes else "":
+            raise refusal(code, "StartSession")
+        self.requests.append(request)
         return {
             "SessionId": "ada-1",
             "TokenValue": "token",
@@ -72,6 +84,39 @@ def plugin(tmp_path, monkeypatch):
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return tmp_path / "given"
+
+
+@pytest.fixture
+def sessions(tmp_path, monkeypatch):
+    """A plugin that runs until it is interrupted, with a file for each session: its variables, its
+    arguments and, last, `ended`."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    path = tmp_path / PLUGIN
+    path.write_text(
+        f"""#!/bin/bash
+if [ "$1" = --version ]; then echo 1.2.650.0; exit; fi
+log={folder}/$$
+trap 'echo ended >> $log; exit 0' INT
+printf '%s\\n' "$AWS_SSM_START_SESSION_RESPONSE" "$@" > $log
+[ -e {tmp_path}/interrupt ] && kill -INT $PPID
+[ -e {tmp_path}/over ] && exit 3
+for n in $(seq 200); do sleep 0.05; done
+"""
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def invoke(client, monkeypatch, sessions, tmp_path):
+    """Runs a command whose sessions end by themselves."""
+    (tmp_path / "over").touch()
+    clock = Clock()
+    monkeypatch.setattr("slotq.transport.aws_session.made", lambda *_, **__: FakeAws())
+    app = App(connect=lambda _: client, clock=clock, sleep=clock.sleep)
+    return lambda *words: CliRunner().invoke(cli, words, obj=app)
 
 
 @pytest.fixture
@@ -141,7 +186,7 @@ def test_disabled_remote_debug_is_an_error_that_says_how_to_enable_it(client, de
 )
 def test_a_refusal_of_ssm_is_reported_with_advice(client, code, said):
     with pytest.raises(NoShell, match=said):
-        open_shell(client, "job1", host=1, aws=FakeAws(code=code))
+        open_shell(client, "job1", host=1, aws=FakeAws(codes=[code]))
 
 
 def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
@@ -184,3 +229,138 @@ def test_a_local_address_without_an_emulator_is_an_error(plugin):
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
     assert (result.exit_code, "not your emulator" in result.stderr) == (Exit.NO, True)
+
+
+def test_a_newer_plugin_gets_the_token_where_other_users_cannot_read_it(client, sessions, tmp_path):
+    (tmp_path / "over").touch()
+    assert open_shell(client, "job1", host=1, aws=FakeAws()) == 3
+    (log,) = sessions.iterdir()
+    answer, *words = log.read_text().splitlines()
+    assert json.loads(answer)["TokenValue"] == "token"
+    assert words[0] == "AWS_SSM_START_SESSION_RESPONSE"
+    assert not any("token" in word for word in words)
+    assert "AWS_SSM_START_SESSION_RESPONSE" not in os.environ
+
+
+@pytest.mark.usefixtures("plugin")
+def test_network_isolation_is_an_error_that_says_so(client):
+    aws = FakeAws(EnableNetworkIsolation=True)
+    with pytest.raises(NoShell, match="has network isolation, and SSM reaches no such container"):
+        open_shell(client, "job1", host=1, aws=aws)
+    assert aws.targets == []
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("status", ["Starting", "Pending", "Downloading"])
+def test_a_container_that_does_not_run_yet_is_an_error_that_says_how_to_wait(client, status):
+    aws = FakeAws(SecondaryStatus=status)
+    with pytest.raises(NotYet, match=f"is {status}: .* `slotq shell job1 --wait` waits for it"):
+        open_shell(client, "job1", host=1, aws=aws)
+    assert aws.targets == []
+
+
+def forwarded(client, *texts, aws, host=1):
+    said = []
+    forwards = [parsed(text) for text in texts]
+    job = running_job(client, "job1")
+    return lambda: Container(client, host=host, aws=aws).forward(job, forwards, said.append), said
+
+
+def test_ports_are_forwarded_by_sessions_of_their_own(client, sessions, tmp_path):
+    """The parameters are those of `aws ssm start-session --document-name
+    AWS-StartPortForwardingSession --parameters portNumber=8888,localPortNumber=…`."""
+    (tmp_path / "over").touch()
+    (local,) = free_ports(1)
+    aws = FakeAws()
+    forward, said = forwarded(client, f"8888:{local}", "6006", aws=aws, host=2)
+    assert forward() == 3
+    target = "sagemaker-training-job:job1-qstamp-2-abcdef_algo-2"
+    assert aws.requests[0] == {
+        "Target": target,
+        "DocumentName": "AWS-StartPortForwardingSession",
+        "Parameters": {"portNumber": ["8888"], "localPortNumber": [str(local)]},
+    }
+    (other,) = aws.requests[1]["Parameters"]["localPortNumber"]
+    assert said == [f"127.0.0.1:{local} -> job1:8888", f"127.0.0.1:{other} -> job1:6006"]
+    logs = [log.read_text().splitlines() for log in sessions.iterdir()]
+    asked = [json.loads(words[5]) for words in logs]
+    assert sorted(asked, key=str) == sorted(aws.requests, key=str)
+    model = Session().get_service_model("ssm").operation_model("StartSession")
+    for request in aws.requests:
+        assert not ParamValidator().validate(request, model.input_shape).has_errors()
+
+
+def test_ctrl_c_ends_every_session(client, sessions, tmp_path):
+    (tmp_path / "interrupt").touch()
+    before = signal.getsignal(signal.SIGINT)
+    forward, _ = forwarded(client, "8888", "6006", aws=FakeAws())
+    with pytest.raises(KeyboardInterrupt):
+        forward()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert all(log.read_text().endswith("ended\n") for log in sessions.iterdir())
+
+
+def test_a_session_that_does_not_start_ends_those_that_have(client, sessions):
+    aws = FakeAws(codes=["", "AccessDeniedException"])
+    forward, said = forwarded(client, "8888", "6006", aws=aws)
+    with pytest.raises(NoShell, match="AWS-StartPortForwardingSession"):
+        forward()
+    assert len(said) == 1
+    logs = [log.read_text() for log in sessions.iterdir()]
+    assert all(log.endswith("ended\n") for log in logs)
+
+
+@pytest.mark.usefixtures("sessions")
+def test_a_port_in_use_starts_no_session(client):
+    aws = FakeAws()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        forward, _ = forwarded(client, f"8888:{server.getsockname()[1]}", aws=aws)
+        with pytest.raises(NoShell, match="in use"):
+            forward()
+    assert aws.requests == []
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--forward", "0"], "a port is a number from 1 to 65535, not 0"),
+        (["--forward", "x"], "is not PORT or PORT:LOCAL"),
+        (["--forward", "1:9", "--forward", "2:9"], "two forwards want port 9"),
+    ],
+)
+def test_a_wrong_port_is_a_wrong_command_line(client, options, said):
+    result = CliRunner().invoke(cli, ["shell", "job1", *options], obj=App(connect=lambda _: client))
+    assert (result.exit_code, said in result.stderr) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("then", "said", "code"),
+    [
+        (ended(number=2), "the job is completed after 2 attempts", Exit.OK),
+        (ended("failed", 2, message="exit code: 1"), "the job is failed", Exit.NO),
+        (
+            waiting(1, name="job1", state="preempted", attempts_begun=2),
+            "comes back to it",
+            Exit.NO,
+        ),
+        (running(2), "the job is running in pool p5", Exit.NO),
+    ],
+)
+def test_the_end_of_forwarding_says_what_became_of_the_job(invoke, queue, then, said, code):
+    """The session ends with the container, by SSM's time-out, or when the network is lost."""
+    queue.script(running(2), then)
+    result = invoke("shell", "job1", "--forward", "8888")
+    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert ("`slotq shell job1 --forward 8888 --wait`" in result.stderr) is (
+        then.state in {"preempted", "running"}
+    )
+
+
+def free_ports(number):
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    try:
+        return [server.getsockname()[1] for server in servers]
+    finally:
+        for server in servers:
+            server.close()

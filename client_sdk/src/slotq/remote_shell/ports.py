@@ -113,7 +113,8 @@ def _bound(port: int) -> socket.socket:
 
 def _refused(forward: Forward, error: OSError) -> str:
     local = forward.local
-    instead = f"name another, such as --forward {forward.port}:{_other(forward.port)}"
+    assert local is not None
+    instead = f"name another, such as --forward {forward.port}:{_other(local)}"
     if error.errno == errno.EADDRINUSE:
         return f"port {local} of this machine is in use: {instead}"
     if error.errno == errno.EACCES:

@@ -20,6 +20,8 @@ from slotq.transport import aws_session
 from slotq_core.wire.views import JobView
 
 PORT_DOCUMENT = "AWS-StartPortForwardingSession"
+SHELL_DOCUMENT = "SSM-SessionManagerRunShell"
+"""SSM's own default."""
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html"
 _BEFORE_TRAINING = {
     "Starting",
@@ -38,7 +40,7 @@ _MISSING = {
     "OpenControlChannel and OpenDataChannel, and a VPC without internet "
     "needs an endpoint for ssmmessages",
     "AccessDeniedException": "you need ssm:StartSession on the training job and on the "
-    "document, and ssm:TerminateSession",
+    "document {document}, and ssm:TerminateSession",
 }
 
 
@@ -137,7 +139,8 @@ class Container:
             answer = aws.client("ssm").start_session(**asked)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
-            what = _MISSING.get(code, f"see {_GUIDE}")
+            document = asked.get("DocumentName", SHELL_DOCUMENT)
+            what = _MISSING.get(code, f"see {_GUIDE}").format(document=document)
             kind = NotYet if code == "TargetNotConnected" else NoShell
             raise kind(f"SSM starts no session in {asked['Target']} ({error}): {what}") from None
         except BotoCoreError as error:
