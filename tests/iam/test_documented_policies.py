@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from slotq.remote_shell.ssm_session import PORT_DOCUMENT
 from slotq_core.api import METHODS
 from tests.iam.evaluator import Verdict, call, judge
 
@@ -84,6 +85,36 @@ def test_operators_may_do_what_a_backup_needs():
             for table in (TABLE, f"{TABLE}-restored"):
                 verdict = judge(granted, call(f"dynamodb:{action}", table))
                 assert (verdict is Verdict.ALLOWED) == (who == "Who operates")
+
+
+SSM = "arn:aws:ssm:eu-west-1:123456789012"
+JOB = "arn:aws:sagemaker:eu-west-1:123456789012:training-job"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "target", "verdict"),
+    [
+        ("StartSession", f"{JOB}/vision-1", "vision-1_algo-1", Verdict.ALLOWED),
+        ("StartSession", f"{JOB}/x", "vision-1-qstamp-2-abcdef_algo-2", Verdict.ALLOWED),
+        ("TerminateSession", f"{SSM}:session/ada-1", "vision-1_algo-1", Verdict.ALLOWED),
+        ("StartSession", f"{JOB}/speech-1", "speech-1_algo-1", Verdict.DENIED),
+        ("SendCommand", f"{JOB}/vision-1", "vision-1_algo-1", Verdict.DENIED),
+        ("StartSession", "arn:aws:ec2:eu-west-1:123456789012:instance/i-0a", "", Verdict.DENIED),
+        ("StartSession", f"{SSM}:document/SSM-SessionManagerRunShell", "", Verdict.ALLOWED),
+        ("StartSession", f"arn:aws:ssm:eu-west-1::document/{PORT_DOCUMENT}", "", Verdict.ALLOWED),
+        (
+            "StartSession",
+            f"arn:aws:ssm:eu-west-1::document/{PORT_DOCUMENT}ToRemoteHost",
+            "",
+            Verdict.DENIED,
+        ),
+    ],
+)
+def test_shells_open_in_the_teams_training_jobs_by_two_documents(action, resource, target, verdict):
+    key = "ssm:resourceTag/aws:ssmmessages:target-id"
+    context = {key: f"sagemaker-training-job:{target}"} if target else {}
+    granted = statements("permissions.md", "Who opens shells")
+    assert judge(granted, call(f"ssm:{action}", resource, context)) is verdict
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 
 import pytest
@@ -254,7 +255,8 @@ def prescribe(queue, rules):
     ("words", "said"),
     [
         (("--wait",), "--shell or --wait"),
-        (("--json",), "a shell takes the terminal"),
+        (("--json",), "it takes the terminal"),
+        (("--forward", "8888"), "--shell or --forward"),
     ],
 )
 def test_options_that_exclude_a_shell_are_a_wrong_command_line(submit, queue, words, said):
@@ -282,3 +284,26 @@ def test_a_dry_run_shows_the_request_on_any_machine(submit, queue, plugin):
     assert result.exit_code == Exit.OK
     assert json.loads(result.stdout)["RemoteDebugConfig"] == {"EnableRemoteDebug": True}
     assert "lab" not in queue.requests
+
+
+def test_ports_are_forwarded_when_the_job_starts(slotq, queue, file, aws):
+    """From a file on the standard input, too: nobody types into a forward."""
+    queue.pools = [pool_view("p5")]
+    views = [waiting(1), running(1), ended(), ended()]
+    queue.scripts["lab"] = [view.model_copy(update={"name": "lab"}) for view in views]
+    result = slotq("submit", "-", "--forward", "8888", input=json.dumps(least_request("lab")))
+    assert result.exit_code == Exit.OK, result.output
+    assert re.fullmatch(r"127\.0\.0\.1:[0-9]+ -> lab:8888\n", result.stdout)
+    assert lines(result)[-1] == ("lab: forwarding has ended; the job is completed after 1 attempt")
+    assert aws.requests[0]["DocumentName"] == "AWS-StartPortForwardingSession"
+    assert queue.requests["lab"]["RemoteDebugConfig"] == {"EnableRemoteDebug": True}
+
+
+def test_one_leaves_the_wait_for_a_forward_and_comes_back_to_it(slotq, queue, file, clock):
+    def stop():
+        raise KeyboardInterrupt
+
+    clock.after_sleep = stop
+    result = slotq("submit", file(), "--forward", "8888:9999", "--forward", "6006")
+    assert result.exit_code == Exit.INTERRUPTED
+    assert "`slotq shell lab --forward 8888:9999 --forward 6006 --wait`" in result.stderr

@@ -13,6 +13,7 @@ selection       jobs that options select
 encoding        output that the terminal cannot encode
 extras          what a command needs beyond the plain installation
 name_arguments  job names on the command line
+forward_option  ports on the command line
 words           other arguments
 schemas         the JSON schema of each command's output
 """

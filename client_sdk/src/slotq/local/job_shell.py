@@ -80,7 +80,7 @@ def find(run: str, training_job: str, host: int) -> Beside:
 
 def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
     """The job's processes on that host, by number. Raises NotThere without Linux's /proc."""
-    wanted = f"{run}/{training_job}/algo-{host}/"
+    mark = f"{MARK}={run}/{training_job}/algo-{host}/".encode()
     if not Path("/proc/self/environ").exists():
         raise NotThere("to enter a job of the emulator takes Linux's /proc")
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
@@ -88,9 +88,10 @@ def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
             said = (folder / "environ").read_bytes()
         except OSError:
             continue  # The process is gone, or another user's.
-        pairs = (entry.partition(b"=") for entry in said.split(b"\0") if b"=" in entry)
-        environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        if environment.get(MARK) == wanted:
+        entries = said.split(b"\0")
+        if mark in entries:
+            pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
+            environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
             yield Beside(pid=int(folder.name), environment=environment)
 
 

@@ -28,7 +28,7 @@ def with_remote_debug(request: Mapping[str, Any]) -> dict[str, Any]:
         if given is not MISSING and given is not needed:
             raise NoShell(
                 f"the request sets {path} to {_said(given)}: {_WHY[path]}. Change it, or submit "
-                "without --shell"
+                "without --shell and --forward"
             )
     return with_value(request, _DEBUG, _NEEDED[_DEBUG])
 
@@ -42,13 +42,13 @@ def check_project(request: Mapping[str, Any], name: str, project: Mapping[str, A
         if fixed is not MISSING and fixed is not needed:
             raise NoShell(
                 f"project {name} fixes {path} to {_said(fixed)}: {_WHY[path]}. Submit without "
-                "--shell, or to another project"
+                "--shell and --forward, or to another project"
             )
         given, default = value_at(request, path), _prescribed(rules.get("defaults"), path)
         if given is MISSING and default is not MISSING and default is not needed:
             raise NoShell(
                 f"project {name} sets {path} to {_said(default)} by default: {_WHY[path]}. Set it "
-                f"to {_said(needed)} in the request, or submit without --shell"
+                f"to {_said(needed)} in the request, or submit without --shell and --forward"
             )
 
 

@@ -13,9 +13,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.each import looked_at
+from slotq.cli.forward_option import forward_option
 from slotq.cli.name_arguments import PoolNames
 from slotq.cli.verbs.request_file import from_file, name_of
-from slotq.cli.verbs.with_shell import check_usage, open_shell, with_shell
+from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair
 from slotq.client import QueueClient
@@ -27,6 +28,7 @@ from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
+from slotq.remote_shell.ports import Forward
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
@@ -124,6 +126,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     is_flag=True,
     help="Wait for the job's start, and open a shell in it (`slotq shell`).",
 )
+@forward_option("As --shell, but serve this port of the job at 127.0.0.1.")
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
 @click.option(
     "--instance-type", callback=_setting, metavar="TYPE", help="-- Such as ml.p5.48xlarge."
@@ -166,6 +169,7 @@ def submit(
     *,
     wait: bool,
     shell: bool,
+    forwards: tuple[Forward, ...],
     dry_run: bool,
     again: bool,
     **given: Any,
@@ -179,8 +183,9 @@ def submit(
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
     _check_usage(file, command, given)
-    if shell:
-        check_usage(app, file, wait=wait)
+    entered = shell or bool(forwards)
+    if entered:
+        check_usage(app, file, shell=shell, forwards=forwards, wait=wait)
     client = app.client()
     settings = {name: given.pop(name) for name in _SETTINGS}
     settings["demand"] = dict(settings["demand"])
@@ -194,7 +199,7 @@ def submit(
     request = with_tags(request, settings_tags(**settings), override=True)
     config = client.config
     request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
-    if shell:
+    if entered:
         request = with_shell(client, request, dry_run=dry_run)
     check(jsonable(request))
     if dry_run:
@@ -204,8 +209,8 @@ def submit(
         upload_code()
     names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
     job = _submit(client, request, names, again=again)
-    if shell:
-        open_shell(app, client, job.name)
+    if entered:
+        enter_at_start(app, client, job.name, forwards)
     if wait:
         follow_job(app, client, job.name)
     job = looked_at(client, job)

@@ -1,8 +1,8 @@
-"""`slotq submit --shell`: a job whose shell opens when the job starts."""
+"""`slotq submit --shell` and `--forward`: a job that is entered when it starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -12,18 +12,25 @@ from slotq.cli.verbs.request_file import is_stdin
 from slotq.cli.views.entering import Entry, check_machine, enter
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
+from slotq.remote_shell.ports import Forward
 from slotq.remote_shell.request import check_project, with_remote_debug
 from slotq_core import names
 from slotq_core.model.jobs import TERMINAL_STATES
 
 
-def check_usage(app: App, file: TextIO | None, *, wait: bool) -> None:
-    """Raises UsageError if --shell cannot be combined with the rest of the command line."""
+def check_usage(
+    app: App, file: TextIO | None, *, shell: bool, forwards: Sequence[Forward], wait: bool
+) -> None:
+    """Raises UsageError if --shell or --forward cannot be combined with the rest of the command
+    line."""
+    what = "--shell" if shell else "--forward"
+    if shell and forwards:
+        raise click.UsageError("give --shell or --forward; `slotq shell NAME` opens the other")
     if wait:
-        raise click.UsageError("give --shell or --wait: --shell waits until the job starts")
+        raise click.UsageError(f"give {what} or --wait: {what} waits until the job starts")
     if app.json:
-        raise click.UsageError("--shell has no JSON: a shell takes the terminal")
-    if file is not None and is_stdin(file):
+        raise click.UsageError(f"{what} has no JSON: it takes the terminal")
+    if shell and file is not None and is_stdin(file):
         raise click.UsageError("--shell needs the standard input: save the request in a file")
 
 
@@ -41,10 +48,12 @@ def with_shell(client: QueueClient, request: Mapping[str, Any], *, dry_run: bool
     return made
 
 
-def open_shell(app: App, client: QueueClient, name: str) -> NoReturn:
-    """Open a shell when the job starts, and exit with its exit code."""
-    code = enter(app, client, Entry(name=name), wait=True)
-    if _goes_on(client, name):
+def enter_at_start(
+    app: App, client: QueueClient, name: str, forwards: Sequence[Forward]
+) -> NoReturn:
+    """Open a shell when the job starts, or forward its ports, and exit with the exit code."""
+    code = enter(app, client, Entry(name=name, forwards=forwards), wait=True)
+    if not forwards and _goes_on(client, name):
         click.echo(
             f"{name} goes on: `slotq shell {name}` opens another shell, `slotq cancel {name}` "
             "ends the job",

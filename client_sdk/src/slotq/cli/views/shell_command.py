@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from slotq.cli.app import App
+from slotq.cli.forward_option import forward_option
 from slotq.cli.name_arguments import JobName
 from slotq.cli.views.entering import Entry, enter
-from slotq.cli.words import Word
 from slotq.output.plain_table import LIVING
-from slotq.remote_shell.ports import Forward, check_distinct, parsed
-
-
-class _Port(Word):
-    """PORT or PORT:LOCAL."""
-
-    name = "port"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Forward:
-        if isinstance(value, Forward):
-            return value
-        try:
-            return parsed(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _distinct(
-    _: click.Context, __: click.Parameter, forwards: tuple[Forward, ...]
-) -> tuple[Forward, ...]:
-    try:
-        check_distinct(forwards)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    return forwards
-
+from slotq.remote_shell.ports import Forward
 
 # click leaves text after a backspace as it is; a docstring cannot contain one.
 _EXAMPLES = """\b
@@ -49,15 +20,7 @@ slotq shell lab --forward 8888:9999 --forward 6006"""
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("name", type=JobName(LIVING))
-@click.option(
-    "--forward",
-    "forwards",
-    type=_Port(),
-    multiple=True,
-    callback=_distinct,
-    metavar="PORT[:LOCAL]",
-    help="Serve a port of the job at 127.0.0.1 instead; may be given several times.",
-)
+@forward_option("Serve a port of the job at 127.0.0.1 instead; may be given several times.")
 @click.option("--wait", is_flag=True, help="If the job does not run yet, wait until it does.")
 @click.option(
     "--host",
