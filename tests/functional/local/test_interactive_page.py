@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict
         found = {theirs: here for here, theirs in (forwarded(process), forwarded(process))}
         assert found[ports["8888"]] == ports["9999"]
         for here in found.values():
-            account.until(lambda here=here: "serve.py" in answered(here), "the page")
+            account.until(partial(served, here), "the page")
     refused = run(account, with_ports(other_host, ports))
     assert (refused.returncode, "no process algo-2" in refused.stderr) == (1, True)
 
@@ -93,7 +94,7 @@ def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict
     run(account, ["cancel", "lab"])
     with running(account, *with_ports(jupyter, ports), folder=work) as process:
         here, _ = forwarded(process)
-        account.until(lambda: "serve.py" in answered(here), "the page")
+        account.until(partial(served, here), "the page")
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     back = f"`slotq shell notebook --forward {ports['8888']} --wait` comes back to it"
@@ -111,9 +112,9 @@ def with_ports(words: Sequence[str], ports: dict[str, int]) -> list[str]:
     ]
 
 
-def answered(port: int) -> str:
-    """What is served there; empty while nothing is: the job has just started."""
+def served(port: int) -> bool:
+    """Whether the job's folder is served there. Not yet, if the job has just started."""
     try:
-        return page(port)
+        return "serve.py" in page(port)
     except OSError:
-        return ""
+        return False

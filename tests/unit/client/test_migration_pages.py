@@ -140,7 +140,8 @@ def slurm_commands():
     for row in table.splitlines():
         cells = [cell.strip() for cell in row.split("|")]
         for line in re.findall(r"`(slotq [^`]*)`", cells[2] if len(cells) > 2 else ""):
-            if line.split()[1] not in {"top", "shell", "watch"} and "NAME" not in line:
+            elsewhere = line.split()[1] in {"top", "shell", "watch"} or "--shell" in line
+            if not elsewhere and "NAME" not in line:
                 yield line
 
 

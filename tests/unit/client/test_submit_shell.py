@@ -115,6 +115,17 @@ def test_downloads_may_take_hours(submit, aws, clock):
     assert clock.now > 3 * 3600
 
 
+def test_a_shell_that_is_refused_says_that_the_job_goes_on(submit, aws):
+    """The job may hold an instance for hours while its submitter looks for rights."""
+    aws.codes = ["AccessDeniedException"]
+    result = submit(running(1))
+    assert result.exit_code == Exit.NO
+    assert "you need ssm:StartSession" in lines(result)[-2]
+    assert lines(result)[-1] == (
+        "lab goes on: `slotq shell lab --wait` tries again, `slotq cancel lab` ends the job"
+    )
+
+
 def test_an_attempt_that_is_evicted_first_is_followed_to_the_next(submit, aws):
     aws.codes = [LOST, LOST, ""]
     evicted = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
@@ -236,8 +247,7 @@ def test_a_project_that_allows_a_shell_does_not_hinder(submit, queue, rules, fie
     assert submit(running(1), **fields).exit_code == 7
 
 
-def test_who_may_not_look_at_the_projects_may_submit(submit, queue, http):
-    """The queue decides, as for every request."""
+def test_without_a_default_project_the_queue_decides(submit, queue):
     prescribe(queue, {"fixed": ISOLATED})
     queue.projects = []
     assert submit(running(1)).exit_code == 7

@@ -155,5 +155,7 @@ class Sessions:
 
     def _end(self) -> None:
         for process in self._running:
-            if process.poll() is None:
+            if process.poll() is None and os.name == "nt":
+                process.terminate()
+            elif process.poll() is None:
                 process.send_signal(signal.SIGINT)  # The plugin then ends its session with SSM.

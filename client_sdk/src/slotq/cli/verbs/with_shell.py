@@ -11,7 +11,7 @@ from slotq.cli.app import App
 from slotq.cli.verbs.request_file import is_stdin
 from slotq.cli.views.entering import Entry, check_machine, enter
 from slotq.client import QueueClient
-from slotq.errors import SlotQError
+from slotq.errors import NoShell, SlotQError
 from slotq.remote_shell.ports import Forward
 from slotq.remote_shell.request import check_project, with_remote_debug
 from slotq_core import names
@@ -52,13 +52,15 @@ def enter_at_start(
     app: App, client: QueueClient, name: str, forwards: Sequence[Forward]
 ) -> NoReturn:
     """Open a shell when the job starts, or forward its ports, and exit with the exit code."""
-    code = enter(app, client, Entry(name=name, forwards=forwards), wait=True)
+    entry = Entry(name=name, forwards=forwards)
+    ends = f"`slotq cancel {name}` ends the job"
+    try:
+        code = enter(app, client, entry, wait=True)
+    except NoShell as error:
+        again = f"{name} goes on: `{entry.command}` tries again, {ends}"
+        raise app.fail(error, again if _goes_on(client, name) else "") from error
     if not forwards and _goes_on(client, name):
-        click.echo(
-            f"{name} goes on: `slotq shell {name}` opens another shell, `slotq cancel {name}` "
-            "ends the job",
-            err=True,
-        )
+        click.echo(f"{name} goes on: `slotq shell {name}` opens another shell, {ends}", err=True)
     raise click.exceptions.Exit(code)
 
 
