@@ -205,6 +205,13 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
     assert url == "https://ssm.eu-west-1.amazonaws.com"
 
 
+def test_credentials_of_the_environment_need_no_profile(client, plugin):
+    aws = FakeAws()
+    aws.profile_name = "default"
+    open_shell(client, "job1", host=1, aws=aws)
+    assert plugin.read_text().splitlines()[1:4] == ["eu-west-1", "StartSession", ""]
+
+
 def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, queue, plugin):
     queue.requests["job1"] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}
     assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7

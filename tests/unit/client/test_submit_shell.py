@@ -206,6 +206,10 @@ def test_a_request_that_excludes_a_shell_is_not_queued(submit, queue, fields, sa
     assert "lab" not in queue.requests
 
 
+def test_a_field_without_value_excludes_nothing(submit):
+    assert submit(running(1), EnableNetworkIsolation=None, RemoteDebugConfig=None).exit_code == 7
+
+
 ISOLATED = {"EnableNetworkIsolation": True}
 OFF = {"RemoteDebugConfig": {"EnableRemoteDebug": False}}
 

@@ -49,14 +49,16 @@ def call_of(
     """The call that runs the session that SSM's answer to `request` has started.
 
     The answer has the session's token. A plugin that can take it from a variable gets it so: every
-    user of the machine can read a command line.
+    user of the machine can read a command line. boto3 names the profile `default` where none is
+    chosen; the plugin would then overlook credentials in the environment.
     """
     started = json.dumps(
         {key: answer[key] for key in ("SessionId", "TokenValue", "StreamUrl") if key in answer}
     )
     hidden = _version() > _LAST_WITHOUT_VARIABLE
     domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    words = [region, "StartSession", profile or "", json.dumps(request)]
+    chosen = profile if profile and profile != "default" else ""
+    words = [region, "StartSession", chosen, json.dumps(request)]
     return Call(
         command=[
             PLUGIN,

@@ -25,7 +25,7 @@ def with_remote_debug(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request with remote debugging. Raises NoShell if the request excludes a shell."""
     for path, needed in _NEEDED.items():
         given = value_at(request, path)
-        if given is not MISSING and given is not needed:
+        if given is not MISSING and given is not None and given is not needed:
             raise NoShell(
                 f"the request sets {path} to {_said(given)}: {_WHY[path]}. Change it, or submit "
                 "without --shell and --forward"

@@ -59,7 +59,8 @@ def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
     QueueClient.job raises.
     """
-    entered = partial(_ports if entry.forwards else _shell, app, client, entry)
+    ports = partial(_ports, app, client, entry)
+    entered = ports if entry.forwards else partial(_shell, client, entry)
     if not wait:
         return entered(running_job(client, entry.name))
     try:
@@ -83,8 +84,7 @@ def _emulated(client: QueueClient) -> bool:
     return urlsplit(client.config.endpoint or "").hostname in _LOOPBACK
 
 
-def _shell(app: App, client: QueueClient, entry: Entry, job: JobView) -> int:
-    del app
+def _shell(client: QueueClient, entry: Entry, job: JobView) -> int:
     if _emulated(client):
         code = _in_emulator(client, entry, job)
     else:
