@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
@@ -40,6 +41,7 @@ class FakeAws:
 
     region_name = "eu-west-1"
     profile_name = "research"
+    meta = SimpleNamespace(endpoint_url="https://ssm.eu-west-1.amazonaws.com")
 
     def __init__(self, *, enabled=True, denies=(), codes=(), **described):
         self.described = {"RemoteDebugConfig": {"EnableRemoteDebug": enabled}, **described}

@@ -44,9 +44,14 @@ def check_installed() -> None:
 
 
 def call_of(
-    answer: Mapping[str, Any], request: Mapping[str, Any], *, region: str, profile: str | None
+    answer: Mapping[str, Any],
+    request: Mapping[str, Any],
+    *,
+    region: str,
+    profile: str | None,
+    endpoint: str,
 ) -> Call:
-    """The call that runs the session that SSM's answer to `request` has started.
+    """The call that runs the session that SSM's answer to `request` has started: the AWS CLI's.
 
     The answer has the session's token. A plugin that can take it from a variable gets it so: every
     user of the machine can read a command line. boto3 names the profile `default` where none is
@@ -56,16 +61,10 @@ def call_of(
         {key: answer[key] for key in ("SessionId", "TokenValue", "StreamUrl") if key in answer}
     )
     hidden = _version() > _LAST_WITHOUT_VARIABLE
-    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     chosen = profile if profile and profile != "default" else ""
-    words = [region, "StartSession", chosen, json.dumps(request)]
+    what = [region, "StartSession", chosen, json.dumps(request), endpoint]
     return Call(
-        command=[
-            PLUGIN,
-            _RESPONSE if hidden else started,
-            *words,
-            f"https://ssm.{region}.{domain}",
-        ],
+        command=[PLUGIN, _RESPONSE if hidden else started, *what],
         secrets={_RESPONSE: started} if hidden else {},
     )
 

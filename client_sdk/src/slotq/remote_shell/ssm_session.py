@@ -135,8 +135,9 @@ class Container:
     def _started(self, asked: Mapping[str, Any]) -> Call:
         """The call of the plugin for a session that SSM has started. Raises NoShell, NotYet."""
         aws = self._session()
+        ssm = aws.client("ssm")
         try:
-            answer = aws.client("ssm").start_session(**asked)
+            answer = ssm.start_session(**asked)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             document = asked.get("DocumentName", SHELL_DOCUMENT)
@@ -145,7 +146,13 @@ class Container:
             raise kind(f"SSM starts no session in {asked['Target']} ({error}): {what}") from None
         except BotoCoreError as error:
             raise NoShell(f"SSM cannot be asked: {error}") from None
-        return call_of(answer, asked, region=aws.region_name, profile=aws.profile_name)
+        return call_of(
+            answer,
+            asked,
+            region=aws.region_name,
+            profile=aws.profile_name,
+            endpoint=ssm.meta.endpoint_url,
+        )
 
 
 def port_request(target: Mapping[str, Any], port: int, local: int) -> dict[str, Any]:
