@@ -122,7 +122,10 @@ def test_ports_of_a_job_are_served_here(account: Account, ports: list[int], tmp_
         assert pages == [f"serves/{n}" for n in range(60)]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", here), timeout=5)
-        assert interrupted(process) == 130
+        with socket.create_connection(("127.0.0.1", here), timeout=20) as idle:
+            idle.sendall(b"GET /half")
+            assert page(here) == "serves/"
+            assert interrupted(process) == 130
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", here), timeout=5)
     assert account.describe("serves")["TrainingJobStatus"] == "InProgress"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from slotq.local import tunnel
 from slotq.local.tunnel import Tunnel, carry
 
 PATIENCE = 20.0
@@ -54,11 +55,11 @@ def forwarded(job: Job) -> Iterator[int]:
 @contextlib.contextmanager
 def carried(job: Job) -> Iterator[tuple[int, threading.Thread]]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-    tunnel = Tunnel(
+    made = Tunnel(
         listener=listener, port=job.port, address=lambda: "127.0.0.1" if job.listens else None
     )
     thread = threading.Thread(
-        target=carry, args=([tunnel],), kwargs={"pid": job.process.pid, "say": job.said.append}
+        target=carry, args=([made],), kwargs={"pid": job.process.pid, "say": job.said.append}
     )
     thread.start()
     yield listener.getsockname()[1], thread
@@ -158,6 +159,21 @@ def test_forwarding_ends_with_the_process_and_delivers_its_last_bytes(job: Job) 
         assert not thread.is_alive()
         with pytest.raises(ConnectionRefusedError):
             connected(port)
+
+
+def test_an_idle_connection_does_not_outlive_the_job(
+    job: Job, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody closes it: it is cut, and nothing is said about it."""
+    monkeypatch.setattr(tunnel, "_LAST_BYTES", 0.1)
+    with carried(job) as (port, thread), connected(port) as user, job.accepted() as there:
+        user.sendall(b"x")
+        assert there.recv(1) == b"x"
+        job.end()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert user.recv(1) == b""
+    assert caplog.text == ""
 
 
 def test_a_process_that_has_ended_already_is_forwarded_nothing(job: Job) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 _CHUNK = 1 << 16
 _LAST_BYTES = 2.0
 """Seconds that connections have to deliver what the job sent before its end."""
+_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,28 +54,28 @@ class _Carrier:
         if self._connections:
             await asyncio.wait(self._connections, timeout=_LAST_BYTES)
 
-    async def _accept(
+    def _accept(
         self, tunnel: Tunnel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        """Serve a connection in a task of ours: asyncio 3.11 prints a traceback for one of its own
+        that is cancelled, as at Ctrl-C."""
+        task = asyncio.create_task(self._serve(tunnel, (reader, writer)))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, tunnel: Tunnel, user: _Stream) -> None:
         job = await _connected(tunnel)
         if job is None:
-            writer.transport.abort()
+            user[1].transport.abort()
             self._say_silent(tunnel.port)
         else:
             self._silent.discard(tunnel.port)
-            await _joined((reader, writer), job)
+            await _joined(user, job)
 
     def _say_silent(self, port: int) -> None:
         if port not in self._silent:
             self._silent.add(port)
             self._say(f"nothing in the job listens on port {port} now")
-
-
-_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _connected(tunnel: Tunnel) -> _Stream | None:
