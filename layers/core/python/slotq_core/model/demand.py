@@ -97,6 +97,14 @@ class Demand(Mapping[str, int]):
                 return True
         return False
 
+    def reaches(self, most: Demand, names: Iterable[str]) -> bool:
+        """Whether this demand is at least `most` in any of these resources."""
+        mine, there = self._amounts, most._amounts
+        for name in names:  # noqa: SIM110 `any` would take twice as long
+            if mine.get(name, 0) >= there.get(name, 0):
+                return True
+        return False
+
     def largest_part(self, whole: Demand, names: Iterable[str], more: Demand) -> float:
         """The largest ratio of this demand together with `more` to `whole` in any of these
         resources; infinite where the whole is 0, and 0 where nothing is held."""

@@ -87,7 +87,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             state.journal.rollback(before)
             yield from turns.read(head)
             continue
-        if state.lost and begins_anew(state):
+        if state.lost and begins_anew(state, turns, head):
             continue
         if served:
             turns.ask_again(revisit.helped(head.job))

@@ -8,12 +8,11 @@ enough of the project to offset the excess (`Shares.beyond`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter, methodcaller
 
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import (
@@ -56,23 +55,25 @@ class Preemption:
     ) -> Eviction | None:
         if not candidates:
             return None
-        shortfalls = self._shortfalls(job, room)
+        found: list[Shortfall] = []
+        for shortfall in self._shortfalls(job, room):
+            if not shortfall.can_be_met_by(candidates):
+                return None
+            found.append(shortfall)
+        shortfalls = Shortfalls(*found)
         chosen = one_by_one(candidates, shortfalls)
         if chosen is None:
             return None
         return Eviction(room=room, victims=better(chosen, candidates, shortfalls, base))
 
-    def _shortfalls(self, job: Job, room: PoolRoom) -> Shortfalls:
+    def _shortfalls(self, job: Job, room: PoolRoom) -> Iterator[Shortfall]:
+        """What victims must give, most often in vain first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
         counted = partial(state.accounts.counted, pool=name)
-        return Shortfalls(
-            Shortfall(missing=room.missing(job, self.entitled), gives=methodcaller("frees", name)),
-            Shortfall(missing=state.limits.over(job, name), gives=counted),
-            Shortfall(
-                missing=users.over(job, name), gives=lambda each: users.gives(each.jobs, job, name)
-            ),
-            Shortfall(missing=state.shares.beyond(job, name), gives=counted),
-        )
+        yield Shortfall(users.over(job, name), lambda each: users.gives(each.jobs, job, name))
+        yield Shortfall(state.shares.beyond(job, name), counted)
+        yield Shortfall(state.limits.over(job, name), counted)
+        yield Shortfall(room.missing(job, self.entitled), methodcaller("frees", name))
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates of lower rank, in eviction order. Other pools count only if a limit of the
@@ -86,9 +87,7 @@ class Preemption:
 
 def _may_gain(job: Job, room: PoolRoom) -> bool:
     """A quick bound: whether the job fits if every lower rank of its project left the room."""
-    name = room.pool.name
-    lower = Demand.total(candidate.frees(name) for candidate in _outranked(job, room))
-    return job.demand.within(room.both + lower)
+    return job.demand.within(room.both + room.jobs.below(rank(job), job.project))
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:

@@ -44,7 +44,9 @@ class Reclaims:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`."""
         of = self.state.accounts.of
-        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
+        chains = {id(mine): mine for room in rooms if (mine := of(job, room.pool.name))}
+        staying = {key for key, mine in chains.items() if may_reclaim(job, mine)}
+        able = [room for room in rooms if id(of(job, room.pool.name)) in staying]
         searches = [_InPool(job, room, self, set(spare)) for room in able]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:

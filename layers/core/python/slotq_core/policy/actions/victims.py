@@ -49,6 +49,10 @@ class Shortfall(NamedTuple):
     missing: Demand
     gives: Callable[[Candidate], Demand]
 
+    def can_be_met_by(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether all these together give enough."""
+        return not self.missing or self.missing.within(Demand.total(map(self.gives, candidates)))
+
 
 class Shortfalls:
     """Everything that victims must give for a job to start in one pool."""

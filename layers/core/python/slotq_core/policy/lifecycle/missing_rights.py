@@ -93,11 +93,11 @@ class RightsThere:
 
     def missing(self, job: Job) -> MissingRight | None:
         """The right that the job lacks, or None. Nothing is evicted for a job that lacks one."""
-        return next(self._lacking(job), None)
+        return next(self._lacking(job), None) if self._missing else None
 
     def keeps_out(self, job: Job) -> bool:
         """Whether the job may not even try now: a right backs off, or another job tries it."""
-        return any(
+        return bool(self._missing) and any(
             rests(each, self._now) or self._tries.get(each.role, job.name) != job.name
             for each in self._lacking(job)
         )

@@ -22,8 +22,6 @@ class Decided:
         self._taken_at: dict[str, int] = {}
         """The checkpoint at which each decision was taken."""
         self.reasons: dict[str, Reason] = {}
-        self.unexplained: dict[str, Job] = {}
-        """Blocked jobs whose reason is made from the state at the end of the plan."""
         self.dropped: dict[str, DropClaim] = {}
         """Abandoned claims, by job. If there are any, the plan decides nothing else."""
         self.yielded: set[tuple[str, Rank]] = set()
@@ -67,10 +65,10 @@ class Decided:
         """Keep the reason why the job waits."""
         self._journal.put(self.reasons, job.name, why)
 
-    def explain_later(self, job: Job) -> None:
+    def unsay(self, job: Job) -> None:
+        """Forget the reason of a blocked job: it is made from the state at the end of the plan."""
         if job.name in self.reasons:
             self._journal.remove(self.reasons, job.name)
-        self._journal.put(self.unexplained, job.name, job)
 
     def wake(self, moments: Iterable[int | None], now: int) -> None:
         """Bring `wake_at` forward to the earliest of these times that is still to come."""

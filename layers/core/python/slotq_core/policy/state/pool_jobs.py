@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
@@ -17,6 +18,8 @@ from slotq_core.policy.state.candidates import (
     may_be_stopped,
     protection,
 )
+
+NOTHING = Demand()
 
 Protection = tuple[int | None, Job]
 """The end of a `min_runtime` (ms), and the job inside it; None: the job has still to start."""
@@ -39,8 +42,8 @@ class PoolJobs:
         """The candidates that are single jobs, by job name."""
         self._projects: set[str] = set()
         """The projects with candidates."""
-        self._lowest: dict[str, Rank] = {}
-        """The lowest rank by project, once asked for and until the candidates change."""
+        self._below: dict[str, dict[Rank, Demand]] = {}
+        """By project and rank, what `below` has found, until the project's candidates change."""
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)
         self.protections: list[Protection] = []
         """The first to end first. A gang is protected as long as any of its jobs is."""
@@ -70,13 +73,15 @@ class PoolJobs:
         self._sort(project)
         return self._candidates[project]
 
-    def lowest(self, project: str) -> Rank | None:
-        """The lowest rank of the project's candidates here; None if there are none."""
+    def below(self, than: Rank, project: str) -> Demand:
+        """What the project's candidates of a lower rank would free here."""
         self._regroup()
-        if project in self._projects and project not in self._lowest:
-            first = [candidate.rank for candidate in self._candidates.get(project, ())[:1]]
-            self._lowest[project] = min([*first, *map(rank, self._unsorted.get(project, ()))])
-        return self._lowest.get(project)
+        if project not in self._projects:
+            return NOTHING
+        known = self._below.setdefault(project, {})
+        if than not in known:
+            known[than] = self._freed_below(than, project)
+        return known[than]
 
     def may_give(self) -> set[str]:
         """The projects with candidates here."""
@@ -107,7 +112,7 @@ class PoolJobs:
             return
         self._unsorted.setdefault(job.project, []).append(job)
         self._projects.add(job.project)
-        self._lowest.pop(job.project, None)
+        self._below.pop(job.project, None)
 
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
@@ -120,18 +125,25 @@ class PoolJobs:
 
     def offer(self, candidate: Candidate) -> None:
         self._projects.add(candidate.project)
-        self._lowest.pop(candidate.project, None)
+        self._below.pop(candidate.project, None)
         insort(self._candidates.setdefault(candidate.project, []), candidate, key=_order)
 
     def withdraw(self, candidate: Candidate) -> None:
         self._sort(candidate.project)
-        self._lowest.pop(candidate.project, None)
+        self._below.pop(candidate.project, None)
         others = [each for each in self._candidates[candidate.project] if each is not candidate]
         if others:
             self._candidates[candidate.project] = others
         else:
             del self._candidates[candidate.project]
             self._projects.remove(candidate.project)
+
+    def _freed_below(self, than: Rank, project: str) -> Demand:
+        name = self._pool.name
+        known = takewhile(lambda each: each.rank < than, self._candidates.get(project, ()))
+        lower = [candidate.frees(name) for candidate in known]
+        lower += [job.demand for job in self._unsorted.get(project, ()) if rank(job) < than]
+        return Demand.total(lower) if lower else NOTHING
 
     def _is_kept_safe(self, job: Job) -> bool:
         """Whether the job starts in its destination pool under a `min_runtime`: nobody may take the

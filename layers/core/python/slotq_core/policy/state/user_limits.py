@@ -18,6 +18,9 @@ from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLim
 from slotq_core.policy.lifecycle.priority_classes import classes_of, names_by_value
 from slotq_core.policy.state.journal import Journal
 
+NOTHING = Demand()
+NO_LIMITS: UserLimits = {}
+
 Key = tuple[str, str, str]
 """User, class and pool: what one limit counts."""
 
@@ -151,9 +154,12 @@ class UserBooks(Rights):
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
         highest class in which the user has room." (DESIGN 5.3)"""
-        limited = self.limited(job.person, pool)
+        user, slots = job.person, job.demand.slots
+        limits = self._limits.get(user, NO_LIMITS).get(pool)
         for class_name in self._choices_in(job, pool):
-            if not limited or not self._over(job, class_name, pool):
+            if limits is None:
+                return class_name
+            if self._held[user, class_name, pool] + slots <= limits.get(class_name, 0):
                 return class_name
         return None
 
@@ -185,8 +191,9 @@ class UserBooks(Rights):
         """The slots that others of the same limit would have to give for the job to fit. Nobody
         gives for an AUTO job: it is below every class."""
         if job.auto or not self.limited(job.person, pool):
-            return Demand()
-        return Demand(slots=self._over(job, self.class_of(job), pool))
+            return NOTHING
+        over = self._over(job, self.class_of(job), pool)
+        return Demand(slots=over) if over else NOTHING
 
     def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
         """What these jobs would give to the limit that counts the job in the pool."""

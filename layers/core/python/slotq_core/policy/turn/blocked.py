@@ -44,7 +44,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     elif _counts_attempts(state, job):
         _in_vain(state, [job], why_it_waits(steps, job))
     else:
-        state.decided.explain_later(job)
+        state.decided.unsay(job)
     return False
 
 

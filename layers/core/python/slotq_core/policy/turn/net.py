@@ -17,12 +17,13 @@ from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
-ALWAYS_UNDONE = 5_000
+ALWAYS_UNDONE = 3_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
 
 
-def begins_anew(state: PlanState) -> bool:
-    """Whether the turn took from jobs what this plan gave them, so that the plan begins anew.
+def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
+    """Whether the turn of this head took from jobs what this plan gave them, so that the plan
+    begins anew.
 
     Asked after the whole turn, because a gang tries and rolls back.
     """
@@ -34,6 +35,7 @@ def begins_anew(state: PlanState) -> bool:
             state.undone += stands - begin
             for loss in new:
                 state.barred.setdefault(loss.job.name, set()).add(loss.pool)
+            turns.put_back(head)
             state.journal.rollback(begin)
             return True
     for loss in state.lost:

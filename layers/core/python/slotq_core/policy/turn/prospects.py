@@ -20,13 +20,19 @@ from slotq_core.policy.state.quotas.account import Chain
 
 def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
+    own = rank(job)
     mine: Chain = ()
     reclaims = False
     for room in rooms:
-        if room.fits_soon(job, rules.entitled) or room.pool.consolidate:
+        both = room.both
+        if job.demand.within(both) and room.fits_soon(job, rules.entitled):
             return True
-        lowest = room.jobs.lowest(job.project)
-        if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
+        if room.pool.consolidate:
+            return True
+        lower = room.jobs.below(own, job.project)
+        if lower and job.demand.within(both + lower):
+            return True
+        if room.pool.time_slice is not None and job.project in room.jobs.may_give():
             return True
         chain = state.accounts.of(job, room.pool.name)
         if chain is not mine:  # Most pools count in the same accounts.

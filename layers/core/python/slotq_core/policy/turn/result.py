@@ -26,17 +26,20 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
-    return Plan(decisions=tuple(decided), reasons=Reasons(steps), wake_at=state.decided.wake_at)
+    return Plan(
+        decisions=tuple(decided), reasons=Reasons(steps, turns), wake_at=state.decided.wake_at
+    )
 
 
 class Reasons(Mapping[str, Reason]):
     """The reason of each job examined and left waiting, by job name. Where the end of the plan
     decides a reason, it is made when first read: a pass reads none, and thousands may wait."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: Steps, turns: TurnOrder) -> None:
         self._steps, decided = steps, steps.state.decided
-        unread = steps.state.snapshot.unread
-        self._later = {n: job for n, job in decided.unexplained.items() if n not in unread}
+        told = decided.reasons.keys() | steps.state.snapshot.unread
+        blocked = (head.job for head in turns.blocked.everyone())
+        self._later = {job.name: job for job in blocked if job.name not in told}
         self._made = {
             name: decided.reasons.get(name)
             for name in (*self._later, *decided.reasons)

@@ -96,7 +96,7 @@ class Revisit:
             for room in (self._state.rooms.values() if opened else ())
             if (giving := self._giving(opened, room))
             for head in self._blocked.in_pool(room.pool.name)
-            if giving != {head.job.project}
+            if self._may_take_from(giving, head.job, room)
         ]
 
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
@@ -105,6 +105,17 @@ class Revisit:
         scope, may_give = self._state.accounts.scope(room.pool.name), room.jobs.may_give()
         here = (name for name, where in opened if where == scope)
         return {name for name in here if not name or name in may_give}
+
+    def _may_take_from(self, giving: set[str], job: Job, room: PoolRoom) -> bool:
+        """Whether the job may reclaim from these projects in the room. Of a gang, each member may
+        reclaim for itself."""
+        accounts = self._state.accounts
+        if job.group in self._state.gangs:
+            return giving != {job.project}
+        if not may_reclaim(job, accounts.of(job, room.pool.name)):
+            return False
+        among = room.jobs.may_give() if "" in giving else giving
+        return bool(accounts.givers(job, room.pool.name, among))
 
     def _could_evict_a_start(self, job: Job) -> bool:
         """Whether a job that this plan started may be a victim of the job."""

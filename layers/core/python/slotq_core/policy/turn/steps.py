@@ -122,7 +122,7 @@ class Steps:
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """The rooms where the job has the rights to start. Only there does it evict others."""
-        return [room for room in rooms if not (room.rights and room.rights.missing(job))]
+        return [room for room in rooms if not room.rights.missing(job)]
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """Bring `wake_at` forward to the next time that may change the job's situation."""

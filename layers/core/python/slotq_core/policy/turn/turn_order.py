@@ -112,16 +112,19 @@ class TurnOrder:
         """By account key. A project without a department stands for itself."""
         self._projects: dict[str, Ranking] = defaultdict(Ranking)
         """The projects of each department."""
+        self._alone: dict[str, str] = {}
+        """The projects that stand for themselves, by account key."""
         self._where: dict[str, str] = {}
         """By project, the department in which the project is ranked."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
 
     def next(self) -> Head | None:
-        """The head whose turn it is; None when no turn is left."""
+        """The head whose turn it is; None when no turn is left. The caller then blocks it, goes on
+        behind it, reads its line or puts it back."""
         moved = self._accounts.moved()
-        departments = {*moved.values()}
-        for project in {*self._stale, *moved}:
+        departments = {key for key in moved.values() if key not in self._alone}
+        for project in self._stale.union(moved) if moved else self._stale:
             self._place_project(project, departments)
         for department in departments:
             self._place_department(department)
@@ -129,20 +132,19 @@ class TurnOrder:
         top = self._departments.first()
         if top is None:
             return None
-        first = self._projects[top].first()
+        first = self._alone.get(top) or self._projects[top].first()
         assert first is not None
-        head = self._heads[first][0]
-        self._state.journal.record(TurnOrder._insert, self, head)
-        self._remove(head)
-        return head
+        self._stale.add(first)
+        return self._heads[first].pop(0)
 
     def block(self, head: Head) -> None:
         """Block the job whose turn it was, and the rest of its line."""
         self.blocked.add(head)
-        self._state.journal.record(BlockedHeads.remove, self.blocked, head)
+        self._state.journal.record(TurnOrder._unblock, self, head)
 
     def go_on(self, head: Head) -> Generator[Need, Found, None]:
         """Bring forward the next job of a line whose job was served."""
+        self._state.journal.record(TurnOrder.put_back, self, head)
         yield from self.know(head.line, head.at + 1)
         if head.at + 1 < len(head.line.jobs):
             job = head.line.jobs[head.at + 1]
@@ -150,6 +152,7 @@ class TurnOrder:
 
     def read(self, head: Head) -> Generator[Need, Found, None]:
         """Bring forward the first job of a line, of which only a stand-in was known."""
+        self._state.journal.record(TurnOrder.put_back, self, head)
         line = head.line
         if line.jobs and line.jobs[0] is head.job:
             found = yield Need(after=head.job, count=1)
@@ -177,13 +180,18 @@ class TurnOrder:
             self._put(head)
         return bool(heads)
 
-    def _put(self, head: Head) -> None:
-        self._state.journal.record(TurnOrder._remove, self, head)
-        self._insert(head)
-
-    def _insert(self, head: Head) -> None:
+    def put_back(self, head: Head) -> None:
+        """Give the head a turn at its place, as if it had had none."""
         insort(self._heads[head.job.project], head)
         self._stale.add(head.job.project)
+
+    def _unblock(self, head: Head) -> None:
+        self.blocked.remove(head)
+        self.put_back(head)
+
+    def _put(self, head: Head) -> None:
+        self._state.journal.record(TurnOrder._remove, self, head)
+        self.put_back(head)
 
     def _remove(self, head: Head) -> None:
         heads = self._heads[head.job.project]
@@ -206,16 +214,17 @@ class TurnOrder:
             self._projects[before].drop(project)
             departments.add(before)
         key = chain[0].asking(job.demand) if chain else (self._ages[project],)
-        self._projects[now].put(project, key)
         if len(chain) == 1:
+            self._alone[now] = project
             self._departments.put(now, key)
         else:
+            self._projects[now].put(project, key)
             departments.add(now)
 
     def _place_department(self, department: str) -> None:
         """Rank the department by the first job of its most deprived project."""
-        project = self._projects[department].first()
-        if project is None:
+        project = self._alone.get(department) or self._projects[department].first()
+        if project is None or not self._heads[project]:
             self._departments.drop(department)
             return
         job = self._heads[project][0].job

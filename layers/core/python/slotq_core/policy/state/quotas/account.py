@@ -65,7 +65,7 @@ class Account:
 
     def has_share(self) -> bool:
         """Whether any resource has reached the fair share."""
-        return any(self.used[name] >= self.share[name] for name in self.resources)
+        return self.used.reaches(self.share, self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
         return (self.used - gone).exceeds(self.quota, self.resources, NOTHING)
@@ -74,7 +74,11 @@ class Account:
         """Whether the account is over its share, and over its quota: others may then reclaim from
         it. What is only promised does not count. Cached until an amount changes."""
         if self.known_gives is None:
-            self.known_gives = self.over_share(self.promised), self.over_quota(self.promised)
+            held = self.used - self.promised
+            self.known_gives = (
+                held.exceeds(self.share, self.resources, NOTHING),
+                held.exceeds(self.quota, self.resources, NOTHING),
+            )
         return self.known_gives
 
     def in_share(self, demand: Demand) -> bool:
@@ -98,6 +102,8 @@ class Account:
     def beyond_share(self, demand: Demand, before: Demand | None = None) -> Demand:
         """The excess over the fair share with the demand, by resource. Where more was held `before`
         (default: `used`), the excess counts from there."""
+        if self.in_share(demand):
+            return NOTHING
         held = self.used if before is None else before
         most = {name: max(self.share[name], held[name]) for name in self.resources}
         return Demand({n: max(0, self.used[n] + demand[n] - most[n]) for n in self.resources})

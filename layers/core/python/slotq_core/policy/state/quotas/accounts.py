@@ -181,12 +181,12 @@ class Accounts:
         amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
         self._journal.record(Accounts._restore, self, job.project, scope, amounts)
         gave = [account.gives() for account in chain]
+        fixed = NOTHING if job.evictable else amount
         for account in chain:
             account.used += amount
             account.promised += promised
-            if not job.evictable:
-                account.fixed += amount
-        self._note(job.project, scope)
+            account.fixed += fixed
+        self._note(job.project, scope, chain)
         for account, before in zip(chain, gave, strict=True):
             if account.gives() > before:
                 project = job.project if account is chain[0] else ""
@@ -195,13 +195,10 @@ class Accounts:
     def _restore(self, project: str, scope: str, before: Iterable[Amounts]) -> None:
         for account, used, fixed, promised in before:
             account.used, account.fixed, account.promised = used, fixed, promised
-        self._note(project, scope)
+        self._note(project, scope, self._books[scope][project])
 
-    def _note(self, project: str, scope: str) -> None:
+    def _note(self, project: str, scope: str, chain: Chain) -> None:
         """Record that the project's accounts in the scope have moved."""
-        chain = self._books.get(scope, {}).get(project)
-        if not chain:
-            return
         for account in chain:
             account.has_moved()
         self._moved[project] = chain[-1].key

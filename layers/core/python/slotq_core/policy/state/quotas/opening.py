@@ -94,7 +94,7 @@ def asked_in(
             for scope in scopes_of([pool]):
                 yield (project, scope), held, 1
         for (project, pools, demand), count in alike.items():
-            usable = [name for name in pools if (project, name) not in shut]
+            usable = [name for name in pools if (project, name) not in shut] if shut else pools
             for scope in scopes_of(usable) if usable else ():
                 yield (project, scope), demand, count
 

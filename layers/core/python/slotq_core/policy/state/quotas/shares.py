@@ -24,7 +24,8 @@ class Shares:
     def has_share(self, job: Job) -> bool:
         """Whether the job's project or department has reached its share in one of the job's
         pools."""
-        return any(account.has_share() for account in self._accounts_of(job))
+        chains = {id(chain): chain for pool in job.pools if (chain := self._accounts.of(job, pool))}
+        return any(account.has_share() for chain in chains.values() for account in chain)
 
     def within(self, job: Job, pool: str) -> bool:
         """Whether the job's project stays within its fair share with the job; true without
@@ -52,7 +53,8 @@ class Shares:
         beyond = NOTHING
         for account in self._accounts.of(job, pool):
             excess = account.beyond_share(demand, self._before_it.get(id(account)))
-            beyond = Demand({n: max(beyond[n], excess[n]) for n in {*beyond, *excess}})
+            if excess:
+                beyond = Demand({n: max(beyond[n], excess[n]) for n in {*beyond, *excess}})
         return beyond
 
     @contextmanager
