@@ -129,7 +129,7 @@ def _waiting(sample: Job, number: int, size: Size) -> Job:
     line = number % size.lines
     shape = line // size.shared.projects // size.pools if size.shared else line
     return replace(
-        _owned(sample, number, size),
+        _owned(sample, line, size),
         name=f"waiting-{number:06d}",
         priority=shape % KINDS,
         demand=Demand(slots=1 + shape // KINDS),
@@ -145,7 +145,7 @@ def _turn(line: int, size: Size) -> int:
 
 
 def _owned(job: Job, number: int, size: Size) -> Job:
-    """The job of this number's project and person, if there are projects."""
+    """The job, owned by the project and the person of this number, if there are projects."""
     if size.shared is None:
         return job
     person = size.shared.member(number)

@@ -26,11 +26,11 @@ class Shared:
         return f"{text}{self.people} people"
 
     def project(self, number: int) -> str:
-        """The project of the job with this number."""
+        """The project of the line or active job with this number."""
         return f"project-{number % self.projects:04d}"
 
     def member(self, number: int) -> str:
-        """The person who submits the job with this number: the project's members take turns."""
+        """The person who submits this line or active job: the project's members take turns."""
         turn, project = divmod(number, self.projects)
         members = self._members(project)
         return members[turn % len(members)]

@@ -100,7 +100,7 @@ def test_a_queue_is_as_large_as_asked():
 
 def test_a_shared_queue_has_its_projects_and_people():
     shared = Shared(projects=6, departments=2, people=9)
-    with queue(Size(waiting=48, lines=24, active=8, shared=shared)) as its:
+    with queue(Size(waiting=72, lines=24, active=8, shared=shared)) as its:
         world = its.other.load_all(its.account.clock.now())
         told = its.other.configuration().sharing
     jobs = world.snapshot.waiting
