@@ -69,11 +69,12 @@ class Cluster:
     def __init__(self, bucket: str, folder: Path) -> None:
         self._bucket, self._folder = bucket, folder
         self.operator = Person("Operator", "ci")
-        self.people = {name: Person(role, name) for name, role in PEOPLE.items()}
         self.said: dict[str, list[str]] = {name: [] for name in PEOPLE}
         self._sessions = {
-            name: QueueTrainingJobSession(person.boto(), say=self.said[name].append, poll=0.5)
-            for name, person in self.people.items()
+            name: QueueTrainingJobSession(
+                Person(role, name).boto(), say=self.said[name].append, poll=0.5
+            )
+            for name, role in PEOPLE.items()
         }
         self._queue = QueueTrainingJobSession(self.operator.boto()).queue
         self.evidence = Evidence("", bucket)
@@ -114,18 +115,16 @@ class Cluster:
         """The names of the jobs in this state."""
         return {job.name for job in self._queue.jobs(state)}
 
-    def run(self, amounts: Mapping[str, int]) -> set[str]:
-        """Wait until so many jobs of each project run and have saved a checkpoint, and no others.
-        Returns their names."""
+    def run(self, amounts: Mapping[str, int]) -> None:
+        """Wait until so many jobs of each project run, and no others, and have saved a
+        checkpoint."""
 
         def reached() -> bool:
             return Counter(job.project for job in self._queue.jobs("running")) == amounts
 
         until(reached, f"{amounts} run")
-        running = self.among("running")
-        for name in running:
+        for name in self.among("running"):
             self.saves_again(name)
-        return running
 
     def saves_again(self, name: str) -> None:
         before = self.step(name)
