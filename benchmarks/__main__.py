@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import cold_start, memory, page, plans, promises, results, table, trace
-from benchmarks.live import burst, classic, life, limits, passes, submissions
+from benchmarks.live import burst, classic, life, limits, passes, projects, submissions
 
 Measure = Callable[[], Any]
 
@@ -47,6 +47,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     parts: dict[str, Measure] = {
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
+        "projects": lambda: projects.measure(short=short),
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=options.runs, short=short),

@@ -20,7 +20,7 @@ _BLOCK = re.compile(r"<!-- (?P<name>[a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
 _MUCH = {"calls": "calls", "rounds": "rounds", "read_units": "read units"}
 
 Versions = Mapping[str, Mapping[str, Any]]
-"""The version before, if there is one, and the present one: parts by name."""
+"""The last two that measured what a table shows, or all: parts by name."""
 
 
 def write() -> None:
@@ -32,11 +32,12 @@ def write() -> None:
 
 def filled(text: str, kept: results.Results) -> str:
     """The page with the tables of these results."""
-    versions = dict([*kept.items()][-2:])
 
     def block(found: re.Match[str]) -> str:
+        part, table = TABLES[found["name"]]
+        versions = results.measured(kept, part) if part else kept
         try:
-            rows = [*TABLES[found["name"]](versions)]
+            rows = [*table(versions)]
         except KeyError as part:
             rows = [[f"{part}: not measured in this version"]]
         return f"<!-- {found['name']} -->\n{_markdown(rows)}<!-- end -->"
@@ -79,6 +80,23 @@ def _submissions(versions: Versions) -> Rows:
     for name in _now(versions)["submissions"]:
         yield [name, *_cells(versions, ("submissions", name, "first"), _MUCH)]
         yield ["… first look at it", *_cells(versions, ("submissions", name, "look"), _MUCH)]
+
+
+def _project_passes(versions: Versions) -> Rows:
+    """Each kind of pass, in each queue with projects."""
+    yield ["", *_MUCH.values()]
+    for name, kinds in _now(versions)["projects"]["passes"].items():
+        for kind in kinds:
+            path = ("projects", "passes", name, kind)
+            yield [f"{name}: {kind}", *_cells(versions, path, _MUCH)]
+
+
+def _project_submissions(versions: Versions) -> Rows:
+    yield ["", *_MUCH.values()]
+    for name in _now(versions)["projects"]["submissions"]:
+        path = ("projects", "submissions", name)
+        yield [name, *_cells(versions, (*path, "first"), _MUCH)]
+        yield ["… first look at it", *_cells(versions, (*path, "look"), _MUCH)]
 
 
 def _life(versions: Versions) -> Rows:
@@ -178,22 +196,25 @@ def _burst(versions: Versions) -> Rows:
         yield [text, *map(_text, values)]
 
 
-TABLES: Mapping[str, Callable[[Versions], Rows]] = {
-    "promises": _promises,
-    "passes": _passes,
-    "kinds of pass": _kinds,
-    "submissions": _submissions,
-    "life": _life,
-    "classic": _classic,
-    "classic errors": _classic_errors,
-    "plans": _plans,
-    "start": _start,
-    "trace": _trace,
-    "limits": _limits,
-    "rates": _rates,
-    "sizes": _sizes,
-    "burst": _burst,
+TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
+    "promises": ("", _promises),
+    "passes": ("passes", _passes),
+    "kinds of pass": ("passes", _kinds),
+    "project passes": ("projects", _project_passes),
+    "submissions": ("submissions", _submissions),
+    "project submissions": ("projects", _project_submissions),
+    "life": ("life", _life),
+    "classic": ("classic", _classic),
+    "classic errors": ("classic", _classic_errors),
+    "plans": ("plans", _plans),
+    "start": ("cold start", _start),
+    "trace": ("trace", _trace),
+    "limits": ("limits", _limits),
+    "rates": ("limits", _rates),
+    "sizes": ("limits", _sizes),
+    "burst": ("burst", _burst),
 }
+"""Each table, and the part that it shows; empty: of all parts."""
 
 
 def _now(versions: Versions) -> Mapping[str, Any]:

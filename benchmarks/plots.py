@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.results import ROOT, Results
+from benchmarks.results import ROOT, Results, measured
 
 FILE = ROOT / "docs" / "pictures" / "performance.svg"
 CLASSIC = "scan, sort, list"
@@ -37,8 +37,8 @@ def write(kept: Results, path: Path = FILE) -> None:
 
 def points(kept: Results) -> dict[str, Curves]:
     """The plots: what is shown, and each curve's points."""
-    versions = dict([*kept.items()][-2:])
-    now = [*versions.values()][-1]
+    versions = measured(kept, "passes")
+    now = [*measured(kept, "classic").values()][-1]
     ours = {name: _passes(parts, "waiting", "read_units") for name, parts in versions.items()}
     return {
         "rounds of calls of a pass, by lines": {

@@ -35,6 +35,8 @@ class Promise:
 
 
 _LINES = ("passes", "2,000 lines", "one decision")
+_PROJECTS = ("projects", "passes", "*")
+_SHARED = ("projects", "submissions", "*")
 PROMISES = (
     Promise("calls of a submission, at any queue", ("submissions", "*", "first", "calls"), 5),
     Promise(
@@ -50,6 +52,10 @@ PROMISES = (
         ("passes", "a job of high rank that waits", "one decision", "read_units"),
         150,
     ),
+    Promise("calls of a submission, with projects", (*_SHARED, "first", "calls"), 5),
+    Promise("its read units", (*_SHARED, "first", "read_units"), 5),
+    Promise("rounds of calls, pass with projects", (*_PROJECTS, "one decision", "rounds"), 20),
+    Promise("its read units, one decision", (*_PROJECTS, "one decision", "read_units"), 250),
     Promise("calls of a job's life", ("life", "calls"), 30),
     Promise(
         "burst, 4 threads, ratio to raw transactions", ("burst", "ratio"), least=0.5, counted=False

@@ -39,6 +39,11 @@ def present() -> str:
     return f"{__version__} {ran.stdout.strip()}".strip()
 
 
+def measured(results: Results, part: str) -> Results:
+    """The last two versions that have this part."""
+    return dict([(name, parts) for name, parts in results.items() if part in parts][-2:])
+
+
 def before(results: Results, version: str) -> tuple[str, Parts]:
     """The last version in the file that is another one; empty if there is none."""
     others = [name for name in results if name != version]

@@ -4,8 +4,10 @@ account      the handler, in an account in this process
 engine       the table: DynamoDB's rules and a meter
 meter        calls, rounds of calls, units
 queues       queues of any size
+sharing      the projects that share a queue, their people
 passes       what a pass costs
 submissions  what a submission costs
+projects     both, in queues that many projects share
 life         a job's life call by call
 classic      the design that scans, sorts and lists, beside ours
 limits       which limit of DynamoDB binds first

@@ -34,6 +34,10 @@ class Live:
         self.account, self.engine = account, engine
         self.other = DynamoStore(engine, TABLE)
         """The store of another container, for preparations."""
+        self.caller = ""
+        """Who submits and looks; empty: the caller of the samples."""
+        self.tags: list[dict[str, str]] = []
+        """The tags of submissions that give none."""
 
     def send(self, event: dict[str, Any]) -> dict[str, Any]:
         """Invoke the handler once. Passes that it asks for stay in `account.lambda_.events`."""
@@ -43,12 +47,18 @@ class Live:
         return answer
 
     def submit(self, name: str, **changes: Any) -> dict[str, Any]:
-        return self.send(add_job(**{"TrainingJobName": name, "Tags": [], **changes}))
+        asked = add_job(**{"TrainingJobName": name, "Tags": self.tags, **changes})
+        return self.send(self._signed(asked))
 
     def look(self, name: str) -> dict[str, Any]:
-        body = self.send({**sample("get-job"), "path": f"/jobs/{name}"})["body"]
-        status: dict[str, Any] = json.loads(body)
+        asked = {**sample("get-job"), "path": f"/jobs/{name}"}
+        status: dict[str, Any] = json.loads(self.send(self._signed(asked))["body"])
         return status
+
+    def _signed(self, event: dict[str, Any]) -> dict[str, Any]:
+        if self.caller:
+            event["requestContext"]["identity"]["userArn"] = self.caller
+        return event
 
     def deliver(self, training_job: str, event: str) -> dict[str, Any]:
         """Tell the handler of a training job, by the sample of that name."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.live.account import Live, live
 from benchmarks.live.engine import Engine
+from benchmarks.live.sharing import Shared
 from slotq_core.adapters.dynamodb.layout.items import keyed
 from slotq_core.adapters.dynamodb.layout.table import request_key
 from slotq_core.model.demand import Demand
@@ -43,10 +44,14 @@ class Size:
     urgent: bool = False
     """Whether a job waits that outranks all and fits nowhere: it wants a pool whole, and one of the
     jobs there may not be evicted."""
+    shared: Shared | None = None
+    """The projects that the jobs belong to. `lines` is then a multiple of the projects: each has
+    lines of several shapes (priority and slots) for the pools."""
 
     def __str__(self) -> str:
         text = f"{self.waiting:,} waiting, {self.lines:,} lines, {self.active:,} active, "
-        return f"{text}{self.pools} pool{'s' * (self.pools > 1)}" + ", urgent" * self.urgent
+        text += f"{self.pools} pool{'s' * (self.pools > 1)}" + ", urgent" * self.urgent
+        return f"{text}, {self.shared}" if self.shared else text
 
     @property
     def slots(self) -> int:
@@ -64,6 +69,8 @@ def queue(size: Size) -> Iterator[Live]:
         assert sample is not None
         its.other.commit([cancelling(sample)])
         its.account.lambda_.events.clear()
+        if size.shared:
+            _share(its, size.shared, size)
         for n in range(size.slots * size.pools):
             _run(its, _active(sample, n, size))
         _fill(its.engine, [_waiting(sample, n, size) for n in range(size.waiting)])
@@ -71,6 +78,14 @@ def queue(size: Size) -> Iterator[Live]:
             urgent = replace(_waiting(sample, 0, size), name="urgent", priority=URGENT)
             _fill(its.engine, [replace(urgent, demand=Demand(slots=size.slots))])
         yield its
+
+
+def _share(its: Live, shared: Shared, size: Size) -> None:
+    """Divide the queue between projects, and let a member of the first submit from then on."""
+    configuration = shared.configuration(size.slots * size.pools)
+    its.other.configure(sharing=configuration, who="benchmark", now=its.account.clock.now())
+    its.caller = shared.member(0)
+    its.tags = [{"Key": "slotq:project", "Value": shared.project(0)}]
 
 
 def ends(its: Live, number: int) -> None:
@@ -92,7 +107,7 @@ def _active(sample: Job, number: int, size: Size) -> Job:
     """A job to be started. The first of each pool may not be evicted."""
     pool = _pool(number % size.pools)
     return replace(
-        sample,
+        _owned(sample, number, size),
         name=_active_name(number),
         priority=ACTIVE,
         pools=(pool,),
@@ -112,15 +127,29 @@ def _waiting(sample: Job, number: int, size: Size) -> Job:
     """The job of the next line, in turn. Every line has jobs of one slot first, so that any freed
     slot serves one of them."""
     line = number % size.lines
+    shape = line // size.shared.projects // size.pools if size.shared else line
     return replace(
-        sample,
+        _owned(sample, line, size),
         name=f"waiting-{number:06d}",
-        priority=line % KINDS,
-        demand=Demand(slots=1 + line // KINDS),
-        pools=(_pool(line % size.pools),),
+        priority=shape % KINDS,
+        demand=Demand(slots=1 + shape // KINDS),
+        pools=(_pool(_turn(line, size)),),
         entry_time=sample.entry_time - HOUR - size.waiting + number,
         version=1,
     )
+
+
+def _turn(line: int, size: Size) -> int:
+    """The number of the line's pool."""
+    return (line // size.shared.projects if size.shared else line) % size.pools
+
+
+def _owned(job: Job, number: int, size: Size) -> Job:
+    """The job, owned by the project and the person of this number, if there are projects."""
+    if size.shared is None:
+        return job
+    person = size.shared.member(number)
+    return replace(job, project=size.shared.project(number), submitter=person, person=person)
 
 
 def _fill(engine: Engine, jobs: list[Job]) -> None:

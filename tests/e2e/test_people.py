@@ -23,7 +23,7 @@ SECRET = {"HyperParameters": {"token": "s3cr3t-0123"}}
 
 
 class Person:
-    """The command line of one session of a role."""
+    """One session of a role: its command line, and what its programs sign their calls with."""
 
     def __init__(self, role: str, session: str) -> None:
         keys = (
@@ -35,13 +35,17 @@ class Person:
         )
         self.arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{session}"
         self._keys = {
-            "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": keys["SessionToken"],
+            "aws_access_key_id": keys["AccessKeyId"],
+            "aws_secret_access_key": keys["SecretAccessKey"],
+            "aws_session_token": keys["SessionToken"],
         }
 
+    def boto(self) -> boto3.Session:
+        return boto3.Session(**self._keys)
+
     def slotq(self, *words: str, **options: Any) -> Result:
-        return CliRunner().invoke(cli, words, env=self._keys, **options)
+        env = {name.upper(): value for name, value in self._keys.items()}
+        return CliRunner().invoke(cli, words, env=env, **options)
 
     def submits(self, name: str) -> None:
         made = self.slotq(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.live import life, passes, submissions
+from benchmarks.live import life, passes, projects, submissions
 from benchmarks.live.passes import settled
 from benchmarks.live.queues import queue
 from benchmarks.promises import broken
@@ -21,6 +21,10 @@ def test_a_pass_costs_lines_and_decisions_never_what_waits(name: str):
 @pytest.mark.parametrize("name", submissions.SHORT)
 def test_a_submission_costs_the_same_in_every_queue(name: str):
     kept({"submissions": {name: submissions.in_queue(submissions.QUEUES[name])}})
+
+
+def test_projects_cost_a_pass_and_a_submission_nothing_more():
+    kept({"projects": projects.measure(short=True)})
 
 
 def test_a_look_at_a_job_reads_its_record_and_the_lines_once():

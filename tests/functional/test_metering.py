@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 from benchmarks.live import classic, meter
 from benchmarks.live.engine import Engine
 from benchmarks.live.queues import Size, queue
+from benchmarks.live.sharing import Shared
 from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.policy.lines import line_of
 
 QUERY = {
     "TableName": "t",
@@ -94,6 +96,21 @@ def test_a_queue_is_as_large_as_asked():
     assert len(world.snapshot.waiting) == 31
     assert len({(job.priority, job.demand, job.pools) for job in world.snapshot.waiting}) == 11
     assert len(world.snapshot.active) == 4
+
+
+def test_a_shared_queue_has_its_projects_and_people():
+    shared = Shared(projects=6, departments=2, people=9)
+    with queue(Size(waiting=72, lines=24, active=8, shared=shared)) as its:
+        world = its.other.load_all(its.account.clock.now())
+        told = its.other.configuration().sharing
+    jobs = world.snapshot.waiting
+    assert len({line_of(job) for job in jobs}) == 24
+    assert {job.project for job in jobs} == {f"project-000{number}" for number in range(6)}
+    assert len(told.projects) == 6
+    assert len(told.departments) == 2
+    people = [person for project in told.projects for person in project.access.members]
+    assert len(people) == len({*people}) == 9
+    assert {job.person for job in jobs} == {*people}
 
 
 def test_two_handlers_of_the_classic_design_use_a_slot_twice():

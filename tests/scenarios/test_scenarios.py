@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.policy.turn.revisit import Revisit
+from slotq_core.ports.store import Store
+from tests.faults.fake_dynamodb import FakeDynamo
 from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
@@ -40,14 +45,22 @@ def test_the_scenario_holds(path: Path) -> None:
     assert differences(scenario, simulate(scenario, nobody_starts_in_vain())) == []
 
 
+def on_dynamodb() -> DynamoStore:
+    """A store on the engine of the fault campaign, which the contract suite proves to be exact."""
+    engine = FakeDynamo()
+    engine.create_table(**table_definition("t"))
+    return DynamoStore(engine, "t")
+
+
+@pytest.mark.parametrize("make_store", [MemoryStore, on_dynamodb])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_queue_itself_follows_the_scenario(path: Path) -> None:
+def test_the_queue_itself_follows_the_scenario(path: Path, make_store: Callable[[], Store]) -> None:
     scenario = load(path)
     if missing := NOT_LIVE_YET.get(path.stem):
         with pytest.raises(ScenarioError, match=missing):
             live_record(scenario)
         return
-    live = live_record(scenario)
+    live = live_record(scenario, make_store())
     assert unequal(simulate(scenario), live) == []
     assert differences(scenario, live) == []
 

@@ -160,6 +160,7 @@ class _Live:
     def __init__(self, scenario: Scenario, store: Store) -> None:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._some_fail = any(spec.fails for spec in scenario.jobs)
         self._refused = refused_gangs(scenario)
         self._running = {job.name: job for job in running_jobs(scenario)}
         self._agenda = Agenda()
@@ -301,6 +302,8 @@ class _Live:
 
     def _fails_to_start(self, training_job: str) -> Ending | None:
         """The error that prevents a training job from running. None: no error."""
+        if not self._some_fail:  # The store is not asked in vain.
+            return None
         job = self._store.job(self._store.job_of(training_job) or "")
         if job is None or job.attempt is None:
             return None

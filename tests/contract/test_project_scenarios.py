@@ -1,0 +1,27 @@
+"""Every scenario with projects goes the same way on DynamoDB: the document is applied, the jobs are
+submitted, and what happens is what the policy alone does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq.simulate import load, simulate
+from slotq.simulate.report import unequal
+from slotq.simulate.run.live import live_record, unsupported
+from slotq_core.adapters.dynamodb.store import DynamoStore
+
+FOLDER = Path(__file__).parents[1] / "scenarios"
+SCENARIOS = {path.stem: load(path) for path in sorted(FOLDER.rglob("*.yaml"))}
+SHARED = [
+    name for name, scenario in SCENARIOS.items() if scenario.projects and not unsupported(scenario)
+]
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_scenario_goes_the_same_way(client: Any, table: str, name: str) -> None:
+    scenario = SCENARIOS[name]
+    live = live_record(scenario, DynamoStore(client, table))
+    assert unequal(simulate(scenario), live) == []
