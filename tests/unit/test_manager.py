@@ -9,9 +9,10 @@ import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core import manager
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.names import training_job_name
 from slotq_core.operations import status
 from slotq_core.operations.effects import HANDLER_LIFETIME
@@ -538,3 +539,44 @@ def test_one_jobs_status_has_an_outlook_besides_the_reason():
     assert last.outlook.rooms == world.manager.status("job2").outlook.rooms
     assert all(status.outlook is None for status in world.manager.statuses())
     assert world.manager.status("job1").outlook is None
+
+
+def test_a_back_off_that_is_over_hides_no_reason():
+    """The next pass ends it before anything else; until then the others are explained as well."""
+    world = QueueWorld()
+    world.plane.knobs.fail_internally = 1
+    world.submit("job1")
+    world.deliver()
+    for name in ("job2", "job3"):
+        world.submit(name)
+        world.deliver()
+    assert world.states() == {"job1": "backoff", "job2": "running", "job3": "pending"}
+    backs_off_until = world.job("job1").not_before
+    assert backs_off_until is not None
+    world.clock.set(backs_off_until)
+    first = world.manager.status("job3")
+    assert (first.place, first.reason.code) == (1, "no_free_slots")
+    listed = {it.job.name: it.reason for it in world.manager.statuses()}
+    assert listed["job3"] == first.reason
+
+
+class LaggingStore(MemoryStore):
+    """Lists jobs as they were."""
+
+    listed: tuple[Job, ...] = ()
+
+    def jobs(self, states, *, limit=1000):
+        return self.listed or super().jobs(states, limit=limit)
+
+
+def test_a_list_that_lags_shows_no_started_job_as_waiting():
+    store = LaggingStore()
+    world = QueueWorld(store=store)
+    for name in ("job1", "job2"):
+        world.submit(name)
+    store.listed = store.jobs([JobState.PENDING])
+    world.manager.run_pass()
+    listed = [(it.job.name, it.job.state, it.place) for it in world.manager.statuses()]
+    assert listed == [("job1", "starting", None), ("job2", "pending", 1)]
+    (waits,) = world.manager.statuses([JobState.PENDING])
+    assert (waits.job.name, waits.reason) == ("job2", world.manager.status("job2").reason)

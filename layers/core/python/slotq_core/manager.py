@@ -44,6 +44,7 @@ from slotq_core.operations.amend import (
 )
 from slotq_core.operations.bulk import Bulk
 from slotq_core.operations.effects import Effects, Observed
+from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
@@ -59,7 +60,6 @@ from slotq_core.operations.status import (
     Wanted,
 )
 from slotq_core.operations.usage.day_sums import DaySums
-from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
@@ -533,7 +533,9 @@ class QueueManager:
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
         now = self._clock.now()
         world = self._store.load(now)
-        planned = plan(world.snapshot, now, more=world.more)
+        jobs = status.as_loaded(jobs, world, asked)
+        waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
+        planned = explained_list(world, now, jobs, waiting)
         return status.statuses(jobs, planned, waiting)
 
     def longest_wait(self) -> int:
