@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slotq_core import manager
 from slotq_core.operations import status
+from slotq_core.operations.jobs import lookup
 from slotq_core.version import __version__
 from tests.functional.account import NOW, Account, add_job, sample
 
@@ -77,7 +77,7 @@ def test_the_list_explains_the_first_job_of_each_line(full: Account):
 
 
 def test_the_list_explains_where_it_shows_not_all_that_wait(full: Account, monkeypatch):
-    for module in (manager, status):
+    for module in (lookup, status):
         monkeypatch.setattr(module, "MOST_LISTED", 1)
     assert reasons(full) == {"job3": NO_FREE_SLOTS}
 
