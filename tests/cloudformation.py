@@ -1,7 +1,9 @@
 """template.yaml as data, and its intrinsic functions worked out for given parameters."""
 
+import copy
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,13 @@ _Loader.add_multi_constructor("!", _short_form)
 
 
 def template() -> dict[str, Any]:
+    """The template, to be changed at will."""
+    return copy.deepcopy(_template())
+
+
+@cache
+def _template() -> dict[str, Any]:
+    """Read once, because reading takes long."""
     loaded: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)
     return loaded
 

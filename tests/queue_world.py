@@ -102,7 +102,7 @@ class QueueWorld:
 
     def submit(self, name: str, **fields: Any) -> Status:
         submission, body = parse_submission(request(name, **fields))
-        return self.manager.submit(submission, body, submitter="ann")
+        return self.manager.submissions.submit(submission, body, submitter="ann")
 
     def deliver(self) -> None:
         """Let the plane take in what is due, hand its events over, and run passes, until quiet."""
@@ -125,7 +125,7 @@ class QueueWorld:
         return job
 
     def states(self) -> dict[str, str]:
-        return {status.job.name: status.job.state.value for status in self.manager.statuses()}
+        return {status.job.name: status.job.state.value for status in self.manager.jobs.statuses()}
 
     def training_jobs(self) -> dict[str, str]:
         """SageMaker's own view: every training job and its status."""

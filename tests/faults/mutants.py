@@ -237,9 +237,9 @@ def _cancel_comes_too_late() -> AbstractContextManager[Any]:
     def wrong(job: Job, by: str, now: int) -> Job:
         return job if job.state is JobState.STOPPING else right(job, by, now)
 
-    from slotq_core import manager
+    from slotq_core.operations.jobs import changes
 
-    return patch.object(manager, "cancelled", wrong)
+    return patch.object(changes, "cancelled", wrong)
 
 
 @contextmanager

@@ -178,7 +178,7 @@ class World:
 
         def ask(manager: QueueManager, _: Invocation) -> None:
             try:
-                manager.submit(submission, wanted, submitter=by)
+                manager.submissions.submit(submission, wanted, submitter=by)
             except LimitReached:
                 if name in self.watch.jobs:
                     self.watch.note(LOST, f"{name} has met a limit and is kept all the same")
@@ -190,7 +190,9 @@ class World:
         self._user(f"submit {name}", ask, tries)
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
-        self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
+        self._user(
+            f"cancel {name}", lambda manager, _: manager.changes.cancel(name, by="ann"), tries
+        )
 
     def retry(self, name: str, *, tries: int = 3) -> None:
         """A user's request of one change, by the hundred's way; one who gets no answer asks
@@ -212,7 +214,9 @@ class World:
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
         """A user's requeue of this attempt. A user without an answer asks again."""
         wish = Amendment(give_up=attempt)
-        self._user(f"requeue {name}", lambda manager, _: manager.amend(name, wish, by="ann"), tries)
+        self._user(
+            f"requeue {name}", lambda manager, _: manager.changes.amend(name, wish, by="ann"), tries
+        )
 
     def _user(
         self, label: str, verb: Callable[[QueueManager, Invocation], object], tries: int

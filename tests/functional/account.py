@@ -1,4 +1,4 @@
-"""The real handler with moto's DynamoDB and the emulator's training plane, in one process."""
+"""The real handler with a DynamoDB and the emulator's training plane, in one process."""
 
 import copy
 import json
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import pytest
 
 import app
 from slotq.local.training.plane import Plane
@@ -92,6 +93,10 @@ def dynamodb_client() -> Any:
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
     )
+
+
+ON_MOTO = pytest.mark.parametrize("engine", ["moto"], indirect=True)
+"""For a test of what only a client of boto3 has, such as its events: it runs on moto."""
 
 
 class Account:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from moto import mock_aws
@@ -9,14 +10,27 @@ from moto import mock_aws
 import app
 from slotq.local.services import moto_dynamodb
 from slotq.local.services.plane_client import PlaneClient
-from tests.functional.account import LETTERS, TABLE, Account, forget
+from tests.functional.account import LETTERS, TABLE, Account, dynamodb_client, forget
+from tests.functional.checked_dynamodb import CheckedDynamo
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+def engine(request: pytest.FixtureRequest) -> Any:
+    """The account's DynamoDB: the fake, or moto where a test is `ON_MOTO`."""
+    on_moto = getattr(request, "param", None) == "moto"
+    return request.getfixturevalue("moto_engine") if on_moto else CheckedDynamo()
+
+
+@pytest.fixture
+def moto_engine() -> Iterator[Any]:
     moto_dynamodb.install()
     with mock_aws():
-        yield from in_use(Account(), monkeypatch)
+        yield dynamodb_client()
+
+
+@pytest.fixture
+def account(engine: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    yield from in_use(Account(engine), monkeypatch)
 
 
 def in_use(made: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:

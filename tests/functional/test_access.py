@@ -270,5 +270,5 @@ def test_a_listing_reads_the_configuration_only_where_jobs_have_projects(
     job = store.job("old")
     assert job is not None and manager.authorizer.sight([job], by=NOBODY) is None
     assert manager.authorizer.sees(job, by=NOBODY)
-    manager.cancel("old", by=OWNER)
+    manager.changes.cancel("old", by=OWNER)
     assert reads == []

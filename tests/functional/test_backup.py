@@ -23,6 +23,12 @@ MINUTE = 60_000
 
 
 @pytest.fixture
+def engine(moto_engine: Any) -> Any:
+    """A backup goes through a client of boto3."""
+    return moto_engine
+
+
+@pytest.fixture
 def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     client = boto3.client(
         "dynamodb",

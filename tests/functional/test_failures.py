@@ -13,7 +13,7 @@ def test_an_unexpected_error_reveals_only_the_request_id(account: Account, monke
     def broken(*_, **__):
         raise KeyError("secret-of-the-house")
 
-    monkeypatch.setattr(app.manager(), "submit", broken)
+    monkeypatch.setattr(app.manager().submissions, "submit", broken)
     status, error = account.call("add-job")
     assert (status, error["code"]) == (500, "internal_error")
     assert "request-1" in error["message"]
@@ -28,7 +28,7 @@ def test_an_unavailable_service_is_a_503(account: Account, monkeypatch, error: E
     def unavailable(*_, **__):
         raise error
 
-    monkeypatch.setattr(app.manager(), "submit", unavailable)
+    monkeypatch.setattr(app.manager().submissions, "submit", unavailable)
     status, said = account.call("add-job")
     assert (status, said["code"]) == (503, "unavailable")
     assert "again" in said["message"]

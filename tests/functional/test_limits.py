@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import app
-from tests.functional.account import Account, add_job, forget, sample
+from tests.functional.account import ON_MOTO, Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
 ROLE = ADA.rpartition("/")[0]
@@ -267,6 +267,7 @@ def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, 
         account.send("set-limits")
 
 
+@ON_MOTO
 def test_limits_cost_a_submission_one_more_write_and_no_read(account: Account, limits):
     """However many jobs wait."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from benchmarks.live import life, passes, projects, submissions
 from benchmarks.live.passes import settled
-from benchmarks.live.queues import queue
+from benchmarks.live.queues import Size, queue
 from benchmarks.promises import broken
+from tests.functional.account import sample
 
 
 @pytest.mark.parametrize("name", ["2,000 lines", "a job of high rank that waits"])
@@ -41,6 +43,18 @@ def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
         "LINES",
         "POOL#pool-00",
     ]
+
+
+def test_a_list_of_all_that_waits_reads_no_line():
+    with queue(Size(waiting=40, lines=20, active=4, pools=2)) as its:
+        settled(its)
+        with its.engine.meter.counting(rounds=False) as usage:
+            body = its.send(sample("list-jobs"))["body"]
+    reasons = {job["name"]: job["reason"] for job in json.loads(body)["jobs"] if job["reason"]}
+    codes = {reasons[f"waiting-{number:06d}"]["code"] for number in range(20)}
+    assert codes == {"no_free_slots"}
+    read = [partition for call in usage.calls for (partition, _), _ in call.read]
+    assert [name for name in read if name.startswith("WAITING")] == []
 
 
 def test_a_jobs_life_costs_few_calls():

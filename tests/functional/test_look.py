@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from slotq_core.operations import status
+from slotq_core.operations.jobs import lookup
 from slotq_core.version import __version__
-from tests.functional.account import Account, add_job, sample
+from tests.functional.account import NOW, Account, add_job, sample
 
 
 @pytest.fixture
@@ -54,6 +56,45 @@ def listed(account: Account):
 )
 def test_the_list_is_filtered(listed, query: dict[str, str], names: list[str]):
     assert listed(**query) == names
+
+
+@pytest.fixture
+def full(account: Account) -> Account:
+    """Jobs wait in two lines, and a pass has set a lower bound for each."""
+    for number, priority in enumerate(("1", "1", "1", "0")):
+        account.clock.set(NOW + number)
+        tags = [{"Key": "priority", "Value": priority}]
+        assert account.call(add_job(TrainingJobName=f"job{number}", Tags=tags))[0] == 202
+        account.settle()
+    return account
+
+
+def test_the_list_explains_the_first_job_of_each_line(full: Account):
+    whole = {"job2": NO_FREE_SLOTS, "job3": NO_FREE_SLOTS}
+    assert reasons(full) == {name: reason_of(name, full) for name in whole} == whole
+    full.call(add_job(TrainingJobName="job4", Tags=[{"Key": "priority", "Value": "0"}]))
+    assert reasons(full) == {**whole, "job4": "2 jobs are ahead of it"}
+
+
+def test_the_list_explains_where_it_shows_not_all_that_wait(full: Account, monkeypatch):
+    for module in (lookup, status):
+        monkeypatch.setattr(module, "MOST_LISTED", 1)
+    assert reasons(full) == {"job3": NO_FREE_SLOTS}
+
+
+NO_FREE_SLOTS = "needs 1 slot; pool main has 0 free of 2, and no job there has a lower priority"
+
+
+def reasons(account: Account) -> dict[str, str]:
+    """Why the waiting jobs of the list wait."""
+    listed = account.call("list-jobs")[1]["jobs"]
+    return {job["name"]: job["reason"]["text"] for job in listed if job["reason"]}
+
+
+def reason_of(name: str, account: Account) -> str:
+    event = sample("get-job")
+    event["path"] = f"/jobs/{name}"
+    return str(account.call(event)[1]["reason"]["text"])
 
 
 def about(**identity: Any) -> dict[str, Any]:

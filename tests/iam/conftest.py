@@ -19,7 +19,7 @@ from tests.faults.gate import Invocation
 from tests.faults.stories import STORIES
 from tests.faults.world import World
 from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
-from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
+from tests.functional.conftest import account, engine  # noqa: F401 - pytest finds fixtures by their name
 from tests.iam.recorder import FUNCTION, PLAN, VOLUMES, Client, Recorder
 
 CRASHES = 2

@@ -13,9 +13,11 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.adapters.snapshots import stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.jobs.explanation import explained_list, settled
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, WaitingLine, by_user, first_read, in_lines
 from slotq_core.policy.plan import Found, Need, Plan
+from slotq_core.ports.stored import World
 from tests.property.test_everything import worlds
 from tests.property.worlds import NOW, snapshots
 
@@ -85,6 +87,19 @@ def check(everything: Snapshot, now: int, earlier: Callable[[], int]) -> None:
 @given(snapshots(), st.data())
 def test_bounds_are_enough_to_plan_by(everything: Snapshot, data: st.DataObject) -> None:
     check(everything, NOW, lambda: data.draw(st.sampled_from(EARLIER)))
+
+
+@given(snapshots(), st.data())
+def test_a_list_of_every_job_explains_what_a_plan_with_every_job_explains(
+    everything: Snapshot, data: st.DataObject
+) -> None:
+    lines = Lines(everything, lambda: data.draw(st.sampled_from(EARLIER)))
+    world = World(snapshot=lines.snapshot(), ledgers={}, more=lines.more)
+    found = explained_list(world, NOW, everything.waiting, everything.waiting)
+    expected = plan(settled(everything, NOW), NOW)
+    assert found.decisions == expected.decisions
+    assert dict(found.reasons) == dict(expected.reasons)
+    assert lines.asked == []
 
 
 @given(worlds())

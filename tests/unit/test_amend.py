@@ -27,7 +27,7 @@ def retag(world, name, **tags):
     """Change tags as PATCH does."""
     given = {key.replace("_", "-"): value for key, value in tags.items()}
     settings = {key if key == "priority" else f"slotq:{key}": v for key, v in given.items()}
-    return world.manager.amend(name, Amendment(revise=revising(settings)), by="ann")
+    return world.manager.changes.amend(name, Amendment(revise=revising(settings)), by="ann")
 
 
 def revising(tags):
@@ -42,7 +42,7 @@ def revising(tags):
 
 
 def hold(world, name, *, held=True):
-    return world.manager.amend(name, Amendment(held=held), by="ann")
+    return world.manager.changes.amend(name, Amendment(held=held), by="ann")
 
 
 def test_a_move_to_another_project_gives_up_the_claim():
@@ -54,7 +54,7 @@ def test_a_move_to_another_project_gives_up_the_claim():
     assert world.job("job2").claim is not None
     for name in ("a", "b"):
         tags = {"slotq:project": name}
-        moved = world.manager.amend(
+        moved = world.manager.changes.amend(
             "job2", Amendment(revise=revising(tags), project=name), by="ann"
         ).job
         assert (moved.project, moved.claim) == (name, None)
@@ -75,7 +75,7 @@ def test_a_held_job_is_skipped_until_released_and_keeps_its_place():
     world.submit("job3")
     released = hold(world, "job1", held=False)
     assert (released.job.state, released.place) == (JobState.PENDING, None)
-    assert world.manager.status("job1").place == 1
+    assert world.manager.jobs.status("job1").place == 1
     world.deliver()
     world.later(100)
     assert world.states()["job1"] == "running"
@@ -118,7 +118,7 @@ def test_a_held_job_can_be_cancelled():
     world = QueueWorld()
     world.submit("job1")
     hold(world, "job1")
-    assert world.manager.cancel("job1", by="ann").job.state is JobState.CANCELLED
+    assert world.manager.changes.cancel("job1", by="ann").job.state is JobState.CANCELLED
 
 
 def test_a_hold_is_too_late_for_a_job_that_holds_slots():
@@ -232,7 +232,7 @@ def test_a_move_to_another_pool_gives_up_the_claim():
 def test_tags_reach_the_next_training_job():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
+    world.manager.changes.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
     world.deliver()
     arn = world.client.describe_training_job(TrainingJobName="job1")["TrainingJobArn"]
     tags = world.plane.handle("ListTags", {"ResourceArn": arn})["Tags"]
@@ -262,7 +262,7 @@ def test_a_plain_tag_resets_no_used_up_retries():
     world.submit("job1", priority=1, retries="2")
     job = world.job("job1")
     world.store.commit([Change(before=job, after=replace(job, retries=1, priority=0))])
-    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
+    world.manager.changes.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
     assert (world.job("job1").retries, world.job("job1").priority) == (1, 0)
     retag(world, "job1", retries="5")
     assert (world.job("job1").retries, world.job("job1").priority) == (5, 0)

@@ -110,14 +110,14 @@ def test_many_jobs_cost_one_commit_one_bump_one_wake_and_no_plan(world):
 
 def test_a_job_that_changes_meanwhile_gets_a_separate_commit(world):
     """So do the other jobs of its batch; none is lost."""
-    world.store.meanwhile = lambda: world.manager.amend("job5", HOLD, by="ann")
+    world.store.meanwhile = lambda: world.manager.changes.amend("job5", HOLD, by="ann")
     outcomes = all_of(world, Amendment(held=True), range(1, 10))
     assert [it.error for it in outcomes] == [None] * 9
     assert {world.job(f"job{n}").state for n in range(1, 10)} == {JobState.HELD}
 
 
 def test_only_the_job_that_is_too_late_is_refused(world):
-    world.store.meanwhile = lambda: world.manager.cancel("job5", by="ann")
+    world.store.meanwhile = lambda: world.manager.changes.cancel("job5", by="ann")
     outcomes = all_of(world, Amendment(held=True), range(1, 10))
     assert [it.name for it in outcomes if it.error] == ["job5"]
     assert isinstance(outcomes[4].error, TooLate)

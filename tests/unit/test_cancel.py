@@ -17,7 +17,7 @@ LIFETIME = HANDLER_LIFETIME / 1000
 
 def test_a_waiting_job_can_be_cancelled():
     world = evicting()
-    world.manager.cancel("job2", by="ann")
+    world.manager.changes.cancel("job2", by="ann")
     world.deliver()
     assert world.states() == {"job2": "cancelled", "job1": "running"}
 
@@ -26,7 +26,7 @@ def test_a_running_job_can_be_cancelled():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
-    assert world.manager.cancel("job1", by="ann").job.state is JobState.STOPPING
+    assert world.manager.changes.cancel("job1", by="ann").job.state is JobState.STOPPING
     world.deliver()
     assert world.states() == {"job1": "cancelled"}
     assert world.training_jobs() == {"job1": "Stopped"}
@@ -34,7 +34,7 @@ def test_a_running_job_can_be_cancelled():
 
 def test_a_cancel_wins_over_an_eviction():
     world = evicting()
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.deliver()
     assert world.states() == {"job2": "running", "job1": "cancelled"}
 
@@ -53,7 +53,7 @@ def test_a_cancel_wins_over_a_create_in_flight():
 def test_a_cancel_wins_over_a_resume_in_flight():
     world = evicting()
     world.later(0)
-    world.manager.cancel("job2", by="bob")
+    world.manager.changes.cancel("job2", by="bob")
     world.plane.advance()
     events, world.events[:] = list(world.events), []
     for event in events:
@@ -79,7 +79,7 @@ def test_a_cancel_wins_over_an_eviction_in_flight():
     assert (job.state, job.attempt.stop.cause) == (JobState.STOPPING, StopCause.CANCELLED)
     world.deliver()
     assert world.states() == {"job2": "running", "job1": "cancelled"}
-    (attempt,) = world.manager.status("job1").attempts
+    (attempt,) = world.manager.jobs.status("job1").attempts
     assert attempt.outcome is AttemptOutcome.CANCELLED
 
 
@@ -100,7 +100,7 @@ def test_a_cancel_ends_a_start_whose_handler_died_before_the_call():
     world.submit("job1")
     world.plane.knobs.throttle = 1
     world.manager.run_pass()
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.deliver()
     assert world.job("job1").state is JobState.STOPPING
     world.later(LIFETIME)
@@ -114,7 +114,7 @@ def test_a_cancelled_start_never_stops_a_foreign_training_job():
     world.plane.knobs.throttle = 1
     world.manager.run_pass()
     world.client.create_training_job(**request("job1"))
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.later(LIFETIME)
     assert world.states() == {"job1": "cancelled"}
     assert world.training_jobs() == {"job1": "InProgress"}
@@ -126,7 +126,7 @@ def test_a_cancelled_start_with_a_lost_answer_is_stopped():
     world.submit("job1")
     world.plane.knobs.lose_answers = 1
     world.manager.run_pass()
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.events.clear()
     world.later(LIFETIME)
     world.deliver()
@@ -137,15 +137,15 @@ def test_a_cancelled_start_with_a_lost_answer_is_stopped():
 def test_a_second_cancel_changes_nothing_and_after_the_end_it_is_too_late():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.cancel("job1", by="ann")
-    assert world.manager.cancel("job1", by="bob").job.message == "cancelled by ann"
+    world.manager.changes.cancel("job1", by="ann")
+    assert world.manager.changes.cancel("job1", by="bob").job.message == "cancelled by ann"
     world.submit("job2")
     world.deliver()
     world.later(100)
     with pytest.raises(TooLate, match="job2 has already ended: it is completed"):
-        world.manager.cancel("job2", by="ann")
+        world.manager.changes.cancel("job2", by="ann")
     with pytest.raises(NoSuchJob, match="no job 'job3'"):
-        world.manager.cancel("job3", by="ann")
+        world.manager.changes.cancel("job3", by="ann")
 
 
 def cancel_during(world: QueueWorld, operation: str, name: str) -> None:
@@ -154,7 +154,7 @@ def cancel_during(world: QueueWorld, operation: str, name: str) -> None:
 
     def raced(**asked):
         setattr(world.client, operation, call)
-        world.another_manager().cancel(name, by="ann")
+        world.another_manager().changes.cancel(name, by="ann")
         return call(**asked)
 
     setattr(world.client, operation, raced)

@@ -218,7 +218,7 @@ def test_a_pool_that_jobs_need_cannot_be_removed(world, operator):
 
 def test_a_held_job_needs_its_pool_too(world, operator):
     world.submit("mine", pools="p4")
-    world.manager.amend("mine", Amendment(held=True), by="ann")
+    world.manager.changes.amend("mine", Amendment(held=True), by="ann")
     with pytest.raises(PoolInUse, match=r"1 job waits for it alone \(mine\)"):
         operator.remove_pool("p4", by=BY)
 

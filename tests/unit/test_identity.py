@@ -185,10 +185,10 @@ def test_the_queue_follows_the_configured_people():
     def submit(name: str, session: str) -> Job:
         submission, body = parse_submission({**request(name), "Environment": {"TOKEN": "s3cr3t"}})
         caller = f"{STS}/Research/{session}"
-        return world.manager.submit(submission, body, submitter=caller).job
+        return world.manager.submissions.submit(submission, body, submitter=caller).job
 
     def seen(name: str, session: str) -> bool:
-        return not world.manager.request(name, by=f"{STS}/Research/{session}").withheld
+        return not world.manager.jobs.request(name, by=f"{STS}/Research/{session}").withheld
 
     assert submit("a", "ada").person == f"{STS}/Research"
     assert seen("a", "bob")
@@ -196,11 +196,11 @@ def test_the_queue_follows_the_configured_people():
         submit("b", "bob")
     shared = Sharing(session_roles=("Research",))
     world.store.configure(sharing=shared, who="test", now=START)
-    assert world.manager.people().person(f"{STS}/Research/bob") == f"{STS}/Research/bob"
+    assert world.store.configuration().people.person(f"{STS}/Research/bob") == f"{STS}/Research/bob"
     assert submit("b", "bob").person == f"{STS}/Research/bob"
     assert (seen("a", "ada"), seen("a", "bob"), seen("b", "bob")) == (True, False, True)
     mine = Wanted(submitter=f"{STS}/Research/bob")
-    assert [it.job.name for it in world.manager.statuses(wanted=mine)] == ["b"]
+    assert [it.job.name for it in world.manager.jobs.statuses(wanted=mine)] == ["b"]
     assert world.job("a").person == f"{STS}/Research"
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
-from slotq_core import manager
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.names import training_job_name
 from slotq_core.operations import status
 from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.operations.jobs import lookup
 from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
@@ -26,12 +27,12 @@ def test_a_submitted_job_runs_and_completes():
     status = world.submit("job1")
     assert (status.job.state, status.place, status.reason) == (JobState.PENDING, None, None)
     assert world.woken == 1
-    status = world.manager.status("job1")
+    status = world.manager.jobs.status("job1")
     assert (status.place, status.reason.code) == (1, "next_pass")
     world.deliver()
     assert world.states() == {"job1": "running"}
     world.later(100)
-    (attempt,) = world.manager.status("job1").attempts
+    (attempt,) = world.manager.jobs.status("job1").attempts
     assert world.states() == {"job1": "completed"}
     assert (attempt.training_job, attempt.outcome) == ("job1", AttemptOutcome.COMPLETED)
     assert attempt.artifact.startswith("s3://bucket/out/job1/")
@@ -44,7 +45,7 @@ def test_an_evicted_job_resumes_under_a_new_training_job_name():
     world.later(100)
     assert world.states() == {"job1": "running", "job2": "completed"}
     assert set(world.training_jobs()) == {"job1", "job2", training_job_name("job1", 2)}
-    first, second = world.manager.status("job1").attempts
+    first, second = world.manager.jobs.status("job1").attempts
     assert (first.outcome, first.stop.by) == (AttemptOutcome.EVICTED, "job2")
     assert second.training_job == training_job_name("job1", 2)
 
@@ -113,23 +114,23 @@ def test_an_event_that_confirms_a_create_calls_for_a_pass():
 
 
 def test_places_are_listed_only_where_all_waiting_jobs_are_known(monkeypatch):
-    for module in (manager, status):
+    for module in (lookup, status):
         monkeypatch.setattr(module, "MOST_LISTED", 3)
     world = QueueWorld()
     for number in range(3):
         world.submit(f"job{number}")
     world.manager.run_pass()
-    assert [it.place for it in world.manager.statuses()] == [None, 1, 2]
-    assert [it.place for it in world.manager.statuses([JobState.PENDING])] == [1, 2]
+    assert [it.place for it in world.manager.jobs.statuses()] == [None, 1, 2]
+    assert [it.place for it in world.manager.jobs.statuses([JobState.PENDING])] == [1, 2]
     world.submit("job3")
     world.submit("job4")
-    listed = world.manager.statuses([JobState.PENDING])
+    listed = world.manager.jobs.statuses([JobState.PENDING])
     assert [it.place for it in listed] == [None] * 3
     assert {it.reason.sentence() for it in listed} <= {
         "other jobs are ahead of it",
-        world.manager.status("job1").reason.sentence(),
+        world.manager.jobs.status("job1").reason.sentence(),
     }
-    assert world.manager.status("job4").place == 4
+    assert world.manager.jobs.status("job4").place == 4
 
 
 def test_a_name_belongs_to_one_submission():
@@ -204,14 +205,14 @@ def test_a_capacity_error_backs_the_pool_off_and_the_job_keeps_its_place():
     job, until = world.job("job1"), world.clock.now() + 30_000
     assert (job.state, job.cause) == (JobState.PENDING, "no_capacity")
     assert "account-level service limit" in job.message
-    reason = world.manager.status("job1").reason
+    reason = world.manager.jobs.status("job1").reason
     assert (reason.code, reason.until) == ("pool_backs_off", until)
     assert world.manager.run_pass().wake_at == until
     world.later(30)
     assert world.states() == {"job1": "running"}
     assert world.store.pool("p").health.errors == 0
     assert world.job("job1").entry_time == job.entry_time
-    names = [attempt.training_job for attempt in world.manager.status("job1").attempts]
+    names = [attempt.training_job for attempt in world.manager.jobs.status("job1").attempts]
     assert names == ["job1", training_job_name("job1", 2)]
 
 
@@ -243,7 +244,7 @@ def test_after_a_back_off_one_job_at_a_time_probes_the_pool():
     world.plane.knobs.start_seconds = 20
     world.later(30)
     assert world.states() == {"high": "starting", "low": "pending", "middle": "pending"}
-    assert world.manager.status("low").reason.code == "pool_is_probed"
+    assert world.manager.jobs.status("low").reason.code == "pool_is_probed"
     world.later(20)
     assert world.states() == {"high": "running", "low": "starting", "middle": "starting"}
 
@@ -269,7 +270,7 @@ def test_a_fault_of_sagemaker_backs_the_job_off():
     world.deliver()
     job = world.job("job1")
     assert (job.state, job.not_before) == (JobState.BACKOFF, world.clock.now() + 30_000)
-    assert world.manager.status("job1").reason.code == "backing_off"
+    assert world.manager.jobs.status("job1").reason.code == "backing_off"
     world.later(30)
     assert world.states() == {"job1": "running"}
     assert world.job("job1").faults == 0
@@ -305,7 +306,7 @@ def test_a_start_pending_too_long_goes_to_the_next_pool():
     world.later(600)
     assert world.states() == {"job1": "running"}
     assert world.job("job1").attempt.pool == "q"
-    first, _ = world.manager.status("job1").attempts
+    first, _ = world.manager.jobs.status("job1").attempts
     assert first.outcome is AttemptOutcome.NO_CAPACITY
     assert world.store.pool("p").health.errors == 1
 
@@ -402,16 +403,16 @@ def test_the_list_is_in_queue_order():
     world.submit("job3", priority=9, slots=1)
     world.submit("job4", priority=1)
     world.manager.run_pass()
-    listed = [(s.job.name, s.job.state.value, s.place) for s in world.manager.statuses()]
+    listed = [(s.job.name, s.job.state.value, s.place) for s in world.manager.jobs.statuses()]
     assert listed == [
         ("job1", "stopping", None),
         ("job3", "pending", 1),
         ("job2", "pending", 2),
         ("job4", "pending", 3),
     ]
-    assert world.manager.status("job4").reason.code == "no_free_slots"
+    assert world.manager.jobs.status("job4").reason.code == "no_free_slots"
     world.submit("job5", priority=1)
-    assert world.manager.status("job5").reason.sentence() == "3 jobs are ahead of it"
+    assert world.manager.jobs.status("job5").reason.sentence() == "3 jobs are ahead of it"
 
 
 def test_one_handler_serves_a_burst_of_submissions():
@@ -531,10 +532,51 @@ def test_one_jobs_status_has_an_outlook_besides_the_reason():
     for name in ("job2", "job3"):
         world.submit(name, priority=1)
     world.deliver()
-    last = world.manager.status("job3")
+    last = world.manager.jobs.status("job3")
     assert (last.place, last.reason.code) == (2, "behind_in_line")
     (spared,) = last.outlook.spared
     assert (spared.code, spared.jobs) == ("no_lower_rank", ("job1",))
-    assert last.outlook.rooms == world.manager.status("job2").outlook.rooms
-    assert all(status.outlook is None for status in world.manager.statuses())
-    assert world.manager.status("job1").outlook is None
+    assert last.outlook.rooms == world.manager.jobs.status("job2").outlook.rooms
+    assert all(status.outlook is None for status in world.manager.jobs.statuses())
+    assert world.manager.jobs.status("job1").outlook is None
+
+
+def test_a_back_off_that_is_over_hides_no_reason():
+    """The next pass ends it before anything else; until then the others are explained as well."""
+    world = QueueWorld()
+    world.plane.knobs.fail_internally = 1
+    world.submit("job1")
+    world.deliver()
+    for name in ("job2", "job3"):
+        world.submit(name)
+        world.deliver()
+    assert world.states() == {"job1": "backoff", "job2": "running", "job3": "pending"}
+    backs_off_until = world.job("job1").not_before
+    assert backs_off_until is not None
+    world.clock.set(backs_off_until)
+    first = world.manager.jobs.status("job3")
+    assert (first.place, first.reason.code) == (1, "no_free_slots")
+    listed = {it.job.name: it.reason for it in world.manager.jobs.statuses()}
+    assert listed["job3"] == first.reason
+
+
+class LaggingStore(MemoryStore):
+    """Lists jobs as they were."""
+
+    listed: tuple[Job, ...] = ()
+
+    def jobs(self, states, *, limit=1000):
+        return self.listed or super().jobs(states, limit=limit)
+
+
+def test_a_list_that_lags_shows_no_started_job_as_waiting():
+    store = LaggingStore()
+    world = QueueWorld(store=store)
+    for name in ("job1", "job2"):
+        world.submit(name)
+    store.listed = store.jobs([JobState.PENDING])
+    world.manager.run_pass()
+    listed = [(it.job.name, it.job.state, it.place) for it in world.manager.jobs.statuses()]
+    assert listed == [("job1", "starting", None), ("job2", "pending", 1)]
+    (waits,) = world.manager.jobs.statuses([JobState.PENDING])
+    assert (waits.job.name, waits.reason) == ("job2", world.manager.jobs.status("job2").reason)

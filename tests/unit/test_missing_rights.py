@@ -46,14 +46,14 @@ def test_the_reason_names_the_missing_right():
     world.submit("first")
     world.submit("second")
     world.deliver()
-    why = world.manager.status("second").reason
+    why = world.manager.jobs.status("second").reason
     assert isinstance(why, RightsMissing)
     assert (why.pool, why.role, why.action) == ("p", "", CREATE)
     assert why.until == world.clock.now() + 30_000
     assert f"the queue lacks {CREATE} in pool p; tried again at" in why.sentence()
     view = reason_view(why)
     assert view.code == "rights_missing"
-    assert CREATE in world.manager.status("first").job.message
+    assert CREATE in world.manager.jobs.status("first").job.message
 
 
 @pytest.mark.parametrize("knobs", [{"lost_roles": TYPO}, {"lost_roles": "*tpyo"}])
@@ -68,7 +68,7 @@ def test_a_wrong_role_holds_back_only_its_own_jobs(knobs):
     states = world.states()
     assert states.pop("bad1") == "backoff"
     assert states == {"bad2": "pending", "bad3": "pending", "good1": "running", "good2": "running"}
-    why = world.manager.status("bad2").reason
+    why = world.manager.jobs.status("bad2").reason
     assert isinstance(why, RightsMissing)
     assert (why.role, why.action) == (TYPO, "sts:AssumeRole")
     assert TYPO in why.sentence()
@@ -105,9 +105,9 @@ def test_nothing_is_evicted_while_a_right_is_missing():
     for _ in range(20):
         world.later(120)
     assert world.job("low").evictions == 1
-    why = world.manager.status("high").reason
+    why = world.manager.jobs.status("high").reason
     assert isinstance(why, RightsMissing) and why.until is None
-    outlook = world.manager.status("high").outlook
+    outlook = world.manager.jobs.status("high").outlook
     assert outlook is not None and outlook.spared == ()
 
 
@@ -116,7 +116,7 @@ def test_a_cancel_wins_over_a_missing_right():
     world.plane.knobs.denied = CREATE
     world.submit("job1")
     world.deliver()
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.later(600)
     assert world.states() == {"job1": "cancelled"}
 
@@ -154,7 +154,7 @@ def test_a_refused_stop_is_reported_and_stays_an_intent():
     world.submit("job1")
     world.deliver()
     world.plane.knobs.denied = "sagemaker:StopTrainingJob"
-    world.manager.cancel("job1", by="ann")
+    world.manager.changes.cancel("job1", by="ann")
     world.clock.set(world.clock.now() + 61_000)
     result = world.manager.run_pass()
     assert "a right is missing, sagemaker:StopTrainingJob" in result.troubles[0]

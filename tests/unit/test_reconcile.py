@@ -70,7 +70,7 @@ def test_a_missed_end_is_recorded():
         "training job job1 has ended (completed) without an event: its end is recorded"
     )
     assert world.states() == {"job1": "completed"}
-    (attempt,) = world.manager.status("job1").attempts
+    (attempt,) = world.manager.jobs.status("job1").attempts
     assert attempt.ended_at == world.clock.now()
 
 

@@ -13,7 +13,7 @@ from tests.queue_world import QueueWorld, evicting
 
 
 def give_up(world, name, attempt=1, **more):
-    return world.manager.amend(name, Amendment(give_up=attempt, **more), by="ann")
+    return world.manager.changes.amend(name, Amendment(give_up=attempt, **more), by="ann")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_job_that_is_ahead_meanwhile_goes_first(world):
     world.submit("job2", priority=1)
     world.later(10)
     job = world.job("job1")
-    world.manager.amend("job1", Amendment(give_up=job.attempts), by="ann")
+    world.manager.changes.amend("job1", Amendment(give_up=job.attempts), by="ann")
     world.submit("job3", priority=2)
     world.deliver()
     assert world.states() == {"job1": "preempted", "job2": "pending", "job3": "running"}
@@ -76,7 +76,7 @@ def test_a_requeue_of_a_waiting_job_changes_nothing(world):
     world.submit("job2", priority=1)
     before = world.job("job2")
     assert give_up(world, "job2", attempt=0).job == before
-    world.manager.amend("job2", Amendment(held=True), by="ann")
+    world.manager.changes.amend("job2", Amendment(held=True), by="ann")
     assert give_up(world, "job2", attempt=0).job.state is JobState.HELD
 
 
@@ -88,7 +88,7 @@ def test_a_requeue_of_a_job_being_evicted_changes_nothing():
 
 
 def test_a_requeue_is_too_late_for_a_cancelled_or_ended_job(world):
-    world.manager.cancel("job1", by="eve")
+    world.manager.changes.cancel("job1", by="eve")
     with pytest.raises(TooLate, match="is being cancelled, by eve"):
         give_up(world, "job1")
     world.deliver()

@@ -154,7 +154,7 @@ def jobs_of_a(world):
     world.deliver()
     submit(world, "waits", "a", slots=2, pools="p5")
     submit(world, "held", "a")
-    world.manager.amend("held", Amendment(held=True), by="ann")
+    world.manager.changes.amend("held", Amendment(held=True), by="ann")
     before = submit(world, "backs-off", "a", pools="p4")
     due = world.clock.now() + 60_000
     after = replace(before, state=JobState.BACKOFF, not_before=due)
@@ -216,7 +216,7 @@ def test_a_job_that_changes_meanwhile_moves_all_the_same(world, operator):
 
     def hurried(changes, **rest):
         if others:
-            world.manager.amend("job1", others.pop(), by="ann")
+            world.manager.changes.amend("job1", others.pop(), by="ann")
         return commit(changes, **rest)
 
     world.store.commit = hurried

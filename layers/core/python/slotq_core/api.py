@@ -124,13 +124,13 @@ class Routes:
 
         submitter = self._request.caller()
         submission, request = parse_submission(self._request.body())
-        status = self._manager().submit(submission, request, submitter=submitter)
+        status = self._manager().submissions.submit(submission, request, submitter=submitter)
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().statuses(states, wanted, to=self._request.caller())[:limit]
+        jobs = self._manager().jobs.statuses(states, wanted, to=self._request.caller())[:limit]
         return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _change_jobs(self) -> Response:
@@ -159,23 +159,23 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        status = self._manager().status(name, to=self._request.caller())
+        status = self._manager().jobs.status(name, to=self._request.caller())
         return json_answer(HTTPStatus.OK, _view(status))
 
     def _cancel_job(self, name: str) -> Response:
         return json_answer(
-            HTTPStatus.OK, _view(self._manager().cancel(name, by=self._request.caller()))
+            HTTPStatus.OK, _view(self._manager().changes.cancel(name, by=self._request.caller()))
         )
 
     def _amend_job(self, name: str) -> Response:
         from slotq_core.wire.amendment import parse_amendment
 
         caller, body = self._request.caller(), parse_amendment(self._request.body())
-        status = self._manager().amend(name, _amendment(body), by=caller)
+        status = self._manager().changes.amend(name, _amendment(body), by=caller)
         return json_answer(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response:
-        it = self._manager().request(name, by=self._request.caller())
+        it = self._manager().jobs.request(name, by=self._request.caller())
         view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
         return json_answer(HTTPStatus.OK, view)
 

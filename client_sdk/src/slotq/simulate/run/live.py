@@ -215,7 +215,7 @@ class _Live:
         """Ask the queue why these jobs wait."""
         for name in self._asks.get(at, ()):
             with suppress(NoSuchJob):  # The job was refused, or is not submitted yet.
-                status = self._manager.status(name)
+                status = self._manager.jobs.status(name)
                 if not (status.job.active or status.job.terminal):
                     self.record.asked[now, name] = status
 
@@ -263,7 +263,7 @@ class _Live:
         try:
             if submission.group in self._refused:
                 raise self._refused[submission.group]
-            self._manager.submit(submission, _request(spec), submitter=spec.user)
+            self._manager.submissions.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._recording.refused(submission)
@@ -284,7 +284,7 @@ class _Live:
 
     def _cancel(self, name: str) -> None:
         with suppress(NoSuchJob, TooLate):  # The job was refused, or has ended.
-            self._manager.cancel(name, by=USER_CANCEL)
+            self._manager.changes.cancel(name, by=USER_CANCEL)
 
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
         kept = self._store.job(job)

@@ -9,6 +9,7 @@ amend          changes that users make to a job
 resubmit       retries: the request of an ended job as another job
 bulk           changes of many jobs in one request
 configuring    changes of the configuration, on the record
+jobs           what people ask of jobs, and about them
 status         jobs as people see them, with place and reason
 poison         sends what cannot be understood to the dead letters
 pool_lessons   what an outcome teaches about a pool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.model import prescriptions
@@ -25,7 +25,7 @@ from slotq_core.model.reasons import (
     WaitsForJobs,
 )
 from slotq_core.model.users import Yielded
-from slotq_core.policy.cycle import plan
+from slotq_core.operations.jobs.explanation import explained
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
@@ -173,7 +173,7 @@ def _held(job: Job) -> Reason | None:
 def looked_into(job: Job, world: World, now: int) -> Status:
     """Return the full explanation of why the job waits."""
     ahead = world.ahead_of(job) if job.waits else None
-    planned = plan(world.snapshot, now, asked=job, more=world.more)
+    planned = explained(world, now, job)
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
@@ -226,6 +226,13 @@ def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) ->
     if cut or not WAITING_STATES.issubset(states):
         return None
     return [job for job in found if job.waits]
+
+
+def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) -> list[Job]:
+    """Return those of the jobs that are in these states, as loaded where they are active: an answer
+    of `Store.jobs` may still show them as waiting."""
+    active = {job.name: job for job in world.snapshot.active}
+    return [job for each in jobs if (job := active.get(each.name, each)).state in states]
 
 
 def _ahead(place: int | None) -> Ahead | None:

@@ -1,0 +1,192 @@
+"""Change a stored job as its user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from slotq_core.admission.caller_limits import check_class, check_priority
+from slotq_core.admission.prescribed import (
+    check_amended,
+    check_release,
+    completed,
+    usable_pools,
+    with_approval,
+)
+from slotq_core.admission.rules import admit
+from slotq_core.errors import Conflict, SlotQError, Unavailable
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.prescriptions import APPROVAL
+from slotq_core.operations.amend import (
+    Amendment,
+    Changed,
+    Wish,
+    alive,
+    settled,
+    with_hold,
+    without_attempt,
+)
+from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.effects import Effects
+from slotq_core.operations.jobs.lookup import JobLookup, no_such_job
+from slotq_core.operations.resubmit import Resubmitter
+from slotq_core.operations.status import Status
+from slotq_core.policy.lifecycle.apply import cancelled
+from slotq_core.policy.state.user_limits import Rights
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Request
+
+_TRIES = 20
+
+
+class Changes:
+    """The users' verbs for a stored job."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        effects: Effects,
+        *,
+        jobs: JobLookup,
+        resubmitter: Resubmitter,
+        rights: Rights,
+        wake: Callable[[], None],
+    ) -> None:
+        """Set up the verbs. `rights`: as for the manager. `wake` asks for a pass."""
+        self._store, self._clock = store, clock
+        self._authorizer, self._effects = authorizer, effects
+        self._jobs, self._resubmitter = jobs, resubmitter
+        self._rights = rights
+        self._wake = wake
+
+    def cancel(self, name: str, *, by: str) -> Status:
+        """Cancel the job. Raises NoSuchJob, NotPermitted, or TooLate if the job has ended.
+
+        A job that holds slots is stopped first. It then ends as cancelled, unless its training
+        completes before the stop.
+        """
+        return self._told(self.fulfilled(Wish(name=name, amendment=None), by))
+
+    def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
+        """Hold or release the job, give its attempt up, or change its settings, its request or its
+        project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
+        request would raise; then nothing is changed."""
+        return self._told(self.fulfilled(Wish(name=name, amendment=amendment), by))
+
+    def _told(self, changed: Changed) -> Status:
+        """Ask for a pass if something was written. Return the job as this call has left it, without
+        place and reason: these cost more than the change, and `status` tells them."""
+        if changed.anew:
+            self._wake()
+        return Status(job=changed.job)
+
+    def fulfilled(self, wish: Wish, by: str) -> Changed:
+        """Commit one wish and stop the attempt that it stops. Asks for no pass."""
+        if wish.retry is not None:
+            job = self._jobs.found(wish.name, to=by)
+            wish.check_state(job)
+            return self._resubmitter.retry(job, wish.retry, by=by)
+        for _ in range(_TRIES):
+            try:
+                decided = self.decided(wish, by)
+                if isinstance(decided, Job):
+                    return Changed(job=decided, anew=False)
+                (job,) = self._store.commit([decided])
+            except Conflict:
+                continue
+            if wish.stops and job.attempt is not None:
+                self.stop(job)
+                with suppress(SlotQError):  # The change is committed, whatever can be read now.
+                    job = self._jobs.found(job.name)
+            return Changed(job=job, anew=True)
+        raise Unavailable(f"job {wish.name} keeps changing; try again")
+
+    def stop(self, job: Job) -> None:
+        """Carry out the job's intent now. The intent stays stored, so the next pass retries
+        errors."""
+        self._effects.carry_out_all([job])
+
+    def decided(self, wish: Wish, by: str) -> Change | Job:
+        """The change that a wish asks for, or the job itself if nothing changes. Raises what the
+        verbs raise, and TooLate if the job is no longer in one of the wish's states."""
+        job = self._jobs.found(wish.name)
+        if not self._authorizer.check_change(job, by=by):
+            raise no_such_job(wish.name)
+        decided = self._change_of(job, wish, by)
+        if isinstance(decided, Change):
+            wish.check_state(job)
+        return decided
+
+    def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
+        if wish.amendment is None:
+            if _is_cancelled(job):
+                return job
+            return Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
+        after, request = self._amended(alive(job), wish.amendment, by)
+        if after == job and request is None:
+            return job
+        return Change(before=job, after=after, request=request)
+
+    def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
+        """The amended job, and the amended request if it differs."""
+        after, request, now = job, None, self._clock.now()
+        if wanted.revise is not None:
+            before, stand = self._store.request(job.name), self._store.configuration()
+            revision = wanted.revise(before)
+            request = revision.request if revision.request != before else None
+            permissions = self._authorizer.under(stand.sharing)
+            moves = wanted.project not in {None, job.project}
+            project = (
+                permissions.project_for(wanted.project or "", by)
+                if moves
+                else stand.sharing.project(job.project)
+            )
+            if moves and project is not None:
+                _, request = completed(revision.after, revision.request, project)
+            else:
+                check_amended(revision.request, revision.before, revision.after, project)
+            admitted = admit(
+                replace(revision.after, project=project.name if project else job.project),
+                usable_pools(revision.after, stand.pools, project),
+                submitter=job.submitter,
+                now=now,
+                rights=self._rights,
+                people=stand.people,
+                by_default=project.pools if project else (),
+            )
+            after = settled(job, revision, admitted, self._rights.classes)
+            check_priority(stand.limits, after.priority, caller=by, before=job.priority)
+            if after.workload is not job.workload:
+                check_class(stand.limits, after, caller=by)
+            permissions.check_priority(
+                project, after.priority, caller=by, before=None if moves else job.priority
+            )
+            if moves:
+                after = with_approval(after, project, permissions.role(by, after.project), now)
+        if wanted.give_up is not None:
+            after = without_attempt(after, number=wanted.give_up, by=by, now=now)
+        if wanted.held is not None:
+            if not wanted.held:
+                self._check_release(after, by)
+            after = with_hold(after, held=wanted.held, by=by, now=now)
+        return after, request
+
+    def _check_release(self, job: Job, by: str) -> None:
+        """Raises ForbiddenByProject if the job waits for somebody else's approval."""
+        if job.cause == APPROVAL:
+            sharing = self._store.configuration().sharing
+            role = self._authorizer.under(sharing).role(by, job.project)
+            check_release(job, sharing.project(job.project), role)
+
+
+def _is_cancelled(job: Job) -> bool:
+    stop = job.attempt.stop if job.attempt else None
+    return job.state is JobState.CANCELLED or (
+        stop is not None and stop.cause is StopCause.CANCELLED
+    )

@@ -1,0 +1,105 @@
+"""Plans that explain: they examine jobs that a pass need not look at.
+
+A load knows of many lines only a lower bound, and a plan reads no line whose stand-in is blocked.
+So the first job of such a line gets no reason, unless its line is known before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.settle import settle
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import steps
+from slotq_core.policy.lines import Line
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Found, Need, Plan
+from slotq_core.ports.stored import World
+
+MOST_LINES_READ = 20
+"""Maximum number of lines that one list reads, each by one call, where not all waiting jobs are
+known."""
+
+
+def explained(world: World, now: int, asked: Job) -> Plan:
+    """Return a plan that examines the line of this job, with the job's outlook."""
+    return plan(settled(world.snapshot, now), now, asked, world.more)
+
+
+def explained_list(
+    world: World, now: int, jobs: Iterable[Job], waiting: Iterable[Job] | None
+) -> Plan:
+    """Return a plan that examines the first waiting job of each line that these jobs wait in.
+
+    `waiting`: every waiting job; then the plan reads no line to explain it. None: not all of them
+    are known; the plan reads their lines first, MOST_LINES_READ at most, the highest ranks first.
+    """
+    known = _read(world, jobs) if waiting is None else _listed(world.snapshot, waiting)
+    return plan(settled(_with_lines(world.snapshot, known), now), now, more=world.more)
+
+
+def settled(snapshot: Snapshot, now: int) -> Snapshot:
+    """Return the snapshot after the decisions that precede all others, without jobs in back-off. A
+    plan that takes one of these decisions, or ends a back-off, examines nobody."""
+    snapshot = replace(snapshot, due=())
+    pools = {pool.name: pool for pool in snapshot.pools}
+    after = {
+        before.name: job
+        for decision in settle(snapshot, now)
+        for before, job in steps(decision, pools, now)
+    }
+    return replace(
+        snapshot,
+        active=tuple(after.get(job.name, job) for job in snapshot.active),
+        waiting=tuple(job for it in snapshot.waiting if (job := after.get(it.name, it)).waits),
+    )
+
+
+def _listed(snapshot: Snapshot, waiting: Iterable[Job]) -> dict[str, Found]:
+    """Return the jobs of each unread line, by the line's stand-in, from every waiting job. A list
+    may lag behind the snapshot, which knows all claimants."""
+    loaded = {job.name for job in (*snapshot.active, *snapshot.waiting, *snapshot.due)}
+    jobs = defaultdict(list)
+    for job in waiting:
+        if job.claim is None and job.name not in loaded:
+            jobs[_shared(job)].append(job)
+    return {
+        each.name: Found(jobs=tuple(jobs[_shared(each)]))
+        for each in _stand_ins(snapshot)
+        if _shared(each) in jobs
+    }
+
+
+def _read(world: World, jobs: Iterable[Job]) -> dict[str, Found]:
+    """Return the first jobs of the unread lines that these jobs wait in, by stand-in."""
+    lines = {_shared(job) for job in jobs if job.waits}
+    unread = sorted(_stand_ins(world.snapshot), key=position)
+    asked = [each for each in unread if _shared(each) in lines]
+    return {each.name: world.more(Need(after=each, count=1)) for each in asked[:MOST_LINES_READ]}
+
+
+def _with_lines(snapshot: Snapshot, known: Mapping[str, Found]) -> Snapshot:
+    """Return the snapshot with what is known of lines, instead of their stand-ins."""
+    jobs = {job.name: job for job in snapshot.waiting if job.name not in known}
+    jobs |= {job.name: job for found in known.values() for job in found.jobs}
+    behind = {name: more for name, more in snapshot.behind.items() if name not in known}
+    behind |= {it.jobs[-1].name: it.behind for it in known.values() if it.jobs and it.behind}
+    return replace(
+        snapshot,
+        waiting=tuple(jobs.values()),
+        behind=behind,
+        unread=snapshot.unread - known.keys(),
+    )
+
+
+def _stand_ins(snapshot: Snapshot) -> list[Job]:
+    return [job for job in snapshot.waiting if job.name in snapshot.unread]
+
+
+def _shared(job: Job) -> Line:
+    """Return what a job shares with the stand-in of its line, which has no role."""
+    return Line.of(job)._replace(role="")

@@ -1,0 +1,127 @@
+"""Take submissions in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from slotq_core.admission.prescribed import completed, usable_pools, with_approval
+from slotq_core.admission.roles import ExecutionRoles
+from slotq_core.admission.rules import admit
+from slotq_core.admission.training_plans import TrainingPlans
+from slotq_core.errors import NameTaken, Refused
+from slotq_core.model.jobs import Job, Submission
+from slotq_core.operations.admit import Admitter
+from slotq_core.operations.amend import Changed
+from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.status import Status
+from slotq_core.policy.state.user_limits import Rights
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import StoredAlready
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Request
+
+
+class Submissions:
+    """The door: checks a submission and stores the job."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        authorizer: Authorizer,
+        admitter: Admitter,
+        *,
+        rights: Rights,
+        roles: ExecutionRoles,
+        plans: TrainingPlans,
+        wake: Callable[[], None],
+    ) -> None:
+        """Set up the door. `rights`, `roles` and `plans`: as for the manager. `wake` asks for a
+        pass."""
+        self._store, self._clock = store, clock
+        self._authorizer, self._admitter = authorizer, admitter
+        self._rights, self._roles, self._plans = rights, roles, plans
+        self._wake = wake
+
+    def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
+        """Store the job. Once this returns, the job is not lost; a pass follows without further
+        calls.
+
+        The status has no place and no reason: the calls are the same, whatever waits. The same
+        submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
+        NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
+        PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
+        """
+        stored = self.stored(submission, request, submitter)
+        if stored.anew:
+            self._wake()
+        return Status(job=stored.job)
+
+    def stored(self, submission: Submission, request: Request, submitter: str) -> Changed:
+        """Store the job, unless the same submission is stored already. Asks for no pass.
+
+        Only a refusal looks whether the name is known: a repeated submission is never refused
+        because a pool or a limit has changed since.
+        """
+        try:
+            return Changed(job=self._keep(submission, request, submitter), anew=True)
+        except Refused as refusal:
+            if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
+                raise
+            is_stored = isinstance(refusal, StoredAlready)
+            known = refusal.job if isinstance(refusal, StoredAlready) else None
+            known = known or self._store.job(submission.name)
+            if known is None or not (is_stored or self._authorizer.sees(known, by=submitter)):
+                raise
+        self._refuse_other(known, submission, submitter)
+        return Changed(job=known, anew=False)
+
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+        """Store a new job."""
+        stand, now = self._store.configuration(), self._clock.now()
+        permissions = self._authorizer.under(stand.sharing)
+        project = permissions.project_for(submission.project, submitter)
+        if project is not None:
+            submission = replace(submission, project=project.name)
+        submission, request = completed(submission, request, project)
+        self._roles.check(submission.role, submitter=submitter)
+        self._plans.check(submission.plan)
+        job = admit(
+            submission,
+            usable_pools(submission, stand.pools, project),
+            submitter=submitter,
+            now=now,
+            rights=self._rights,
+            people=stand.people,
+            by_default=project.pools if project else (),
+        )
+        permissions.check_priority(project, job.priority, caller=submitter)
+        job = with_approval(job, project, permissions.role(submitter, job.project), now)
+        with self._admitter.counted(job, stand) as opens_line:
+            try:
+                return self._store.submit(job, request, opens_line=opens_line)
+            except StoredAlready as stored:
+                if stored.job is not None:
+                    self._refuse_other(stored.job, submission, submitter)
+                raise
+
+    def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
+        """Refuse a different submission under the same name, or any after the job has ended. Who
+        may not see that job learns only that the name is taken. Raises NameTaken."""
+        if not self._authorizer.sees(known, by=submitter):
+            raise NameTaken(
+                f"a job named '{known.name}' exists already; choose another name",
+                field="TrainingJobName",
+            )
+        if known.terminal:
+            raise NameTaken(
+                f"job '{known.name}' has ended ({known.state}); submit under another name",
+                field="TrainingJobName",
+            )
+        if known.digest != submission.digest:
+            raise NameTaken(
+                f"another job named '{known.name}' is {known.state}; choose another name, or "
+                "cancel that job first",
+                field="TrainingJobName",
+            )
