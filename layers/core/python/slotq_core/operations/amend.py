@@ -65,8 +65,6 @@ class Retry:
     InvalidRequest."""
     new_name: str | None = None
     """The new job's name; None: the next free name."""
-    project: str | None = None
-    """The new job's project; None: that of the old job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
