@@ -274,7 +274,8 @@ class QueueManager:
                 decided = self._decided(wish, by)
                 if isinstance(decided, Job):
                     return Changed(job=decided, anew=False)
-                (job,) = self._store.commit([decided])
+                with self._admitter.moving(decided):
+                    (job,) = self._store.commit([decided])
             except Conflict:
                 continue
             if wish.stops and job.attempt is not None:

@@ -80,6 +80,12 @@ class Wish:
     """Apply the change only in these states."""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the change counts like a submission, and is therefore committed alone."""
+        moves = self.amendment is not None and self.amendment.project is not None
+        return moves or self.retry is not None
+
+    @property
     def stops(self) -> bool:
         """Whether the change stops the job's attempt, if there is one."""
         if self.retry is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.jobs import Job
+from slotq_core.operations.admit import Admitter
 from slotq_core.operations.configuring.jobs_in_need import living_jobs
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -29,6 +30,7 @@ _ROUNDS = 5
 class Mover:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
+        self._admitter = Admitter(store, clock)
 
     def move(self, project: str, to: str) -> int:
         """Move all jobs of the project that have not ended; return their number. Raises Unavailable
@@ -49,17 +51,20 @@ class Mover:
 
     def _moved(self, batch: Sequence[Job], project: str, to: str) -> int:
         try:
-            return len(self._store.commit([_move(job, to) for job in batch]))
+            moved = self._store.commit([_move(job, to) for job in batch])
         except Conflict:
             return sum(self._alone(job.name, project, to) for job in batch)
+        self._admitter.have_moved(moved, to)
+        return len(moved)
 
     def _alone(self, name: str, project: str, to: str) -> bool:
         """Move one job, whatever others do to it. Return whether it still had to be moved."""
         while (job := self._store.job(name)) and job.project == project and not job.terminal:
             try:
-                self._store.commit([_move(job, to)])
+                moved = self._store.commit([_move(job, to)])
             except Conflict:
                 continue
+            self._admitter.have_moved(moved, to)
             return True
         return False
 
