@@ -170,7 +170,10 @@ class QueueManager:
         NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
         PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
         """
-        return self._told(self._submitted(submission, request, submitter))
+        changed = self._submitted(submission, request, submitter)
+        if changed.anew and changed.job.waits:  # One that is held for approval decides nothing.
+            self._wake()
+        return Status(job=changed.job)
 
     def _submitted(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store the job, unless the same submission is stored already. Asks for no pass.
