@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stdout
-from io import StringIO
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import yaml
@@ -17,7 +14,8 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.simulate import load
 from tests.functional.account import Account, add_job, sample
-from tests.unit.client.fake_queue import FakeAnswer, client_of
+from tests.functional.real_http import RealHttp
+from tests.unit.client.fake_queue import client_of
 
 OPERATOR = sample("apply-configuration")["requestContext"]["identity"]["userArn"]
 POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
@@ -202,32 +200,6 @@ def test_a_thousand_projects_are_applied_within_one_answer(account: Account):
     assert len(account.call("list-projects")[1]["projects"]) == 1000
     change = account.call("list-changes")[1]["changes"][0]
     assert len(change["entries"]) + change["entries_left_out"] == 1000
-
-
-class RealHttp:
-    """Sends the client's requests to the real handler."""
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self.methods: list[str] = []
-
-    def send(self, request: Any) -> FakeAnswer:
-        url = urlsplit(request.url)
-        path, query = unquote(url.path.removeprefix("/prod")), parse_qs(url.query)
-        resource = "/projects/{name}" if path.startswith("/projects/") else path
-        event = {
-            **sample("set-limits"),
-            "httpMethod": request.method,
-            "path": path,
-            "resource": resource,
-            "body": (request.body or b"").decode(),
-            "queryStringParameters": {key: each[-1] for key, each in query.items()},
-            "multiValueQueryStringParameters": query,
-        }
-        self.methods.append(request.method)
-        with redirect_stdout(StringIO()):  # The function prints metrics.
-            answer = self._account.send(event)
-        return FakeAnswer(answer["statusCode"], answer["body"])
 
 
 @pytest.fixture

@@ -343,7 +343,7 @@ class QueueManager:
                 people=stand.people,
                 by_default=project.pools if project else (),
             )
-            after = settled(job, revision, admitted, self._rights.classes)
+            after = settled(job, revision, admitted, self._rights.classes, by=by)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)
