@@ -279,6 +279,17 @@ def test_the_export_is_a_scenarios_world(slotq, file, tmp_path):
     assert [pool.capacity.slots for pool in scenario.configuration().pools] == [2]
 
 
+def test_the_longest_names_of_a_queue_are_a_scenarios_too(slotq, file, tmp_path):
+    longest = {"name": "p" * 63, "capacity": 1, "instance_type": "ml.p4d.24xlarge"}
+    project = {"name": "t" * 63, "department": "d" * 63, "pools": [longest["name"]]}
+    departments = [{"name": "d" * 63}]
+    document = {"pools": [POOL, longest], "departments": departments, "projects": [project]}
+    slotq("config", "apply", file(document))
+    path = tmp_path / "world.yaml"
+    path.write_text(slotq("config", "export").stdout + "jobs: []\n")
+    assert [pool.name for pool in load(path).configuration().pools] == ["main", "p" * 63]
+
+
 def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, file):
     scenario = {
         **DOCUMENT,
