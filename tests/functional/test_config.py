@@ -9,11 +9,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import app
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.simulate import load
-from tests.functional.account import Account, add_job, sample
+from slotq_core.model.demand import Demand
+from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.sharing import Sharing
+from tests.functional.account import NOW, Account, add_job, sample
 from tests.functional.real_http import RealHttp
 from tests.unit.client.fake_queue import client_of
 
@@ -212,8 +216,8 @@ def slotq(http, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, status: int = 0):
-        app = App(connect=lambda _: client_of(http))
-        result = CliRunner().invoke(cli, words, obj=app)
+        world = App(connect=lambda _: client_of(http))
+        result = CliRunner().invoke(cli, words, obj=world)
         assert result.exit_code == status, result.output
         return result
 
@@ -288,6 +292,53 @@ def test_the_longest_names_of_a_queue_are_a_scenarios_too(slotq, file, tmp_path)
     path = tmp_path / "world.yaml"
     path.write_text(slotq("config", "export").stdout + "jobs: []\n")
     assert [pool.name for pool in load(path).configuration().pools] == ["main", "p" * 63]
+
+
+class TestAPoolNamedLikeAResource:
+    """Which of the two a quota means must not be guessed."""
+
+    POOLS = ({**POOL, "name": "gpus"}, {**POOL, "name": "p5"})
+
+    def document(self, quota: Any) -> dict[str, Any]:
+        return {"pools": self.POOLS, "projects": [{"name": "a", "quota": quota}]}
+
+    def test_a_quota_that_can_mean_either_is_refused(self, account: Account):
+        status, error = account.call(put(self.document({"gpus": 1})))
+        assert (status, [it["path"] for it in error["faults"]]) == (400, ["projects[0].quota.gpus"])
+        assert "write {gpus: {slots: n}} for the pool" in error["message"]
+
+    @pytest.mark.parametrize("quota", [{"gpus": {"slots": 1}}, {"gpus": {"slots": 1}, "p5": 1}])
+    def test_amounts_or_another_pool_say_that_it_is_the_pool(self, account: Account, quota: Any):
+        assert account.call(put(self.document(quota)))[0] == 200
+        (stand,) = account.call("list-projects")[1]["projects"][0]["standings"][:1]
+        assert (stand["pool"], stand["resource"], stand["quota"]) == ("gpus", "slots", 1)
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == quota
+        assert account.call(put(kept))[1]["changes"] == []
+        assert account.call(patch("a", weight=2))[0] == 200
+        assert account.call("list-projects")[1]["projects"][0]["project"]["quota"] == quota
+
+    def test_a_number_beside_another_pool_is_the_pools(self, account: Account):
+        assert account.call(put(self.document({"gpus": 1, "p5": 1})))[0] == 200
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == {"gpus": {"slots": 1}, "p5": 1}
+
+    def test_beside_another_resource_it_is_the_resource(self, account: Account):
+        assert account.call(put(self.document({"slots": 2, "gpus": 16})))[0] == 200
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == {"slots": 2, "gpus": 16}
+
+    def test_a_queue_that_has_such_a_quota_goes_on(self, account: Account):
+        assert account.call(put({"pools": self.POOLS}))[0] == 200
+        old = Project(name="old", quota={EVERYWHERE: Demand(gpus=8)})
+        store = app.manager()._store
+        store.configure(sharing=Sharing(projects=(old,)), who="test", now=NOW)
+        assert account.call(patch("old", weight=2))[0] == 200
+        assert account.call(patch("new", quota={"slots": 1}))[0] == 200
+        assert store.configuration().sharing.projects[0].quota == old.quota
+        document = account.call("get-configuration")[1]["configuration"]
+        status, error = account.call(put({**document, "limits": {"waiting": 5}}))
+        assert (status, error["field"]) == (400, "projects[0].quota.gpus")
 
 
 def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, file):
