@@ -337,8 +337,9 @@ class TestAPoolNamedLikeAResource:
         assert account.call(patch("new", quota={"slots": 1}))[0] == 200
         assert store.configuration().sharing.projects[0].quota == old.quota
         document = account.call("get-configuration")[1]["configuration"]
-        status, error = account.call(put({**document, "limits": {"waiting": 5}}))
-        assert (status, error["field"]) == (400, "projects[0].quota.gpus")
+        assert document["projects"][0]["quota"] == {"slots": 0, "gpus": 8}
+        assert account.call(put({**document, "limits": {"waiting": 5}}))[0] == 200
+        assert store.configuration().sharing.projects[0].quota == old.quota
 
 
 def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, file):

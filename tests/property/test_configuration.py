@@ -19,7 +19,7 @@ from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences, document_differences
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.document.writing import project_entry, resources_in, written
+from slotq_core.wire.document.writing import doubled_names, project_entry, written
 
 POOLS = ("p5", "p4", "a.b-c_d", "gpus", "licences")
 """The last two are names of resources too."""
@@ -72,7 +72,8 @@ def quotas(scopes, resources):
 def limits_of(scopes, resources):
     own = st.dictionaries(st.sampled_from(resources), st.integers(0, 9), min_size=1)
     if scopes == (EVERYWHERE,):  # Beside slots, no resource can be taken for a pool.
-        return st.dictionaries(st.just(EVERYWHERE), own.map(lambda it: {"slots": 0, **it}))
+        beside = own.map(lambda it: {"slots": 0, **it})
+        return st.dictionaries(st.just(EVERYWHERE), beside, max_size=1)
     return st.dictionaries(st.sampled_from(scopes), own, max_size=3)
 
 
@@ -176,6 +177,6 @@ def test_documents_differ_where_configurations_do(before, after):
 @given(configurations())
 def test_an_entry_set_as_it_is_changes_nothing(settings):
     for project in settings.sharing.projects:
-        entry = project_entry(project, resources_in(settings.pools))
+        entry = project_entry(project, doubled_names(settings.pools))
         keys = {k: v for k, v in entry.items() if k != "name"}
         assert with_project(settings, project.name, keys) == settings

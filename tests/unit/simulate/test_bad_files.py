@@ -145,7 +145,7 @@ CASES = [
      "'gpus' is a pool and a resource: write {gpus: {slots: n}} for the pool"),
     ("pools: [{name: slots, capacity: 1}]\nprojects: [{name: a, limit: {slots: 1}}]", 2,
      "projects[0].limit.slots",
-     "for the resource in all pools, a number alone is needed"),
+     "for the resource in all pools, write n"),
     (GPUS + "projects: [{name: a, quota: {p: {cpus: 1}}}]", 2, "projects[0].quota.p.cpus",
      "there is no resource 'cpus'; these exist: gpus, slots"),
     (POOL + "projects:\n- {name: a, quota: 1}\n- {name: b, limit: {p: 1}}", 4,

@@ -19,9 +19,9 @@ from slotq_core.wire.document.sections import DepartmentSection, PoolSection, Pr
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import (
     department_entry,
+    doubled_names,
     pool_entry,
     project_entry,
-    resources_in,
 )
 from slotq_core.wire.pool_definition import NAME, NAME_RULE
 
@@ -37,8 +37,8 @@ def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
         raise InvalidRequest(f"project name '{name[:64]}': use {NAME_RULE}", field="name")
     if before is None and len(now.sharing.projects) >= MOST_PROJECTS:
         raise InvalidRequest(f"a queue has at most {MOST_PROJECTS:,} projects", field="name")
-    resources = resources_in(now.pools)
-    entry = {**(project_entry(before, resources) if before else {}), **keys, "name": name}
+    resources, doubled = checks.resources_of(_Sections(now).pools), doubled_names(now.pools)
+    entry = {**(project_entry(before, doubled) if before else {}), **keys, "name": name}
     known = ProjectSection.keys()
     section = _section({k: own for k, own in entry.items() if own is not None or k not in known})
     after = _with(now.sharing, project_of(section, resources))
@@ -77,7 +77,7 @@ class _Sections:
     @cached_property
     def departments(self) -> tuple[DepartmentSection, ...]:
         return tuple(
-            DepartmentSection.model_validate(department_entry(each, self._resources))
+            DepartmentSection.model_validate(department_entry(each, self._doubled))
             for each in self.settings.sharing.departments
         )
 
@@ -87,13 +87,13 @@ class _Sections:
         return tuple(
             raw
             if raw and raw.name == each.name
-            else ProjectSection.model_validate(project_entry(each, self._resources))
+            else ProjectSection.model_validate(project_entry(each, self._doubled))
             for each in self.settings.sharing.projects
         )
 
     @cached_property
-    def _resources(self) -> tuple[str, ...]:
-        return resources_in(self.settings.pools)
+    def _doubled(self) -> frozenset[str]:
+        return doubled_names(self.settings.pools)
 
 
 def _check(before: _Sections, after: _Sections, place: int) -> None:

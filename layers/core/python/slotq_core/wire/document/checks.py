@@ -125,11 +125,16 @@ def _wrong_keys(
 
 
 def _ambiguous(where: Loc, key: str) -> Fault:
-    whole = "a number alone" if key == "slots" else "another name for the pool"
+    if key == "slots":
+        whole = "write n"
+    elif where[-1] == "quota":
+        whole = f"write {{slots: 0, {key}: n}}"
+    else:
+        whole = "give the pool another name"
     return Fault(
         (*where, key),
         f"'{key}' is a pool and a resource: write {{{key}: {{slots: n}}}} for the pool; for the "
-        f"resource in all pools, {whole} is needed",
+        f"resource in all pools, {whole}",
     )
 
 

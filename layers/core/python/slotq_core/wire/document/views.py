@@ -15,7 +15,7 @@ from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
 from slotq_core.wire.document.sections import ProjectSection
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.document.writing import project_entry, resources_in, written
+from slotq_core.wire.document.writing import doubled_names, project_entry, written
 from slotq_core.wire.views import VERSION
 
 Document = dict[str, Any]
@@ -162,11 +162,11 @@ def projects_view(
     for stand in standings:
         if not stand.is_department:
             own.setdefault(stand.name, []).append(_standing(stand))
-    resources = resources_in(settings.pools)
+    doubled = doubled_names(settings.pools)
     views = [
         ProjectView(
             name=each.name,
-            project=project_entry(each, resources),
+            project=project_entry(each, doubled),
             used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
             standings=own.get(each.name, []),
         )
