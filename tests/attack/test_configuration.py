@@ -3,7 +3,6 @@ would be right, and nothing is half applied."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -14,7 +13,6 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import app
 from slotq.cli.app import App
 from slotq.cli.main import cli
 from tests.contract.faults import before_the_next, on
@@ -300,4 +298,4 @@ def test_a_removal_with_jobs_tells_the_way(account: Account, slotq):
         "new",
         "moved from project old to project new",
     )
-    assert json.dumps(app.manager()._store.configuration().sharing.project("old")) == "null"
+    assert shown(account) == ["new"]
