@@ -38,7 +38,9 @@ TWO = CallerLimits(waiting=2)
 LIMITS = limits_from({"waiting": 2, "submissions": 3, "callers": [{"callers": "*", "priority": 4}]})
 
 
-def take(store: Store, caller: str = ADA, limits: CallerLimits = TWO, minute: int = MIN) -> bool:
+def take(
+    store: Store, caller: str = ADA, limits: CallerLimits = TWO, minute: int | None = MIN
+) -> bool:
     return store.counters.take(caller, minute=minute, limits=limits)
 
 
@@ -77,6 +79,19 @@ def test_a_submission_given_back_as_waiting_still_counts_in_its_minute(store: St
     store.counters.give_back(GRACE, minute=None)
     assert store.counters.use(ADA, minute=MIN) == CallerUse(submissions=1)
     assert store.counters.use(GRACE, minute=MIN) == CallerUse()
+
+
+def test_a_job_that_no_submission_brings_counts_as_waiting_alone(store: Store) -> None:
+    limits = CallerLimits(waiting=2, submissions=1)
+    assert [take(store, limits=limits, minute=it) for it in (None, MIN, None)] == [
+        True,
+        True,
+        False,
+    ]
+    assert store.counters.use(ADA, minute=MIN) == CallerUse(waiting=2, submissions=1)
+    assert store.counters.all()[ADA].minutes == {MIN}
+    assert take(store, GRACE, limits=CallerLimits(), minute=None)
+    assert store.counters.all()[GRACE].minutes == frozenset()
 
 
 def test_concurrent_callers_stay_within_the_limit(racing_store: Store) -> None:

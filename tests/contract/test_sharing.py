@@ -142,13 +142,13 @@ def test_jobs_move_to_another_project_with_their_lines(store: Store, jobs: int) 
     runs(store, "runs", project=old)
     for number in range(jobs):
         waits(store, f"job{number}", project=old, priority=number % 7)
-    assert Mover(store, VirtualClock(NOW)).move(old, new) == jobs + 1
+    assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == jobs + 1
     world = store.load_all(NOW)
     assert {job.project for job in world.snapshot.waiting} == {new}
     assert [job.project for job in world.snapshot.active] == [new]
     assert len(world.snapshot.waiting) == jobs
     assert list(store.inspect()) == []
-    assert Mover(store, VirtualClock(NOW)).move(old, new) == 0
+    assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == 0
 
 
 def test_what_is_refused_changes_nothing(store: Store) -> None:

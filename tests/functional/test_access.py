@@ -10,9 +10,11 @@ import pytest
 import app
 from slotq_core.api import METHODS
 from slotq_core.model.access import Access
+from slotq_core.model.jobs import JobState
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations import status
-from tests.functional.account import Account, forget
+from slotq_core.usage.calendar_days import DAY
+from tests.functional.account import HOUR, Account, forget
 from tests.functional.sharing import (
     ADMIN,
     MEMBER,
@@ -20,6 +22,7 @@ from tests.functional.sharing import (
     OPERATOR,
     OTHER,
     OWNER,
+    OWNERS,
     PEOPLE,
     SHARING,
     SPEECH,
@@ -32,6 +35,8 @@ from tests.functional.sharing import (
     submission,
     submit,
 )
+
+PERSON = {OTHER: OTHER.rpartition("/")[0]}
 
 JOB = "theirs"
 """A job of project vision that OWNER has submitted."""
@@ -55,7 +60,7 @@ PUT    /configuration       403    403    403   403   403    403   400
 GET    /projects            200    200    200   200   200    200   200
 PATCH  /projects/<name>     403    403    403   403   403    403   200
 DELETE /projects/<name>     403    403    403   403   403    403   200
-GET    /usage               200    200    200   200   200    200   200
+GET    /usage               sums   sums   sums  named sums   named named
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
 GET    /me                  200    200    200   200   200    200   200
@@ -63,7 +68,8 @@ GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
 """The status for each caller, asking for a job of OWNER's; for a list, which of these it shows; for
-changes of many jobs, the status of the job's error; `whole`: the request with its secrets. The last
+changes of many jobs, the status of the job's error; `whole`: the request with its secrets; for
+usage, whether OWNER's is named or added up with that of others. The last
 pool cannot be removed, and a document must have one: these are the operator's 400."""
 
 PATHS = {"/pools/<name>": "/pools/main", "/projects/<name>": "/projects/speech"}
@@ -90,9 +96,10 @@ def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
         "PUT /configuration": {},
         "PATCH /projects/<name>": {"weight": 2},
     }
+    query = {"by": ["submitter"]} if route == "GET /usage" else None
     method, path = route.split()
     full = PATHS.get(path, path).replace("<name>", job)
-    return request(method, full, by=by, body=bodies.get(route))
+    return request(method, full, by=by, body=bodies.get(route), query=query)
 
 
 @pytest.fixture
@@ -120,7 +127,13 @@ def test_each_route_asks_for_a_role(shared: Account, route: str):
 
 def told(account: Account, route: str, by: str, job: str) -> str:
     """What the table says of such an answer."""
+    if route == "GET /usage":
+        account.settle()
+        account.clock.set(account.clock.now() + HOUR)
     status, said = account.call(called(route, by, job))
+    if route == "GET /usage" and status == 200:
+        people = {row["group"]["submitter"] for row in said["rows"]}
+        return {("",): "sums", (OWNERS,): "named"}[tuple(people)]
     if route == "GET /jobs":
         return {0: "none", 1 + len(PEOPLE): "all"}[len(said["jobs"])]
     if route == "PATCH /jobs":
@@ -236,6 +249,64 @@ def test_me_shows_the_callers_roles(shared: Account):
     assert me(NOBODY) == []
     share(Sharing())
     assert me(OWNER) == []
+
+
+class TestUsage:
+    """What a project has used is everybody's to see; what a person has used is not."""
+
+    @pytest.fixture
+    def used(self, account: Account) -> Account:
+        share()
+        for name, who in (("cats", OWNER), ("dogs", MEMBER), ("words", OTHER)):
+            assert submit(account, name, by=who)[0] == 202
+        for _ in range(2):  # Two run at a time.
+            account.settle()
+            account.clock.set(account.clock.now() + HOUR)
+            active = app.manager()._store.jobs([JobState.RUNNING, JobState.STARTING])
+            for job in active:
+                account.completes(job.name)
+        account.clock.set(account.clock.now() + 1000)
+        return account
+
+    def rows(self, account: Account, by: str, *fields: str) -> dict[tuple[str, ...], float]:
+        query = {"by": [",".join(fields)]}
+        rows = account.call(request("GET", "/usage", by=by, query=query))[1]["rows"]
+        return {tuple(row["group"].values()): row["slot_seconds"] for row in rows}
+
+    def test_who_sees_whose(self, used: Account):
+        told = {
+            who: sorted(self.rows(used, arn, "project", "submitter")) for who, arn in PEOPLE.items()
+        }
+        sums = [("speech", ""), ("vision", "")]
+        assert told["nobody"] == told["viewer"] == sums
+        assert told["other"] == [("speech", PERSON[OTHER]), ("vision", "")]
+        assert told["owner"] == [("speech", ""), ("vision", ""), ("vision", OWNERS)]
+        assert told["member"] == [("speech", ""), ("vision", ""), ("vision", MEMBER)]
+        assert told["admin"] == [("speech", ""), ("vision", MEMBER), ("vision", OWNERS)]
+        assert told["operator"] == [
+            ("speech", PERSON[OTHER]),
+            ("vision", MEMBER),
+            ("vision", OWNERS),
+        ]
+
+    def test_the_sums_are_everybodys_and_the_same(self, used: Account):
+        whole = self.rows(used, OPERATOR, "project")
+        for arn in PEOPLE.values():
+            assert self.rows(used, arn, "project") == whole
+            by_person = self.rows(used, arn, "submitter")
+            assert sum(by_person.values()) == sum(whole.values())
+
+    def test_days_that_are_added_up_tell_no_more(self, used: Account):
+        before = self.rows(used, OWNER, "project", "submitter")
+        used.clock.set(used.clock.now() + 2 * DAY)
+        used.send("tick")
+        assert self.rows(used, OWNER, "project", "submitter") == before
+
+    def test_a_queue_without_projects_names_all(self, account: Account):
+        submit(account, "old", by=OWNER)
+        account.settle()
+        account.clock.set(account.clock.now() + HOUR)
+        assert list(self.rows(account, NOBODY, "submitter")) == [(OWNERS,)]
 
 
 def test_many_changes_are_refused_one_by_one(shared: Account):

@@ -16,6 +16,7 @@ from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
 from slotq_core.model.access import Access
+from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
@@ -120,6 +121,30 @@ def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measure
     assert {cost.operations["GetItem"] for cost in (*shared, *without)} == {1}
     assert [cost.read_units for cost in shared] == [cost.read_units for cost in without]
     assert max(len(cost.calls) for cost in shared) <= 5
+
+
+LIMITED = Prescription(max_priority=10, waiting=1_000, submissions=1_000)
+
+
+@pytest.mark.parametrize(
+    ("rules", "most"), [(LIMITED, 6), (replace(LIMITED, approval=True), 5)], ids=["", "approval"]
+)
+def test_all_limits_of_a_project_cost_a_submission_one_call_more(
+    account: Account, measured: Measured, rules: Prescription, most: int
+):
+    """The project's counter. One transaction for both counters would save it, and would make all
+    submissions to the project collide there. A job that is held for approval needs no bump."""
+    caller = add_job()["requestContext"]["identity"]["userArn"].rpartition("/")[0]
+    own = Project(name="own", access=Access(members=(caller,)), requests=rules)
+    app.manager()._store.configure(sharing=Sharing(projects=(own,)), who="test", now=NOW)
+    account.call(add_job(TrainingJobName="reads-the-new-configuration"))
+    crowd(account)
+    slots = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}
+    other_line = add_job(TrainingJobName="other-line", ResourceConfig=slots)
+    costs = [measured(add_job(TrainingJobName="again")), measured(other_line)]
+    assert account.call({**sample("get-job"), "path": "/jobs/other-line"})[1]["project"] == "own"
+    assert max(len(cost.calls) for cost in costs) <= most
+    assert max(cost.read_units for cost in costs) <= 5
 
 
 def test_projects_cost_other_verbs_one_read(account: Account, measured: Measured):

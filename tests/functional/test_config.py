@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stdout
-from io import StringIO
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+import app
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.simulate import load
-from tests.functional.account import Account, add_job, sample
-from tests.unit.client.fake_queue import FakeAnswer, client_of
+from slotq_core.model.demand import Demand
+from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.sharing import Sharing
+from tests.functional.account import NOW, Account, add_job, sample
+from tests.functional.real_http import RealHttp
+from tests.unit.client.fake_queue import client_of
 
 OPERATOR = sample("apply-configuration")["requestContext"]["identity"]["userArn"]
 POOL = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
@@ -204,32 +206,6 @@ def test_a_thousand_projects_are_applied_within_one_answer(account: Account):
     assert len(change["entries"]) + change["entries_left_out"] == 1000
 
 
-class RealHttp:
-    """Sends the client's requests to the real handler."""
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self.methods: list[str] = []
-
-    def send(self, request: Any) -> FakeAnswer:
-        url = urlsplit(request.url)
-        path, query = unquote(url.path.removeprefix("/prod")), parse_qs(url.query)
-        resource = "/projects/{name}" if path.startswith("/projects/") else path
-        event = {
-            **sample("set-limits"),
-            "httpMethod": request.method,
-            "path": path,
-            "resource": resource,
-            "body": (request.body or b"").decode(),
-            "queryStringParameters": {key: each[-1] for key, each in query.items()},
-            "multiValueQueryStringParameters": query,
-        }
-        self.methods.append(request.method)
-        with redirect_stdout(StringIO()):  # The function prints metrics.
-            answer = self._account.send(event)
-        return FakeAnswer(answer["statusCode"], answer["body"])
-
-
 @pytest.fixture
 def http(account):
     return RealHttp(account)
@@ -240,8 +216,8 @@ def slotq(http, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, status: int = 0):
-        app = App(connect=lambda _: client_of(http))
-        result = CliRunner().invoke(cli, words, obj=app)
+        world = App(connect=lambda _: client_of(http))
+        result = CliRunner().invoke(cli, words, obj=world)
         assert result.exit_code == status, result.output
         return result
 
@@ -305,6 +281,65 @@ def test_the_export_is_a_scenarios_world(slotq, file, tmp_path):
     scenario = load(path)
     assert [each.name for each in scenario.shared.projects] == ["vision", "speech"]
     assert [pool.capacity.slots for pool in scenario.configuration().pools] == [2]
+
+
+def test_the_longest_names_of_a_queue_are_a_scenarios_too(slotq, file, tmp_path):
+    longest = {"name": "p" * 63, "capacity": 1, "instance_type": "ml.p4d.24xlarge"}
+    project = {"name": "t" * 63, "department": "d" * 63, "pools": [longest["name"]]}
+    departments = [{"name": "d" * 63}]
+    document = {"pools": [POOL, longest], "departments": departments, "projects": [project]}
+    slotq("config", "apply", file(document))
+    path = tmp_path / "world.yaml"
+    path.write_text(slotq("config", "export").stdout + "jobs: []\n")
+    assert [pool.name for pool in load(path).configuration().pools] == ["main", "p" * 63]
+
+
+class TestAPoolNamedLikeAResource:
+    """Which of the two a quota means must not be guessed."""
+
+    POOLS = ({**POOL, "name": "gpus"}, {**POOL, "name": "p5"})
+
+    def document(self, quota: Any) -> dict[str, Any]:
+        return {"pools": self.POOLS, "projects": [{"name": "a", "quota": quota}]}
+
+    def test_a_quota_that_can_mean_either_is_refused(self, account: Account):
+        status, error = account.call(put(self.document({"gpus": 1})))
+        assert (status, [it["path"] for it in error["faults"]]) == (400, ["projects[0].quota.gpus"])
+        assert "write {gpus: {slots: n}} for the pool" in error["message"]
+
+    @pytest.mark.parametrize("quota", [{"gpus": {"slots": 1}}, {"gpus": {"slots": 1}, "p5": 1}])
+    def test_amounts_or_another_pool_say_that_it_is_the_pool(self, account: Account, quota: Any):
+        assert account.call(put(self.document(quota)))[0] == 200
+        (stand,) = account.call("list-projects")[1]["projects"][0]["standings"][:1]
+        assert (stand["pool"], stand["resource"], stand["quota"]) == ("gpus", "slots", 1)
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == quota
+        assert account.call(put(kept))[1]["changes"] == []
+        assert account.call(patch("a", weight=2))[0] == 200
+        assert account.call("list-projects")[1]["projects"][0]["project"]["quota"] == quota
+
+    def test_a_number_beside_another_pool_is_the_pools(self, account: Account):
+        assert account.call(put(self.document({"gpus": 1, "p5": 1})))[0] == 200
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == {"gpus": {"slots": 1}, "p5": 1}
+
+    def test_beside_another_resource_it_is_the_resource(self, account: Account):
+        assert account.call(put(self.document({"slots": 2, "gpus": 16})))[0] == 200
+        kept = account.call("get-configuration")[1]["configuration"]
+        assert kept["projects"][0]["quota"] == {"slots": 2, "gpus": 16}
+
+    def test_a_queue_that_has_such_a_quota_goes_on(self, account: Account):
+        assert account.call(put({"pools": self.POOLS}))[0] == 200
+        old = Project(name="old", quota={EVERYWHERE: Demand(gpus=8)})
+        store = app.manager()._store
+        store.configure(sharing=Sharing(projects=(old,)), who="test", now=NOW)
+        assert account.call(patch("old", weight=2))[0] == 200
+        assert account.call(patch("new", quota={"slots": 1}))[0] == 200
+        assert store.configuration().sharing.projects[0].quota == old.quota
+        document = account.call("get-configuration")[1]["configuration"]
+        assert document["projects"][0]["quota"] == {"slots": 0, "gpus": 8}
+        assert account.call(put({**document, "limits": {"waiting": 5}}))[0] == 200
+        assert store.configuration().sharing.projects[0].quota == old.quota
 
 
 def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, file):

@@ -75,6 +75,21 @@ def test_one_caller_cannot_fill_the_queue(account: Account, limits):
     assert account.call(job("theirs", by=OPERATOR))[0] == 202
 
 
+def test_a_class_gives_nobody_more_than_their_priority(account: Account, limits):
+    """Interactive jobs go before every priority. Without projects no quota bounds them."""
+    limits("priority=10")
+    interactive = [{"Key": "slotq:class", "Value": "interactive"}]
+    status, error = account.call(job("shell", Tags=interactive))
+    assert (status, error["code"]) == (403, "priority_too_high")
+    assert "a project with a quota" in error["message"]
+    assert account.call(job("shell", Tags=[]))[0] == 202
+    change = {"tags": {"slotq:class": "interactive"}}
+    assert account.call(amend("shell", change))[1]["code"] == "priority_too_high"
+    rule = [{"callers": f"{ROLE}/*", "priority": 0}]
+    assert account.call(set_limits(callers=rule))[0] == 200
+    assert account.call(job("notebook", Tags=interactive))[1]["workload"] == "interactive"
+
+
 def test_submissions_a_minute_are_limited_with_a_time_to_retry(account: Account, limits):
     limits("submissions=2")
     later(account, 40)

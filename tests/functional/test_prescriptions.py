@@ -482,6 +482,76 @@ def test_a_projects_waiting_jobs_are_limited_whoever_submits(account: Account):
     assert submit(account, "job2")[0] == 202, "the queue counts again before it refuses"
 
 
+LAX = Project(name="lax", access=ACCESS)
+TO_VISION = {"tags": {"slotq:project": "vision"}}
+
+
+def refused_of(account: Account, *names: str, **change: Any) -> list[str]:
+    """The code of each error, or the project of the job."""
+    changes = [{"name": name, **(change or TO_VISION)} for name in names]
+    body = {"changes": changes}
+    outcomes = account.call(event("PATCH", "/jobs", body=body, by=ADMIN))[1]["outcomes"]
+    return [it["error"]["code"] if it["error"] else it["job"]["project"] for it in outcomes]
+
+
+def test_a_job_that_moves_counts_in_its_new_project_at_once(account: Account):
+    share(LAX, waiting=2)
+    for name in ("a", "b", "c"):
+        assert submit(account, name, tags={"slotq:project": "lax"})[0] == 202
+    assert submit(account, "first", tags={"slotq:project": "vision"})[0] == 202
+    assert account.call(event("PATCH", "/jobs/a", body=TO_VISION))[1]["project"] == "vision"
+    status, error = submit(account, "more", tags={"slotq:project": "vision"})
+    assert (status, error["code"]) == (429, "too_many_waiting")
+    status, error = account.call(event("PATCH", "/jobs/b", body=TO_VISION))
+    assert (status, error["code"]) == (429, "too_many_waiting")
+    assert "project 'vision' has 2 jobs waiting" in error["message"]
+    assert shown(account, "b")["project"] == "lax"
+
+
+def test_many_that_move_in_one_request_count_one_by_one(account: Account):
+    share(LAX, waiting=2)
+    names = ["a", "b", "c"]
+    for name in names:
+        assert submit(account, name, tags={"slotq:project": "lax"})[0] == 202
+    assert refused_of(account, *names) == ["vision", "vision", "too_many_waiting"]
+
+
+def test_a_job_that_leaves_makes_room_at_once(account: Account):
+    share(LAX, waiting=1)
+    assert submit(account, "a", tags={"slotq:project": "vision"})[0] == 202
+    assert refused_of(account, "a", tags={"slotq:project": "lax"}) == ["lax"]
+    assert submit(account, "b", tags={"slotq:project": "vision"})[0] == 202
+    assert refused_of(account, "a") == ["too_many_waiting"]
+
+
+def test_a_move_counts_among_the_submissions_of_its_minute(account: Account):
+    """Or the way through another project would have no limit."""
+    share(LAX, submissions=1)
+    for name in ("a", "b"):
+        assert submit(account, name, tags={"slotq:project": "lax"})[0] == 202
+    assert refused_of(account, "a", "b") == ["vision", "too_many_submissions"]
+
+
+def test_what_is_refused_for_another_reason_does_not_count(account: Account):
+    share(LAX, waiting=1)
+    assert submit(account, "a", tags={"slotq:project": "lax"})[0] == 202
+    change = {**TO_VISION, "states": ["held"]}
+    assert refused_of(account, "a", **change) == ["too_late"]
+    assert submit(account, "b", tags={"slotq:project": "vision"})[0] == 202
+
+
+def test_an_operators_move_of_a_whole_project_counts_and_is_never_refused(account: Account):
+    share(LAX, waiting=2)
+    for name in ("a", "b", "c"):
+        assert submit(account, name, tags={"slotq:project": "lax"})[0] == 202
+    removal = event("DELETE", "/projects/lax")
+    removal["multiValueQueryStringParameters"] = {"move_to": ["vision"]}
+    assert account.call(removal)[1]["moved"] == 3
+    status, error = submit(account, "more", tags={"slotq:project": "vision"})
+    assert (status, error["code"]) == (429, "too_many_waiting")
+    assert "has 3 jobs waiting" in error["message"]
+
+
 def test_a_projects_submissions_in_a_minute_are_limited(account: Account):
     share(submissions=1)
     assert submit(account, "job0")[0] == 202

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import app
 from slotq_core.model.access import Access
 from slotq_core.model.projects import Project
 from tests.functional.account import Account, forget
@@ -197,6 +198,48 @@ class TestRetries:
         assert self.retried(ended, by=ADMIN)["error"]["code"] == "request_withheld"
         assert self.retried(ended, by=OPERATOR)["error"]["code"] == "request_withheld"
         assert self.retried(ended, by=NOBODY)["error"]["code"] == "no_such_job"
+
+
+class TestAfterARemoval:
+    """A job that moved with `--move-to` is submitted again in the project that it is in now."""
+
+    @pytest.fixture
+    def moved(self, shared: Account) -> Account:
+        access = replace(SPEECH.access, members=(OWNERS,))
+        share(replace(SHARING, projects=(VISION, replace(SPEECH, access=access))))
+        query = {"move_to": ["speech"]}
+        event = request("DELETE", "/projects/vision", by=OPERATOR, query=query)
+        assert shared.call(event)[1]["moved"] == 1
+        shared.call(request("DELETE", f"/jobs/{JOB}", by=OWNER))
+        return shared
+
+    def request_of(self, account: Account, name: str) -> dict[str, Any]:
+        event = request("GET", f"/jobs/{name}/request", by=OWNER)
+        kept: dict[str, Any] = account.call(event)[1]["request"]
+        return kept
+
+    def retried(self, account: Account) -> dict[str, Any]:
+        body = {"changes": [{"name": JOB, "retry": True}]}
+        event = request("PATCH", "/jobs", by=OWNER, body=body)
+        job: dict[str, Any] = account.call(event)[1]["outcomes"][0]["job"]
+        return job
+
+    def test_its_request_names_the_new_project(self, moved: Account):
+        clone = {**self.request_of(moved, JOB), "TrainingJobName": "clone"}
+        assert clone["Tags"] == [{"Key": "slotq:project", "Value": "speech"}]
+        status, job = moved.call(request("POST", "/add-job", by=OWNER, body=clone))
+        assert (status, job["project"]) == (202, "speech")
+
+    def test_a_retry_keeps_the_request_that_a_clone_sends(self, moved: Account):
+        retried = self.retried(moved)
+        assert (retried["name"], retried["project"]) == (f"{JOB}-r2", "speech")
+        kept = app.manager()._store.request(retried["name"])
+        assert kept["Tags"] == [{"Key": "slotq:project", "Value": "speech"}]
+
+    def test_who_retries_alone_and_who_retries_many_get_one_job(self, moved: Account):
+        alone = {**self.request_of(moved, JOB), "TrainingJobName": f"{JOB}-r2"}
+        assert moved.call(request("POST", "/add-job", by=OWNER, body=alone))[0] == 202
+        assert self.retried(moved)["name"] == f"{JOB}-r2"
 
 
 def test_unused_projects_of_others_do_not_show_in_anybodys_choice(shared: Account):

@@ -19,9 +19,10 @@ from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences, document_differences
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.document.writing import project_entry, written
+from slotq_core.wire.document.writing import doubled_names, project_entry, written
 
-POOLS = ("p5", "p4", "a.b-c_d")
+POOLS = ("p5", "p4", "a.b-c_d", "gpus", "licences")
+"""The last two are names of resources too."""
 names = st.sampled_from(["a", "vision", "x.y", "team-1", "Z9", "b_c"])
 amounts = st.integers(0, 1000)
 seconds = st.integers(0, 10_000).map(lambda n: 1000 * n)
@@ -70,8 +71,10 @@ def quotas(scopes, resources):
 
 def limits_of(scopes, resources):
     own = st.dictionaries(st.sampled_from(resources), st.integers(0, 9), min_size=1)
-    size = 1 if scopes == (EVERYWHERE,) else 3
-    return st.dictionaries(st.sampled_from(scopes), own, max_size=size)
+    if scopes == (EVERYWHERE,):  # Beside slots, no resource can be taken for a pool.
+        beside = own.map(lambda it: {"slots": 0, **it})
+        return st.dictionaries(st.just(EVERYWHERE), beside, max_size=1)
+    return st.dictionaries(st.sampled_from(scopes), own, max_size=3)
 
 
 prescriptions = st.builds(
@@ -174,5 +177,6 @@ def test_documents_differ_where_configurations_do(before, after):
 @given(configurations())
 def test_an_entry_set_as_it_is_changes_nothing(settings):
     for project in settings.sharing.projects:
-        keys = {k: v for k, v in project_entry(project).items() if k != "name"}
+        entry = project_entry(project, doubled_names(settings.pools))
+        keys = {k: v for k, v in entry.items() if k != "name"}
         assert with_project(settings, project.name, keys) == settings

@@ -51,6 +51,7 @@ def a_job(queue: QueueClient) -> str:
     assert_type(job.state, JobState)
     assert_type(job.place, int | None)
     assert_type(job.hold().set_priority(3).move("p4").release(), QueuedJob)
+    assert_type(job.transfer("speech"), QueuedJob)
     assert_type(job.history(), list[AttemptView])
     assert_type(job.clone("job2", priority=1), QueuedJob)
     assert_type(job.requeue(), QueuedJob)

@@ -295,7 +295,7 @@ def test_a_new_class_does_not_reset_the_time_before_demotion(ran, expected):
     )
     anew = waits("job1", priority=20, priority_class="ABOVE_NORMAL")
     revision = Revision(request={}, before=asked, after=replace(asked, priority=20))
-    after = settled(job, revision, anew, classes_of([UPPER, LOWER]))
+    after = settled(job, revision, anew, classes_of([UPPER, LOWER]), by="ada")
     assert (after.priority_class, after.ran) == (expected, ran)
     assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[expected]
     left = UPPER.demote_after - (after.ran - after.ran_before_class)

@@ -241,14 +241,28 @@ class QueueClient:
         it is. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
         return self._amend(name, tags=settings_tags(pools=pools))
 
+    def transfer(self, name: str, project: str) -> JobView:
+        """It belongs to this project from now on, with the project's pools where it names none. For
+        jobs that hold no slots. Raises NoSuchJob, NotPermitted, ProjectNotAllowed; TooLate (it
+        holds slots, or has ended); and what a submission to the project raises."""
+        return self._amend(name, tags=settings_tags(project=project))
+
     def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]:
         """Add tags to the job and to every attempt that it will begin; returns all that it has.
         Queue settings are tags too. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
         self._amend(name, tags=tags)
         return {tag["Key"]: tag["Value"] for tag in self.request(name).get("Tags") or ()}
 
-    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView:
-        """Submit a job's request once more, in its project, under another name and as its caller's.
+    def clone(
+        self,
+        name: str,
+        new_name: str,
+        *,
+        priority: int | None = None,
+        project: str | None = None,
+    ) -> JobView:
+        """Submit a job's request once more under another name, as its caller's, in its project
+        unless another is given.
         Raises NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole
         to this caller.
 
@@ -260,10 +274,16 @@ class QueueClient:
         except RequestWithheld as refused:
             raise NotAllowed(refused.message) from None
         request = {**kept.request, "TrainingJobName": new_name}
-        return self._put(with_tags(request, settings_tags(priority=priority), override=True))
+        tags = settings_tags(priority=priority, project=project)
+        return self._put(with_tags(request, tags, override=True))
 
     def retry(
-        self, name: str, new_name: str | None = None, *, priority: int | None = None
+        self,
+        name: str,
+        new_name: str | None = None,
+        *,
+        priority: int | None = None,
+        project: str | None = None,
     ) -> JobView:
         """Submit the request of a job that has ended without completing once more. Raises
         NoSuchJob, InvalidRequest (it has not ended, or has completed), and what `submit` raises.
@@ -271,7 +291,7 @@ class QueueClient:
         A name is used once, so it is another job: `new_name`, else the first free one of
         `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
         """
-        return resubmit.retry(self, name, new_name, priority=priority)
+        return resubmit.retry(self, name, new_name, priority=priority, project=project)
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""

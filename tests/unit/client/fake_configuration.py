@@ -36,7 +36,7 @@ class FakeConfiguration:
             case "GET", "/configuration":
                 return configuration_view(self.settings, self.revision)
             case "GET", _:
-                return projects_view(self.settings.sharing.projects, {}, (), revision=self.revision)
+                return projects_view(self.settings, {}, (), revision=self.revision)
             case "PUT", _:
                 return self._change(parse_configuration(body)[0], dry_run=dry_run)
             case "PATCH", _:

@@ -361,7 +361,10 @@ class FakeQueue:
             request = retagged(self.requests.get(name, {}), wanted.tags)
             self.requests[name] = request
             job = job.model_copy(
-                update={"priority": int(wanted.tags.get("priority", job.priority))}
+                update={
+                    "priority": int(wanted.tags.get("priority", job.priority)),
+                    "project": wanted.tags.get("slotq:project", job.project),
+                }
             )
         if wanted.give_up is not None and job.state == "running":
             assert wanted.give_up == job.attempts_begun

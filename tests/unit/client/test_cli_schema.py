@@ -77,6 +77,7 @@ LINES = [
     "release job3",
     "priority 3 job3",
     "move p4 job3",
+    "transfer speech job3",
     "clone job9 copy",
     "retry job9",
     "requeue job1",

@@ -32,6 +32,7 @@ def more_jobs(queue):
         (("requeue", "job1"), "stopping"),
         (("priority", "5", "job3"), "pending"),
         (("move", "p4,p5", "job3"), "pending"),
+        (("transfer", "speech", "job3"), "pending"),
     ],
 )
 def test_a_verb_prints_the_jobs_new_state(slotq, queue, words, state):
@@ -42,7 +43,9 @@ def test_a_verb_prints_the_jobs_new_state(slotq, queue, words, state):
     assert slotq(*words).output.startswith(f"{words[-1]}: ")
 
 
-@pytest.mark.parametrize("words", [("hold",), ("cancel",), ("priority", "7"), ("move", "p4")])
+@pytest.mark.parametrize(
+    "words", [("hold",), ("cancel",), ("priority", "7"), ("move", "p4"), ("transfer", "speech")]
+)
 def test_a_verb_takes_several_jobs(slotq, queue, words):
     result = slotq(*words, "job3", "job4", "job3")
     assert result.exit_code == Exit.OK

@@ -87,6 +87,7 @@ def test_further_names_and_pools_are_completed(completed, queue):
     assert completed("move", "p") == ["p5", "p4"]
     assert completed("move", "p5,") == ["p5,p4"]
     assert completed("move", "p5", "job3") == ["job3"]
+    assert completed("transfer", "speech", "job3") == ["job3"]
     assert completed("submit", "--pools", "p4") == ["p4"]
 
 

@@ -57,6 +57,7 @@ def test_verbs_change_the_job(job, queue):
     job.move(["p4", "p5"])
     tags = {tag["Key"]: tag["Value"] for tag in queue.requests["job1"]["Tags"]}
     assert tags == {"priority": "7", "slotq:pools": "p4,p5"}
+    assert job.transfer("speech").view.project == "speech"
 
 
 def test_a_clone_has_the_same_request_under_a_new_name(job, queue):

@@ -58,6 +58,7 @@ def sizes(http):
         (lambda jobs: jobs.release(), "pending"),
         (lambda jobs: jobs.set_priority(7), "pending"),
         (lambda jobs: jobs.move(["p4", "p5"]), "pending"),
+        (lambda jobs: jobs.transfer("speech"), "pending"),
     ],
 )
 def test_jobs_are_sent_a_hundred_at_a_time(client, http, queue, do, state):

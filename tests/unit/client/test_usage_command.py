@@ -118,6 +118,16 @@ def test_persons_are_short_where_that_tells_them_apart(slotq, queue):
     assert [line.split()[0] for line in lines[:4]] == ["PERSON", "ada", "bob", "total"]
 
 
+def test_persons_whom_the_queue_does_not_name_are_the_others(slotq, queue):
+    own, others = (
+        usage_row(group={"submitter": who}, slot_seconds=hours * 3600)
+        for who, hours in ((ADA, 1), ("", 2))
+    )
+    queue.usage = [usage_page(own, others)]
+    lines = slotq("usage", "--by", "submitter").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["others", "ada"]
+
+
 def test_nothing_used_is_a_line_of_zeros(slotq, queue):
     found = told(slotq)
     assert found["lines"] == []

@@ -30,6 +30,7 @@ COMMANDS = {
     "release": "slotq.cli.verbs.release:release",
     "priority": "slotq.cli.verbs.priority:priority",
     "move": "slotq.cli.verbs.move:move",
+    "transfer": "slotq.cli.verbs.transfer:transfer",
     "clone": "slotq.cli.verbs.clone:clone",
     "retry": "slotq.cli.verbs.retry_command:retry",
     "requeue": "slotq.cli.verbs.requeue:requeue",

@@ -69,6 +69,28 @@ class PoolNames(Word):
         )
 
 
+class ProjectName(Word):
+    """A project; completes those that the caller may submit to."""
+
+    name = "project"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return in_time(
+            lambda: [
+                CompletionItem(each.name, help=each.role)
+                for each in quick_client(ctx).me().projects
+                if each.name.startswith(incomplete) and each.role != "viewer"
+            ]
+        )
+
+
+to_project_option = click.option(
+    "--to-project", type=ProjectName(), metavar="NAME", help="The new job's.  [the first job's]"
+)
+
+
 def names_argument(states: Sequence[str] | None = LIVING) -> Callable[[Any], Any]:
     """An argument for one or more jobs, by name."""
     return click.argument("names", nargs=-1, required=True, metavar="NAME...", type=JobName(states))

@@ -120,6 +120,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "release": (JobView, QueueView),
     "priority": (JobView, QueueView),
     "move": (JobView, QueueView),
+    "transfer": (JobView, QueueView),
     "clone": (JobView,),
     "retry": (JobView, QueueView),
     "requeue": (JobView, QueueView),

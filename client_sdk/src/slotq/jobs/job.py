@@ -31,6 +31,7 @@ class Queue(Protocol):
     def requeue(self, name: str) -> JobView: ...
     def set_priority(self, name: str, priority: int) -> JobView: ...
     def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
+    def transfer(self, name: str, project: str) -> JobView: ...
     def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
     def retry(
         self, name: str, new_name: str | None = None, *, priority: int | None = None
@@ -124,6 +125,12 @@ class QueuedJob:
         """It accepts these pools from its next start on, the most welcome first. Raises TooLate (it
         has ended), InvalidRequest, NeverFits."""
         self.view = self._queue.move(self.name, pools)
+        return self
+
+    def transfer(self, project: str) -> Self:
+        """It belongs to this project from now on. Raises ProjectNotAllowed, TooLate (it holds
+        slots, or has ended), and what a submission to the project raises."""
+        self.view = self._queue.transfer(self.name, project)
         return self
 
     def clone(self, new_name: str, *, priority: int | None = None) -> QueuedJob:

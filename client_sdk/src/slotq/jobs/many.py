@@ -43,8 +43,14 @@ class Queue(Protocol):
     def requeue(self, name: str) -> JobView: ...
     def set_priority(self, name: str, priority: int) -> JobView: ...
     def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
+    def transfer(self, name: str, project: str) -> JobView: ...
     def retry(
-        self, name: str, new_name: str | None = None, *, priority: int | None = None
+        self,
+        name: str,
+        new_name: str | None = None,
+        *,
+        priority: int | None = None,
+        project: str | None = None,
     ) -> JobView: ...
     def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
 
@@ -88,6 +94,10 @@ class Many:
         tags = settings_tags(pools=wanted)
         return self._change({"tags": tags}, lambda name: self._queue.move(name, wanted))
 
+    def transfer(self, project: str) -> list[Outcome]:
+        tags = settings_tags(project=project)
+        return self._change({"tags": tags}, lambda name: self._queue.transfer(name, project))
+
     def requeue(self) -> list[Outcome]:
         """Give up the current attempt of each job.
 
@@ -100,17 +110,26 @@ class Many:
         changes = [{"name": name, "give_up": begun[name]} for name in self.names if name in begun]
         return self._together(changes, self._queue.requeue)
 
-    def retry(self, *, new_name: str | None = None, priority: int | None = None) -> list[Outcome]:
+    def retry(
+        self,
+        *,
+        new_name: str | None = None,
+        priority: int | None = None,
+        project: str | None = None,
+    ) -> list[Outcome]:
         """Retry the jobs, each under its next free name, or one job as `new_name`. Each outcome has
         the new job, under the old job's name. A job whose whole request the caller may not see gets
         NotAllowed. Waits as `submit` does where the caller has submitted as much as one may in a
         minute."""
-        change: dict[str, Any] = {"retry": True, "tags": settings_tags(priority=priority)}
+        change: dict[str, Any] = {
+            "retry": True,
+            "tags": settings_tags(priority=priority, project=project),
+        }
         if new_name is not None:
             change["new_name"] = new_name
         return self._change(
             change,
-            lambda name: self._queue.retry(name, new_name, priority=priority),
+            lambda name: self._queue.retry(name, new_name, priority=priority, project=project),
             refusals=(Refused, NotAllowed),
         )
 

@@ -17,11 +17,23 @@ class Queue(Protocol):
     """The methods of QueueClient used here."""
 
     def job(self, name: str) -> JobView: ...
-    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
+    def clone(
+        self,
+        name: str,
+        new_name: str,
+        *,
+        priority: int | None = None,
+        project: str | None = None,
+    ) -> JobView: ...
 
 
 def retry(
-    queue: Queue, name: str, new_name: str | None = None, *, priority: int | None = None
+    queue: Queue,
+    name: str,
+    new_name: str | None = None,
+    *,
+    priority: int | None = None,
+    project: str | None = None,
 ) -> JobView:
     """Submit the job's request again under `new_name`, or else under its next free name.
 
@@ -31,10 +43,10 @@ def retry(
     """
     check_ended_in_vain(name, queue.job(name).state)
     if new_name is not None:
-        return queue.clone(name, new_name, priority=priority)
+        return queue.clone(name, new_name, priority=priority, project=project)
     for candidate in names_to_try(name):
         try:
-            return queue.clone(name, candidate, priority=priority)
+            return queue.clone(name, candidate, priority=priority, project=project)
         except NameTaken:
             continue
     raise all_taken(name)

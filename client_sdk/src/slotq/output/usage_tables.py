@@ -29,6 +29,8 @@ _FIGURES = (
     ">LOST-H",
 )
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_OTHERS = "others"
+"""Persons whose use the queue does not show one by one to this caller."""
 _FORMULAS = "\r\n=+-@\t"
 """What a text in a cell must not begin with, because a spreadsheet would compute it."""
 
@@ -36,7 +38,8 @@ _FORMULAS = "\r\n=+-@\t"
 def usage_page(view: UsageView) -> RenderableType:
     """The lines, their total, and what is not counted."""
     table = columns(*(_HEADS.get(name, name.upper()) for name in view.by), *_FIGURES)
-    short = short_names(line.group["submitter"] for line in view.lines if "submitter" in view.by)
+    people = (line.group.get("submitter", "") for line in view.lines)
+    short = short_names(filter(None, people))
     for line in view.lines:
         table.add_row(*_cells(line.group, view.by, short), *_figures(line))
     if len(view.lines) > 1 and view.by:
@@ -62,7 +65,8 @@ def _harmless(text: str) -> str:
 
 
 def _cells(group: Mapping[str, str], by: Sequence[str], short: Mapping[str, str]) -> list[str]:
-    shown = {**group, "submitter": short.get(group.get("submitter", ""), "")}
+    person = group.get("submitter", "")
+    shown = {**group, "submitter": short.get(person, "") if person else _OTHERS}
     return [shown[name] or "-" for name in by]
 
 

@@ -309,7 +309,7 @@ def _retry(body: ChangeBody) -> Retry:
         kept = retagged(request, body.tags) if body.tags else request
         return parse_submission({**kept, "TrainingJobName": name})
 
-    return Retry(renamed=renamed, new_name=body.new_name, project=_project(body))
+    return Retry(renamed=renamed, new_name=body.new_name)
 
 
 def _project(body: AmendmentBody) -> str | None:

@@ -134,6 +134,7 @@ class QueueManager:
             self.authorizer,
             self._effects,
             jobs=self.jobs,
+            admitter=self._admitter,
             resubmitter=Resubmitter(self._store, submit=self.submissions.stored),
             rights=self._rights,
             wake=self._wake,

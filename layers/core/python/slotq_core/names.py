@@ -84,10 +84,15 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
     ]
 
 
-def with_project(tags: Iterable[Any], project: str) -> list[Any]:
-    """The tags with this project's, instead of another's."""
-    others = [tag for tag in tags if tag["Key"] != PROJECT_TAG]
-    return [*others, {"Key": PROJECT_TAG, "Value": project}]
+def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
+    """The request with this project's tag, instead of another's; as it is if there is no project.
+
+    A job can have another project than its request names: the caller's default, or the one that it
+    was moved to."""
+    if not project:
+        return request
+    others = [tag for tag in request.get("Tags") or () if tag["Key"] != PROJECT_TAG]
+    return {**request, "Tags": [*others, {"Key": PROJECT_TAG, "Value": project}]}
 
 
 def tag_value(text: str) -> str:

@@ -8,6 +8,7 @@ hold           `slotq hold`
 release        `slotq release`
 priority       `slotq priority`
 move           `slotq move`
+transfer       `slotq transfer`
 requeue        `slotq requeue`
 retry_command  `slotq retry`
 clone          `slotq clone`

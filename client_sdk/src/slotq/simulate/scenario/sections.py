@@ -45,6 +45,7 @@ from slotq_core.wire.document.values import (
     Seconds,
     Value,
 )
+from slotq_core.wire.pool_definition import LONGEST_NAME
 
 
 class ChangeSpec(Section):
@@ -75,7 +76,7 @@ class ChangeSpec(Section):
 
 
 class PoolSpec(PoolSection):
-    name: Annotated[Name, Field(max_length=40)]
+    name: Annotated[Name, Field(max_length=LONGEST_NAME)]
     capacity: SomeCapacity
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""

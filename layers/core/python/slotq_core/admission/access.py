@@ -29,6 +29,9 @@ class Action(StrEnum):
     identity alone (`privacy.disclosure`)."""
     CHANGE = "change"
     """Cancel a job, hold or release it, requeue it, change its settings, move it."""
+    SEE_PERSON = "see_person"
+    """See by name what a person has used. What a project's jobs have used together is everybody's
+    to see."""
     EXCEED_PRIORITY = "exceed_priority"
     """Give a priority above the project's largest."""
     OPERATE = "operate"
@@ -50,6 +53,7 @@ NEEDED: Mapping[Action, Needed] = {
     Action.SUBMIT: Needed(own=Role.MEMBER, others=Role.MEMBER),
     Action.SEE: Needed(own=Role.NOBODY, others=Role.VIEWER),
     Action.CHANGE: Needed(own=Role.MEMBER, others=Role.ADMIN),
+    Action.SEE_PERSON: Needed(own=Role.NOBODY, others=Role.ADMIN),
     Action.EXCEED_PRIORITY: Needed(own=Role.ADMIN, others=Role.ADMIN),
     Action.OPERATE: Needed(own=Role.OPERATOR, others=Role.OPERATOR),
 }
@@ -111,11 +115,15 @@ class Permissions:
     def may(self, action: Action, caller: str, job: Job) -> bool:
         """Whether the caller may do this to the job. Without projects, whoever IAM lets through may
         do anything to any job."""
+        return self.may_among(action, caller, project=job.project, submitter=job.submitter)
+
+    def may_among(self, action: Action, caller: str, *, project: str, submitter: str) -> bool:
+        """Whether the caller may do this to any job of this project and submitter."""
         if not self.sharing.projects:
             return True
         needed = NEEDED[action]
-        least = needed.own if self._is_own(job, caller) else needed.others
-        return least == Role.NOBODY or self.role(caller, job.project) >= least
+        least = needed.own if self._is_same_person(submitter, caller) else needed.others
+        return least == Role.NOBODY or self.role(caller, project) >= least
 
     def sight(self, caller: str) -> Callable[[Job], bool]:
         """A test for the jobs that the caller may see. For many jobs: it asks once for each project
@@ -253,9 +261,9 @@ class Permissions:
         people = self.people
         return any(people.fit(pattern, caller) for pattern in patterns)
 
-    def _is_own(self, job: Job, caller: str) -> bool:
+    def _is_same_person(self, submitter: str, caller: str) -> bool:
         people = self.people
-        return bool(caller) and people.person(job.submitter) == people.person(caller)
+        return bool(caller) and people.person(submitter) == people.person(caller)
 
     def _choice(self, wanted: str, caller: str) -> str:
         """Why a submission's project was refused, and which projects the caller may use."""

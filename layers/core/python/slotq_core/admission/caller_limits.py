@@ -81,7 +81,8 @@ def check_priority(
 
 def check_class(limits: Limits, job: Job, *, caller: str) -> None:
     """Check the class of a job without a project. Interactive and inference jobs go before every
-    priority, and there is no quota to bound them.
+    priority and are never evicted, and there is no quota to bound them: the tag would give more
+    than any priority that the limit withholds.
 
     Raises PriorityTooHigh if the caller's priority is limited.
     """
@@ -89,7 +90,8 @@ def check_class(limits: Limits, job: Job, *, caller: str) -> None:
     if largest and not job.project and job.workload is not Workload.TRAINING:
         raise PriorityTooHigh(
             f"{job.workload} jobs go before every priority, and {caller} may give {largest:,} at "
-            "most: submit it as training, or ask an operator for a project with a quota",
+            "most: submit it as training, or ask an operator for a project with a quota or for "
+            "a rule without a largest priority (slotq limits rule … --priority 0)",
             field="Tags",
         )
 

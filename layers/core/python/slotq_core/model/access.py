@@ -35,13 +35,27 @@ class Access:
 NO_ACCESS = Access()
 
 
-_STRANGERS = ("arn:aws:iam::000000000000:user/a", "arn:aws:sts::999999999999:assumed-role/b/c")
-"""Callers with nothing in common: a pattern that matches both names nobody in particular."""
+_KINDS = (
+    "iam::{}:user/{}",
+    "iam::{}:role/{}",
+    "sts::{}:assumed-role/{}",
+    "sts::{}:assumed-role/{}/{}",
+    "sts::{}:federated-user/{}",
+)
+"""What callers' ARNs, and those of their roles, look like behind the partition."""
+_PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-eusc", "aws-iso", "aws-iso-b")
+_NAMES = (("000000000000", "a", "b"), ("999999999999", "Q", "7"))
+"""The account, name and session of two callers who have none of them in common."""
 
 
 def fits_everybody(pattern: str) -> bool:
-    """Whether the pattern matches callers who have nothing in common."""
-    return all(fits(pattern, stranger) for stranger in _STRANGERS)
+    """Whether the pattern matches two callers of one kind who have neither account nor name in
+    common: it says neither, and so it matches all callers of the kind."""
+    return any(
+        all(fits(pattern, f"arn:{partition}:{kind.format(*names)}") for names in _NAMES)
+        for partition in _PARTITIONS
+        for kind in _KINDS
+    )
 
 
 def fits(pattern: str, text: str) -> bool:

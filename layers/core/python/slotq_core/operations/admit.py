@@ -1,4 +1,4 @@
-"""Count submissions against the limits before they are stored, and audit the counters.
+"""Count submissions and moves against the limits before they are stored, and audit the counters.
 
 `limiting` decides; the store counts. A submission costs one conditional update, two if its project
 has limits, and no extra read. A refusal may cost more: the queue counts the waiting jobs again
@@ -8,18 +8,18 @@ first, so that nobody is refused for jobs that have left the queue.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from slotq_core.admission import caller_limits
 from slotq_core.errors import Conflict, LimitReached, NameTaken, QueueFull, Refused
-from slotq_core.model.jobs import Job
-from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, QueueUse
+from slotq_core.model.jobs import QUEUED_STATES, Job
+from slotq_core.model.limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.projects import Project
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Configuration, StoredAlready
+from slotq_core.ports.stored import Change, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 
 RECOUNT = "recount"
@@ -30,7 +30,7 @@ again would make the queue read all waiting jobs each time."""
 
 
 class Admitter:
-    """The submission counters, over the ports."""
+    """The counters of submissions, over the ports."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -51,7 +51,7 @@ class Admitter:
             return
         taken: list[_Taken] = []
         try:
-            self._take(job, stand, taken)
+            self._take(lambda now: self._try(job, now, taken), stand)
             yield caller_limits.opens_lines(stand.limits, stand.use)
         except (Refused, Conflict) as error:
             guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
@@ -61,6 +61,37 @@ class Admitter:
             if isinstance(error, Conflict):
                 raise caller_limits.lines_refusal(stand.limits) from None
             raise
+
+    @contextmanager
+    def moving(self, change: Change) -> Iterator[None]:
+        """Count a queued job that changes its project while the caller commits the change. In the
+        new project the move counts as a submission: the way through another project shall not get
+        around a limit. A refusal or a conflict inside the block takes the count back. Raises
+        LimitReached."""
+        origin, job = change.before.project, change.after
+        if job.project == origin or job.state not in QUEUED_STATES:
+            yield
+            return
+        stand, taken = self._store.configuration(), list[_Taken]()
+        self._take(lambda now: self._try_project(now.sharing.project(job.project), taken), stand)
+        try:
+            yield
+        except (Refused, Conflict):
+            for each in taken:
+                self._store.counters.give_back(each.name, minute=each.minute)
+            raise
+        if _is_counted(stand.sharing.project(origin)):
+            name = caller_limits.project_counter(origin)
+            self._store.counters.give_back(name, minute=None)
+
+    def have_moved(self, jobs: Iterable[Job], to: str) -> None:
+        """Count jobs that an operator has moved to a project, whatever its limits, and not as
+        submissions."""
+        if _is_counted(self._store.configuration().sharing.project(to)):
+            name = caller_limits.project_counter(to)
+            for job in jobs:
+                if job.state in QUEUED_STATES:
+                    self._store.counters.take(name, minute=None, limits=NO_LIMIT)
 
     def use(self, caller: str, stand: Configuration) -> CallerUse:
         """Return what is counted for this caller."""
@@ -92,17 +123,20 @@ class Admitter:
         if use != stand.use:
             counters.set_queue_use(use)
 
-    def _take(self, job: Job, stand: Configuration, taken: list[_Taken]) -> None:
-        """Count one submission of the caller and the project; note in `taken` what is counted.
-        Raises LimitReached."""
-        refused = self._try(job, stand, taken)
+    def _take(
+        self, count: Callable[[Configuration], LimitReached | None], stand: Configuration
+    ) -> None:
+        """Count by `count`, which returns the limit that is reached, if any; once more after a
+        recount. Raises LimitReached."""
+        refused = count(stand)
         if refused is not None and self._may_recount(refused):
             self.audit()
-            refused = self._try(job, self._store.configuration(), taken)
+            refused = count(self._store.configuration())
         if refused is not None:
             raise refused
 
     def _try(self, job: Job, stand: Configuration, taken: list[_Taken]) -> LimitReached | None:
+        """Count one submission of the caller and the project; note in `taken` what is counted."""
         by_caller = stand.limits.count_anything and not any(each.of_caller for each in taken)
         if by_caller and (refused := self._try_caller(job.submitter, stand, taken)):
             return refused

@@ -65,8 +65,6 @@ class Retry:
     InvalidRequest."""
     new_name: str | None = None
     """The new job's name; None: the next free name."""
-    project: str | None = None
-    """The new job's project; None: that of the old job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +78,12 @@ class Wish:
     """Leave the job as it is and submit its request again."""
     states: frozenset[JobState] = frozenset(JobState)
     """Apply the change only in these states."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the change counts like a submission, and is therefore committed alone."""
+        moves = self.amendment is not None and self.amendment.project is not None
+        return moves or self.retry is not None
 
     @property
     def stops(self) -> bool:
@@ -111,7 +115,7 @@ def alive(job: Job) -> Job:
     return job
 
 
-def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Job:
+def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by: str) -> Job:
     """Return the job with the revision's changed settings, as the job would be admitted now.
 
     All other settings keep their current values, for example a demoted class or used retries. The
@@ -140,13 +144,13 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
     if "priority_class" in changed:
         after = come_into(after, classes)
     if admitted.project != job.project:
-        after = _moved(after, revision, admitted)
+        after = _moved(after, revision, admitted, by)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after
 
 
-def _moved(job: Job, revision: Revision, admitted: Job) -> Job:
+def _moved(job: Job, revision: Revision, admitted: Job, by: str) -> Job:
     """Return the job in another project, with that project's pools if the job names none. Slots
     that others were evicted from for the old project's job stay with the old project's share, so
     the claim is given up. Raises TooLate if the job holds slots."""
@@ -157,7 +161,15 @@ def _moved(job: Job, revision: Revision, admitted: Job) -> Job:
             field="Tags",
         )
     pools = job.pools if revision.after.pools else admitted.pools
-    return replace(job, project=admitted.project, pools=pools, claim=None)
+    return replace(in_project(job, admitted.project, by=by), pools=pools, claim=None)
+
+
+def in_project(job: Job, project: str, *, by: str) -> Job:
+    """Return the job in that project. The message of a job without slots tells of the move."""
+    if job.active:
+        return replace(job, project=project)
+    origin = f"from project {job.project} " if job.project else ""
+    return replace(job, project=project, message=f"moved {origin}to project {project} by {by}")
 
 
 def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:

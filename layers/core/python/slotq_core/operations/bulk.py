@@ -1,5 +1,5 @@
-"""Change many jobs in one request: one commit per batch, one bump and one wake for all. A retry is
-a submission and therefore a commit of its own.
+"""Change many jobs in one request: one commit per batch, one bump and one wake for all. A retry and
+a move to another project count like submissions; each is a commit of its own.
 
 The request has a time budget. Each job that was not reached gets an error, so that the caller can
 send that job again: every change may be sent twice.
@@ -93,7 +93,7 @@ class Bulk:
             if done and self._clock.now() >= until:
                 return
             try:
-                if batch[0].retry is not None:
+                if batch[0].is_counted:
                     done.append(self._alone(batch[0], by))
                 else:
                     self._together(batch, by, done)
@@ -146,7 +146,8 @@ class Bulk:
 
 
 def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
-    """Split the changes into batches, in order: no job twice in one batch, each retry alone."""
+    """Split the changes into batches, in order: no job twice in one batch, each retry and each move
+    to another project alone."""
     batch: list[Wish] = []
     for wish in wishes:
         if batch and not _joins(wish, batch):
@@ -159,8 +160,8 @@ def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
 def _joins(wish: Wish, batch: Sequence[Wish]) -> bool:
     return (
         len(batch) < JOBS_PER_COMMIT
-        and wish.retry is None
-        and batch[-1].retry is None
+        and not wish.is_counted
+        and not batch[-1].is_counted
         and wish.name not in {it.name for it in batch}
     )
 

@@ -7,8 +7,8 @@ every check of a submission: form, project, role, priority and limits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from slotq_core import names
 from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.amend import Changed, Retry
@@ -28,21 +28,22 @@ class Resubmitter:
         self._store, self._submit = store, submit
 
     def retry(self, job: Job, wanted: Retry, *, by: str) -> Changed:
-        """Submit the job's request under `wanted.new_name`, else under the next free name.
+        """Submit the job's request under `wanted.new_name`, else under the next free name, in the
+        project that the job is in now unless the retry names another.
 
         Two concurrent retries give the same job: while that job lives, submitting the same request
         under its name again returns that job. Raises InvalidRequest (the job has not ended, or has
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
         check_ended_in_vain(job.name, job.state)
-        people, request = self._store.configuration().people, self._store.request(job.name)
+        people = self._store.configuration().people
+        request = names.with_project(self._store.request(job.name), job.project)
         seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
-        project = job.project if wanted.project is None else wanted.project
 
         def submit(name: str) -> Changed:
             submission, request = wanted.renamed(seen.request, name)
-            return self._submit(replace(submission, project=project), request, by)
+            return self._submit(submission, request, by)
 
         if wanted.new_name is not None:
             return submit(wanted.new_name)

@@ -41,9 +41,9 @@ class Counters(Protocol):
     raise Unavailable.
     """
 
-    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+    def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
         """Count one more submission if the limits allow it. Returns whether they did. A single
-        conditional update."""
+        conditional update. With None, count one more waiting job that no submission has brought."""
 
     def give_back(self, caller: str, *, minute: int | None) -> None:
         """Give back the count of a submission that was not kept. With None, only among the waiting

@@ -11,7 +11,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.routes.signed_requests import SignedRequest, json_answer
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
-from slotq_core.usage.amounts import BY
+from slotq_core.usage.amounts import BY, Group
 from slotq_core.usage.calendar_days import begin_of, is_day
 
 USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/usage": {"GET": Action.LOOK}}
@@ -37,6 +37,7 @@ class UsageRoutes:
             end=_moment("to", query),
             by=by,
             after=Position.parse(query["next"][-1]) if "next" in query else None,
+            names=self._names_to_caller(),
         )
         view = usage_view(
             (page.window.start, page.window.end),
@@ -47,6 +48,17 @@ class UsageRoutes:
             following=page.next.text() if page.next else None,
         )
         return json_answer(HTTPStatus.OK, view)
+
+    def _names_to_caller(self) -> Callable[[Group], bool]:
+        """Whether the caller may see whose use a group is."""
+        caller, permissions = self._request.caller(), self._manager().authorizer.now()
+
+        def names(group: Group) -> bool:
+            return permissions.may_among(
+                Action.SEE_PERSON, caller, project=group.project, submitter=group.submitter
+            )
+
+        return names
 
 
 def _grouping(query: Mapping[str, Sequence[str]]) -> list[str]:

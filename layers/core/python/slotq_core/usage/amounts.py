@@ -145,11 +145,19 @@ def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
     return found
 
 
-def grouping(by: Iterable[str]) -> Callable[[Group], Group]:
-    """What reduces a group to the fields that `by` names, and the instance type."""
+def grouping(
+    by: Iterable[str], names: Callable[[Group], bool] = lambda _: True
+) -> Callable[[Group], Group]:
+    """What reduces a group to the fields that `by` names, and the instance type; without the
+    submitter unless `names` allows it."""
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
     blank = {name: "" for name in Group._fields if name not in kept}
-    return cache(lambda group: group._replace(**blank)) if blank else lambda group: group
+
+    def reduced(group: Group) -> Group:
+        told = "submitter" in blank or names(group)
+        return group._replace(**(blank if told else {**blank, "submitter": ""}))
+
+    return cache(reduced)
 
 
 def field_of(group: Group, name: str) -> str:

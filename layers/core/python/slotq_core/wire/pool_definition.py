@@ -23,9 +23,12 @@ MOST_OF_A_RESOURCE = 1_000_000
 LONGEST = 28 * 86400
 """Seconds. SageMaker lets no training job run longer."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+LONGEST_NAME = 63
+"""The most characters of a pool's name, in a queue and in a scenario."""
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 NAME_RULE = (
-    "1 to 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit"
+    f"1 to {LONGEST_NAME} letters, digits, dots, hyphens and underscores, beginning with a letter "
+    "or digit"
 )
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")

@@ -25,7 +25,8 @@ class UsageRowView(BaseModel):
     """What a group has used on one type of instance."""
 
     group: dict[str, str]
-    """The fields that the request groups by: `project`, `submitter`, `pool`, `class`."""
+    """The fields that the request groups by: `project`, `submitter`, `pool`, `class`. An empty
+    submitter stands for all persons whose use the caller may not see one by one."""
     instance_type: str
     slot_seconds: float
     """Slots multiplied by the seconds from the admission to the end of each attempt."""

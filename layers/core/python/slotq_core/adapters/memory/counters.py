@@ -24,12 +24,12 @@ class MemoryCounters:
         self._audits: dict[str, int] = {}
         self.queue_use = NOTHING_USED
 
-    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+    def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
         with self._lock:
             use = self._use(caller, minute)
             if limits.waiting and use.waiting >= limits.waiting:
                 return False
-            if limits.submissions and use.submissions >= limits.submissions:
+            if minute is not None and 0 < limits.submissions <= use.submissions:
                 return False
             self._add(caller, minute, 1)
             return True
@@ -38,10 +38,7 @@ class MemoryCounters:
         with self._lock:
             if self._waiting.get(caller, 0) <= 0:
                 return
-            if minute is None:
-                self._waiting[caller] -= 1
-            else:
-                self._add(caller, minute, -1)
+            self._add(caller, minute, -1)
 
     def use(self, caller: str, *, minute: int) -> CallerUse:
         with self._lock:
@@ -84,11 +81,12 @@ class MemoryCounters:
     def set_queue_use(self, use: QueueUse) -> None:
         self.queue_use = use
 
-    def _use(self, caller: str, minute: int) -> CallerUse:
-        submitted = self._minutes.get(caller, {}).get(minute, 0)
+    def _use(self, caller: str, minute: int | None) -> CallerUse:
+        submitted = 0 if minute is None else self._minutes.get(caller, {}).get(minute, 0)
         return CallerUse(waiting=self._waiting.get(caller, 0), submissions=submitted)
 
-    def _add(self, caller: str, minute: int, amount: int) -> None:
+    def _add(self, caller: str, minute: int | None, amount: int) -> None:
         minutes = self._minutes.setdefault(caller, {})
-        minutes[minute] = minutes.get(minute, 0) + amount
+        if minute is not None:
+            minutes[minute] = minutes.get(minute, 0) + amount
         self._waiting[caller] = self._waiting.get(caller, 0) + amount

@@ -165,7 +165,7 @@ class Configurator:
             what = "another project is needed" if to == name else _no_project(to, now)
             raise InvalidRequest(f"move_to: {what}", field="move_to")
         if now.sharing.project(name) is None:
-            moved = self._mover.move(name, to)
+            moved = self._mover.move(name, to, by=by)
             if not moved:
                 raise NoSuchProject(_no_project(name, now), field="name")
             self._wake()
@@ -173,9 +173,9 @@ class Configurator:
         if seen not in {None, revision}:
             raise _outdated(revision, seen, self._last())
         self._check(now, planned(now), moved=(name, to))
-        moved = self._mover.move(name, to)
+        moved = self._mover.move(name, to, by=by)
         done = self.change(planned, by=by, seen=seen)
-        late = self._mover.move(name, to)  # Submissions that had read the old configuration.
+        late = self._mover.move(name, to, by=by)  # Submissions that had read the old configuration.
         if late:
             self._wake()
         return replace(done, moved=moved + late)

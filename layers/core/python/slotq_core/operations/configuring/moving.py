@@ -7,10 +7,11 @@ that was interrupted goes on when it is asked for again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.jobs import Job
+from slotq_core.operations.admit import Admitter
+from slotq_core.operations.amend import in_project
 from slotq_core.operations.configuring.jobs_in_need import living_jobs
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -29,8 +30,9 @@ _ROUNDS = 5
 class Mover:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
+        self._admitter = Admitter(store, clock)
 
-    def move(self, project: str, to: str) -> int:
+    def move(self, project: str, to: str, *, by: str) -> int:
         """Move all jobs of the project that have not ended; return their number. Raises Unavailable
         if time runs out: what is moved is moved, and the same call moves the rest."""
         until, total = self._clock.now() + BUDGET, 0
@@ -41,31 +43,34 @@ class Mover:
             for batch in _batches(jobs):
                 if self._clock.now() >= until:
                     raise Unavailable(f"{total + moved} jobs are moved, and time has run out")
-                moved += self._moved(batch, project, to)
+                moved += self._moved(batch, project, to, by)
             total += moved
             if not moved:
                 break
         return total
 
-    def _moved(self, batch: Sequence[Job], project: str, to: str) -> int:
+    def _moved(self, batch: Sequence[Job], project: str, to: str, by: str) -> int:
         try:
-            return len(self._store.commit([_move(job, to) for job in batch]))
+            moved = self._store.commit([_move(job, to, by) for job in batch])
         except Conflict:
-            return sum(self._alone(job.name, project, to) for job in batch)
+            return sum(self._alone(job.name, project, to, by) for job in batch)
+        self._admitter.have_moved(moved, to)
+        return len(moved)
 
-    def _alone(self, name: str, project: str, to: str) -> bool:
+    def _alone(self, name: str, project: str, to: str, by: str) -> bool:
         """Move one job, whatever others do to it. Return whether it still had to be moved."""
         while (job := self._store.job(name)) and job.project == project and not job.terminal:
             try:
-                self._store.commit([_move(job, to)])
+                moved = self._store.commit([_move(job, to, by)])
             except Conflict:
                 continue
+            self._admitter.have_moved(moved, to)
             return True
         return False
 
 
-def _move(job: Job, to: str) -> Change:
-    return Change(before=job, after=replace(job, project=to))
+def _move(job: Job, to: str, by: str) -> Change:
+    return Change(before=job, after=in_project(job, to, by=by))
 
 
 def _batches(jobs: Sequence[Job]) -> Iterable[Sequence[Job]]:

@@ -19,6 +19,7 @@ from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import APPROVAL
+from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
     Changed,
@@ -54,6 +55,7 @@ class Changes:
         effects: Effects,
         *,
         jobs: JobLookup,
+        admitter: Admitter,
         resubmitter: Resubmitter,
         rights: Rights,
         wake: Callable[[], None],
@@ -61,7 +63,7 @@ class Changes:
         """Set up the verbs. `rights`: as for the manager. `wake` asks for a pass."""
         self._store, self._clock = store, clock
         self._authorizer, self._effects = authorizer, effects
-        self._jobs, self._resubmitter = jobs, resubmitter
+        self._jobs, self._admitter, self._resubmitter = jobs, admitter, resubmitter
         self._rights = rights
         self._wake = wake
 
@@ -97,7 +99,8 @@ class Changes:
                 decided = self.decided(wish, by)
                 if isinstance(decided, Job):
                     return Changed(job=decided, anew=False)
-                (job,) = self._store.commit([decided])
+                with self._admitter.moving(decided):
+                    (job,) = self._store.commit([decided])
             except Conflict:
                 continue
             if wish.stops and job.attempt is not None:
@@ -160,7 +163,7 @@ class Changes:
                 people=stand.people,
                 by_default=project.pools if project else (),
             )
-            after = settled(job, revision, admitted, self._rights.classes)
+            after = settled(job, revision, admitted, self._rights.classes, by=by)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)

@@ -76,12 +76,7 @@ class JobLookup:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its
         project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
         job = self.found(name, to=by)
-        request = self._store.request(job.name)
-        if job.project:
-            request = {
-                **request,
-                "Tags": names.with_project(request.get("Tags") or (), job.project),
-            }
+        request = names.with_project(self._store.request(job.name), job.project)
         people = self._store.configuration().people
         return shown(request, submitter=job.submitter, to=by, people=people)
 

@@ -54,7 +54,7 @@ class Submissions:
         PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
         """
         stored = self.stored(submission, request, submitter)
-        if stored.anew:
+        if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
         return Status(job=stored.job)
 

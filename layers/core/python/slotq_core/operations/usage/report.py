@@ -12,7 +12,7 @@ that touch that day are read, as long as the history has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
@@ -23,7 +23,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts
 from slotq_core.timestamps import FAR_OFF, iso
-from slotq_core.usage.amounts import Totals, Window, add_attempt, grouping, merge
+from slotq_core.usage.amounts import Group, Totals, Window, add_attempt, grouping, merge
 from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day
 
@@ -96,10 +96,12 @@ class UsageReport:
         end: int | None = None,
         by: Sequence[str] = (),
         after: Position | None = None,
+        names: Callable[[Group], bool] = lambda _: True,
     ) -> UsagePage:
         """What was used from `start` to before `end` (ms), by fields of `usage.amounts.BY`.
 
-        By default this calendar month so far. Raises InvalidRequest if the window is empty, or
+        `names`: whether a group is told with its submitter; those without are added up together. By
+        default this calendar month so far. Raises InvalidRequest if the window is empty, or
         begins or ends within a day of which single attempts are no longer kept.
         """
         now = self._clock.now()
@@ -109,7 +111,9 @@ class UsageReport:
         )
         if end is not None and end <= window.start:
             raise InvalidRequest("to must be later than from", field="to")
-        reading = _Reading(self._store, self._clock, window=window, by=by, now=now)
+        reading = _Reading(
+            self._store, self._clock, window=window, kept=grouping(by, names), now=now
+        )
         following = reading.read(after) if window.start < window.end else None
         return UsagePage(
             window=window,
@@ -124,12 +128,18 @@ class _Reading:
     """The reading of one page."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, window: Window, by: Sequence[str], now: int
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        window: Window,
+        kept: Callable[[Group], Group],
+        now: int,
     ) -> None:
         self._book = store.usage
         self._clock = clock
         self._window = window
-        self._grouping = grouping(by)
+        self._grouping = kept
         self._now = now
         self._running: set[Identity] | None = None
         """The running attempts, once they are counted."""

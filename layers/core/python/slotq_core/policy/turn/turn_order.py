@@ -132,7 +132,7 @@ class TurnOrder:
         top = self._departments.first()
         if top is None:
             return None
-        first = self._alone.get(top) or self._projects[top].first()
+        first = self._first_of(top)
         assert first is not None
         self._stale.add(first)
         return self._heads[first].pop(0)
@@ -221,9 +221,15 @@ class TurnOrder:
             self._projects[now].put(project, key)
             departments.add(now)
 
+    def _first_of(self, department: str) -> str | None:
+        """The most deprived project of a department, or the project that stands for itself."""
+        if department in self._alone:  # The project's name may be empty.
+            return self._alone[department]
+        return self._projects[department].first()
+
     def _place_department(self, department: str) -> None:
         """Rank the department by the first job of its most deprived project."""
-        project = self._alone.get(department) or self._projects[department].first()
+        project = self._first_of(department)
         if project is None or not self._heads[project]:
             self._departments.drop(department)
             return

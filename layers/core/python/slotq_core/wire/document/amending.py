@@ -17,7 +17,12 @@ from slotq_core.wire.document.faults import Fault, faults_of, refused
 from slotq_core.wire.document.models import project_of
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.document.writing import department_entry, pool_entry, project_entry
+from slotq_core.wire.document.writing import (
+    department_entry,
+    doubled_names,
+    pool_entry,
+    project_entry,
+)
 from slotq_core.wire.pool_definition import NAME, NAME_RULE
 
 
@@ -32,10 +37,11 @@ def with_project(now: Settings, name: str, keys: Mapping[str, Any]) -> Settings:
         raise InvalidRequest(f"project name '{name[:64]}': use {NAME_RULE}", field="name")
     if before is None and len(now.sharing.projects) >= MOST_PROJECTS:
         raise InvalidRequest(f"a queue has at most {MOST_PROJECTS:,} projects", field="name")
-    entry = {**(project_entry(before) if before else {}), **keys, "name": name}
+    resources, doubled = checks.resources_of(_Sections(now).pools), doubled_names(now.pools)
+    entry = {**(project_entry(before, doubled) if before else {}), **keys, "name": name}
     known = ProjectSection.keys()
     section = _section({k: own for k, own in entry.items() if own is not None or k not in known})
-    after = _with(now.sharing, project_of(section, checks.resources_of(_Sections(now).pools)))
+    after = _with(now.sharing, project_of(section, resources))
     changed = replace(now, sharing=after)
     place = [each.name for each in after.projects].index(name)
     _check(_Sections(now), _Sections(changed, raw=section), place)
@@ -70,8 +76,10 @@ class _Sections:
 
     @cached_property
     def departments(self) -> tuple[DepartmentSection, ...]:
-        entries = map(department_entry, self.settings.sharing.departments)
-        return tuple(map(DepartmentSection.model_validate, entries))
+        return tuple(
+            DepartmentSection.model_validate(department_entry(each, self._doubled))
+            for each in self.settings.sharing.departments
+        )
 
     @cached_property
     def projects(self) -> tuple[ProjectSection, ...]:
@@ -79,9 +87,13 @@ class _Sections:
         return tuple(
             raw
             if raw and raw.name == each.name
-            else ProjectSection.model_validate(project_entry(each))
+            else ProjectSection.model_validate(project_entry(each, self._doubled))
             for each in self.settings.sharing.projects
         )
+
+    @cached_property
+    def _doubled(self) -> frozenset[str]:
+        return doubled_names(self.settings.pools)
 
 
 def _check(before: _Sections, after: _Sections, place: int) -> None:

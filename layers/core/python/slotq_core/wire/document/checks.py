@@ -5,11 +5,12 @@ To add a rule, add a function here and a line in `CHECKS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.wire.document.faults import Fault, Loc, unknown
+from slotq_core.wire.document.models import by_pool
 from slotq_core.wire.document.request_checks import faults_of_requests
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.pool_definition import clashes
@@ -91,26 +92,50 @@ def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
     pools = [pool.name for pool in document.pools]
     first: tuple[bool, str] | None = None
     for where, name, quota in quotas(document):
-        keys = [key for key in quota if key not in resources] if _map(quota) else []
-        for key in keys:
-            if key not in pools:
-                yield unknown((*where, key), "pool or resource", key, [*pools, *resources])
-        if keys and len(keys) < len(quota):
-            yield Fault(where, "its keys are either all pools or all resources")
-        for pool, resource in _inner(quota):
-            if resource not in resources:
-                yield unknown((*where, pool, resource), "resource", resource, resources)
-        by_pool = bool(keys)
+        of_pools = _map(quota) and by_pool(quota, resources)
+        if _map(quota):
+            yield from _wrong_keys(where, quota, pools, resources)
         if quota == {} or (where[-1] == "quota" and not quota):
             continue  # An empty quota or a quota of 0 has no kind. A limit of 0 has one.
         if first is None:
-            first = by_pool, name
-        elif first[0] != by_pool:
+            first = of_pools, name
+        elif first[0] != of_pools:
             kind = "by pool" if first[0] else "over all pools together"
             yield Fault(
                 where,
                 (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
             )
+
+
+def _wrong_keys(
+    where: Loc, quota: Mapping[str, Any], pools: Sequence[str], resources: Sequence[str]
+) -> Iterator[Fault]:
+    of_pools = by_pool(quota, resources)
+    for key in quota:
+        if key not in pools and key not in resources:
+            yield unknown((*where, key), "pool or resource", key, [*pools, *resources])
+    if of_pools and any(key in resources and key not in pools for key in quota):
+        yield Fault(where, "its keys are either all pools or all resources")
+    if quota and not of_pools and all(key in pools for key in quota):
+        yield _ambiguous(where, next(iter(quota)))
+    for pool, own in quota.items():
+        for resource in own if _map(own) else ():
+            if resource not in resources:
+                yield unknown((*where, pool, resource), "resource", resource, resources)
+
+
+def _ambiguous(where: Loc, key: str) -> Fault:
+    if key == "slots":
+        whole = "write n"
+    elif where[-1] == "quota":
+        whole = f"write {{slots: 0, {key}: n}}"
+    else:
+        whole = "give the pool another name"
+    return Fault(
+        (*where, key),
+        f"'{key}' is a pool and a resource: write {{{key}: {{slots: n}}}} for the pool; for the "
+        f"resource in all pools, {whole}",
+    )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -147,9 +172,3 @@ def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:
 
 def _map(quota: Any) -> bool:
     return isinstance(quota, dict)
-
-
-def _inner(quota: Any) -> Iterator[tuple[str, str]]:
-    for pool, own in quota.items() if _map(quota) else ():
-        for resource in own if _map(own) else ():
-            yield pool, resource

@@ -136,7 +136,8 @@ def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:
     try:
         return make(), None
     except InvalidRequest as error:
-        keys = tuple(_KEYS.get(part, part) for part in error.field.split(".") if part)
+        parts = [part for part in error.field.split(".") if part]
+        keys = (int(part) if part.isdecimal() else _KEYS.get(part, part) for part in parts)
         return None, Fault((*where, *keys), error.message)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from slotq_core.model.access import Access
@@ -59,12 +59,18 @@ def scopes(
         return {}
     if isinstance(quota, int):
         return {EVERYWHERE: {"slots": quota}}
-    if set(quota) <= set(resources):
+    if not by_pool(quota, resources):
         return {EVERYWHERE: dict(quota)}
     return {
         pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
         for pool, amount in quota.items()
     }
+
+
+def by_pool(quota: Mapping[str, Any], resources: Collection[str]) -> bool:
+    """Whether the keys are pools: amounts stand only in pools, and so do keys that are no
+    resources."""
+    return any(isinstance(own, Mapping) or key not in resources for key, own in quota.items())
 
 
 def _prescription(section: RequestsSection) -> Prescription:

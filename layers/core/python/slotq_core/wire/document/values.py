@@ -141,8 +141,8 @@ def _principal(value: object) -> str:
         return "*"
     if fits_everybody(pattern):
         raise ValueError(
-            f"'{pattern}' matches every caller: name an account, a role or a user, or write "
-            f"{EVERYONE} if you mean that"
+            f"'{pattern}' matches callers of any account and any name: name an account, a role or "
+            f"a user, or write {EVERYONE} if you mean everybody"
         )
     return pattern
 

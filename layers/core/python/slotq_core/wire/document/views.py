@@ -9,13 +9,13 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Project, Standing
+from slotq_core.model.projects import Standing
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
 from slotq_core.wire.document.sections import ProjectSection
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.document.writing import project_entry, written
+from slotq_core.wire.document.writing import doubled_names, project_entry, written
 from slotq_core.wire.views import VERSION
 
 Document = dict[str, Any]
@@ -152,7 +152,7 @@ def applied_view(
 
 
 def projects_view(
-    projects: Iterable[Project],
+    settings: Settings,
     used: Mapping[str, Mapping[str, Demand]],
     standings: Iterable[Standing],
     *,
@@ -162,14 +162,15 @@ def projects_view(
     for stand in standings:
         if not stand.is_department:
             own.setdefault(stand.name, []).append(_standing(stand))
+    doubled = doubled_names(settings.pools)
     views = [
         ProjectView(
             name=each.name,
-            project=project_entry(each),
+            project=project_entry(each, doubled),
             used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
             standings=own.get(each.name, []),
         )
-        for each in projects
+        for each in settings.sharing.projects
     ]
     return ProjectsView(revision=revision, projects=views)
 

@@ -1,18 +1,20 @@
 """Model to document: a queue's configuration as the document that would make it.
 
-What has its default is left out.
+What has its default is left out. `doubled` are names that a pool and a resource share: quotas are
+written so that one cannot be taken for the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.sections import (
     DepartmentSection,
     PoolSection,
@@ -35,14 +37,21 @@ and not the sum of its projects' quotas."""
 def written(settings: Settings) -> Entry:
     """Return the document; `contents.read` makes the same settings of it."""
     sharing = settings.sharing
+    doubled = doubled_names(settings.pools)
     sections: Entry = {
         "pools": [pool_entry(pool) for pool in settings.pools],
-        "departments": [department_entry(each) for each in sharing.departments],
-        "projects": [project_entry(each) for each in sharing.projects],
+        "departments": [department_entry(each, doubled) for each in sharing.departments],
+        "projects": [project_entry(each, doubled) for each in sharing.projects],
         "limits": limits_entry(settings.limits),
         **whole_sections(sharing),
     }
     return {name: section for name, section in sections.items() if section or name == "pools"}
+
+
+def doubled_names(pools: Iterable[Pool]) -> frozenset[str]:
+    """Return the names that a pool and a resource of the pools share."""
+    sections = [PoolSection.model_validate(pool_entry(pool)) for pool in pools]
+    return frozenset(resources_of(sections)).intersection(each.name for each in sections)
 
 
 def whole_sections(sharing: Sharing) -> Entry:
@@ -54,15 +63,15 @@ def whole_sections(sharing: Sharing) -> Entry:
     }
 
 
-def project_entry(project: Project) -> Entry:
+def project_entry(project: Project, doubled: Collection[str] = ()) -> Entry:
     """Return a project's entry."""
     return _entry(
         ProjectSection,
         name=project.name,
         department=project.department,
-        quota=_amounts(project.quota),
+        quota=_quota(project.quota, doubled),
         weight=project.weight,
-        limit=_limit(project.limit),
+        limit=_limit(project.limit, doubled),
         priority=project.priority,
         over_quota=project.over_quota,
         min_runtime=_seconds(project.min_runtime),
@@ -75,15 +84,15 @@ def project_entry(project: Project) -> Entry:
     )
 
 
-def department_entry(department: Department) -> Entry:
+def department_entry(department: Department, doubled: Collection[str] = ()) -> Entry:
     """Return a department's entry."""
     quota = department.quota
     return _entry(
         DepartmentSection,
         name=department.name,
-        quota=None if quota is None else _amounts(quota),
+        quota=None if quota is None else _quota(quota, doubled),
         weight=department.weight,
-        limit=_limit(department.limit),
+        limit=_limit(department.limit, doubled),
         priority=department.priority,
         over_quota=department.over_quota,
         fairness=department.fairness.value,
@@ -146,17 +155,27 @@ def _entry(section: type[Section], **values: Any) -> Entry:
     }
 
 
-def _amounts(quota: Mapping[str, Mapping[str, int]]) -> Any:
+def _amounts(quota: Mapping[str, Mapping[str, int]], doubled: Collection[str]) -> Any:
     """Return a quota or limit as people write it: a number of slots, amounts, or pool by pool."""
     if not quota:
         return {}
     if EVERYWHERE in quota:
         return _amount(quota[EVERYWHERE])
-    return {pool: _amount(own) for pool, own in quota.items()}
+    return {
+        pool: (dict(own) or {"slots": 0}) if pool in doubled else _amount(own)
+        for pool, own in quota.items()
+    }
 
 
-def _limit(limit: Mapping[str, Mapping[str, int]]) -> Any:
-    return _amounts(limit) if limit else None
+def _quota(quota: Amounts, doubled: Collection[str]) -> Any:
+    own: Mapping[str, int] = quota.get(EVERYWHERE, {})
+    if "slots" not in own and own and set(own) <= {*doubled}:
+        return {"slots": 0, **own}  # Beside slots they are no pools. A limit of 0 would be one.
+    return _amounts(quota, doubled)
+
+
+def _limit(limit: Mapping[str, Mapping[str, int]], doubled: Collection[str]) -> Any:
+    return _amounts(limit, doubled) if limit else None
 
 
 def _amount(amounts: Mapping[str, int]) -> Any:

@@ -33,11 +33,15 @@ class DynamoCounters:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
 
-    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
-        """Count one submission. Return False if a limit is reached. A malformed item is deleted and
-        begun again, so that nobody stays locked out."""
-        expression = expressions.count_submission(
-            _attribute(minute), waiting=limits.waiting, submissions=limits.submissions
+    def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
+        """Count one submission, or one waiting job. Return False if a limit is reached. A malformed
+        item is deleted and begun again, so that nobody stays locked out."""
+        expression = (
+            expressions.count_waiting_job(waiting=limits.waiting)
+            if minute is None
+            else expressions.count_submission(
+                _attribute(minute), waiting=limits.waiting, submissions=limits.submissions
+            )
         )
         for _ in range(2):
             try:

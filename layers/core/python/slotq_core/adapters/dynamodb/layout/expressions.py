@@ -129,10 +129,9 @@ def count_submission(minute: str, *, waiting: int, submissions: int) -> Expressi
     Condition: both counts are below the caller's limits (0: no limit), if they are numbers. The
     update itself fails on anything else.
     """
-    conditions, values = [], {":one": _number(1)}
-    if waiting:
-        conditions.append("(NOT attribute_type(waiting, :number) OR waiting < :waiting)")
-        values |= {":waiting": _number(waiting), ":number": _text("N")}
+    counted = count_waiting_job(waiting=waiting)
+    conditions = [counted["ConditionExpression"]] if waiting else []
+    values = dict(counted["ExpressionAttributeValues"])
     if submissions:
         conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
         values |= {":submissions": _number(submissions), ":number": _text("N")}
@@ -142,6 +141,23 @@ def count_submission(minute: str, *, waiting: int, submissions: int) -> Expressi
         "ExpressionAttributeValues": values,
     }
     return {**built, "ConditionExpression": " AND ".join(conditions)} if conditions else built
+
+
+def count_waiting_job(*, waiting: int) -> Expression:
+    """Count one more waiting job that no submission has brought. Condition and failures are those
+    of `count_submission`."""
+    built: Expression = {
+        "UpdateExpression": "ADD waiting :one",
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+    if not waiting:
+        return built
+    limit = {":waiting": _number(waiting), ":number": _text("N")}
+    return {
+        **built,
+        "ConditionExpression": "(NOT attribute_type(waiting, :number) OR waiting < :waiting)",
+        "ExpressionAttributeValues": {**built["ExpressionAttributeValues"], **limit},
+    }
 
 
 def uncount_submission(minute: str) -> Expression:
