@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from slotq_core.model.budgets import NOTHING_SPENT, Spending
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Project
@@ -71,6 +72,8 @@ def snapshot_of(
     active: Iterable[Job],
     waiting: Iterable[Job],
     due: Iterable[Job],
+    *,
+    spent: Spending = NOTHING_SPENT,
 ) -> Snapshot:
     """Build a snapshot with each job once and without time slices.
 
@@ -88,6 +91,7 @@ def snapshot_of(
         due=jobs[2],
         projects=_projects(shared.projects, jobs),
         departments=shared.departments,
+        spent=spent,
     )
 
 

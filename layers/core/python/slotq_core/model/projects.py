@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from slotq_core.model.access import NO_ACCESS, Access
+from slotq_core.model.budgets import Budget
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import NO_PRESCRIPTION, Prescription
 
@@ -62,6 +63,8 @@ class Project:
     over_quota: bool = True
     min_runtime: int = 0
     """Protection of the project's attempts from eviction, from each start (ms)."""
+    budget: Budget | None = None
+    """What it may spend in a calendar month; None: as much as it likes."""
     pools: tuple[str, ...] = ()
     """The pools of jobs that name none, in order of preference; empty: every pool with the job's
     instance type."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slotq_core.model.budgets import NOTHING_SPENT, Spending
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
@@ -57,6 +58,8 @@ class Snapshot:
     projects: tuple[Project, ...] = ()
     """The oldest first. Empty: all jobs belong to the one implicit project, which has no quota."""
     departments: tuple[Department, ...] = ()
+    spent: Spending = NOTHING_SPENT
+    """What the projects with a budget have spent, without what the `active` jobs hold now."""
     classes: tuple[PriorityClass, ...] = ()
     """Empty: HFAI's classes."""
     groups: tuple[Group, ...] = ()

@@ -17,6 +17,7 @@ from slotq_core.model.projects import Standing
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
+    BudgetSpent,
     NextPass,
     Reason,
     StartForbidden,
@@ -152,8 +153,9 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         return WaitsForJobs(jobs=job.after)
     if not job.waits:
         return None
-    if job.name in planned.reasons:
-        return planned.reasons[job.name]
+    known = planned.reasons.get(job.name) or planned.closed.get(job.project)
+    if known is not None:
+        return known
     for decision in planned.decisions:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
@@ -177,7 +179,11 @@ def looked_into(job: Job, world: World, now: int) -> Status:
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
-    return replace(_placed(job, planned, ahead), outlook=outlook)
+    placed = _placed(job, planned, ahead)
+    if isinstance(placed.reason, BudgetSpent):
+        anew = KnownTime(at=placed.reason.until, cause=TimeCause.BUDGET)
+        outlook = (outlook or Outlook()).with_times(anew)
+    return replace(placed, outlook=outlook)
 
 
 def _placed(job: Job, planned: Plan, ahead: Ahead | None) -> Status:

@@ -46,7 +46,11 @@ class DocumentRoutes:
         settings, revision = manager.configuration.settings()
         sharers = manager.sharers() if settings.sharing.projects else NOBODY
         view = projects_view(
-            settings.sharing.projects, sharers.held, sharers.standings, revision=revision
+            settings.sharing.projects,
+            sharers.held,
+            sharers.standings,
+            sharers.budgets,
+            revision=revision,
         )
         return json_answer(HTTPStatus.OK, view)
 

@@ -105,6 +105,8 @@ class MemoryStore:
             limits=self._limits,
             sharing=self._sharing,
             use=self.counters.queue_use,
+            month_sum=self.usage.month,
+            spent=self.usage.spending(),
         )
 
     @_one_at_a_time
@@ -398,7 +400,9 @@ class MemoryStore:
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(
-            snapshot=snapshot_of(self._pools_now(), self._sharing, active, waiting, due),
+            snapshot=snapshot_of(
+                self._pools_now(), self._sharing, active, waiting, due, spent=self.usage.spending()
+            ),
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
             ahead_of=self._ahead_of,
         )

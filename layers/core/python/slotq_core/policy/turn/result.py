@@ -26,7 +26,12 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
-    return Plan(decisions=tuple(decided), reasons=Reasons(steps), wake_at=state.decided.wake_at)
+    return Plan(
+        decisions=tuple(decided),
+        reasons=Reasons(steps),
+        closed={name: state.budgets.reason(name) for name in state.budgets.hard},
+        wake_at=state.decided.wake_at,
+    )
 
 
 class Reasons(Mapping[str, Reason]):

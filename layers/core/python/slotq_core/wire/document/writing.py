@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slotq_core.model.budgets import HOUR, Beyond, Budget
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
@@ -66,6 +67,7 @@ def project_entry(project: Project) -> Entry:
         priority=project.priority,
         over_quota=project.over_quota,
         min_runtime=_seconds(project.min_runtime),
+        budget=_budget(project.budget),
         pools=[*project.pools],
         viewers=_principals(project.access.viewers),
         members=_principals(project.access.members),
@@ -122,6 +124,17 @@ def limits_entry(limits: Limits) -> Entry:
         for rule in given["callers"]
     ]
     return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
+
+
+def _budget(budget: Budget | None) -> Any:
+    """Return a budget as people write it: a number if it is soft."""
+    if budget is None:
+        return None
+    whole, rest = divmod(budget.slot_ms, HOUR)
+    slot_hours = budget.slot_ms / HOUR if rest else whole
+    if budget.beyond is Beyond.SOFT:
+        return slot_hours
+    return {"slot_hours": slot_hours, "beyond": budget.beyond.value}
 
 
 def _people(sharing: Sharing) -> Entry:

@@ -419,6 +419,45 @@ def record_use(*, waiting: int, lines: int) -> Expression:
     }
 
 
+def keep_spent(packed: bytes, *, seen: int) -> Expression:
+    """Keep what projects have spent, beside the revision: one read gives both. Condition: nobody
+    else has kept anything since; `seen` 0: nobody has ever, or the version is unreadable."""
+    condition = "spentVersion = :seen" if seen else "NOT attribute_type(spentVersion, :number)"
+    return {
+        "UpdateExpression": "SET spent = :spent, spentVersion = :next",
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": {
+            ":spent": {"B": packed},
+            ":next": _number(seen + 1),
+            **({":seen": _number(seen)} if seen else {":number": _text("N")}),
+        },
+    }
+
+
+def add_warning(mark: str) -> Expression:
+    """Note a warning. Condition: it is not noted yet."""
+    return {
+        "UpdateExpression": "ADD warned :marks",
+        "ConditionExpression": "NOT contains(warned, :mark)",
+        "ExpressionAttributeValues": {":marks": {"SS": [mark]}, ":mark": _text(mark)},
+    }
+
+
+def new_warnings(mark: str) -> Expression:
+    """Note a warning in place of what is no set."""
+    return {
+        "UpdateExpression": "SET warned = :marks",
+        "ExpressionAttributeValues": {":marks": {"SS": [mark]}},
+    }
+
+
+def remove_warnings(marks: Sequence[str]) -> Expression:
+    return {
+        "UpdateExpression": "DELETE warned :marks",
+        "ExpressionAttributeValues": {":marks": {"SS": [*marks]}},
+    }
+
+
 def all_but_requests() -> Expression:
     """Select every item except the (large) requests, but include requests that are marked to
     expire."""

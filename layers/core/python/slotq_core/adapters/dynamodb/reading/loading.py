@@ -27,6 +27,7 @@ from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.model.budgets import Spending
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
@@ -44,6 +45,7 @@ class _Capacity:
     pools: tuple[Pool, ...]
     sharing: Sharing
     holders: Mapping[str, Holders]
+    spent: Spending
 
     @property
     def active(self) -> list[Job]:
@@ -155,7 +157,9 @@ class WorldLoader:
             sieve.add(poison)
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
-        return _Capacity(pools=tuple(pools), sharing=configured.sharing, holders=holders)
+        return _Capacity(
+            pools=tuple(pools), sharing=configured.sharing, holders=holders, spent=configured.spent
+        )
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
         """Return the first items of a partition. `asked`: its key, and how many; None: all."""
@@ -167,7 +171,14 @@ def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], siev
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
     everyone = [*capacity.claimants, *waiting]
     return World(
-        snapshot=snapshot_of(capacity.pools, capacity.sharing, capacity.active, everyone, due),
+        snapshot=snapshot_of(
+            capacity.pools,
+            capacity.sharing,
+            capacity.active,
+            everyone,
+            due,
+            spent=capacity.spent,
+        ),
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,
     )
