@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.access import Access
+from slotq_core.model.budgets import Beyond, Budget
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, Limits
@@ -92,6 +93,11 @@ prescriptions = st.builds(
 )
 
 
+budgets = st.none() | st.builds(
+    Budget, slot_ms=st.integers(1, 10**15), beyond=st.sampled_from(Beyond)
+)
+
+
 @st.composite
 def configurations(draw):
     there = draw(pools())
@@ -122,6 +128,7 @@ def configurations(draw):
             priority=draw(priorities),
             over_quota=draw(st.booleans()),
             min_runtime=draw(seconds),
+            budget=draw(budgets),
             pools=tuple(draw(st.permutations(pool_names))[: draw(st.integers(0, 2))]),
             access=Access(
                 viewers=draw(principals),

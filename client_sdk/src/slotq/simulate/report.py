@@ -22,8 +22,8 @@ class Difference:
 
     at: int
     what: str
-    """`state`, `started`, `evictions`, `running_slots`, `warned`, `why`; `live`: an event of the live
-    run."""
+    """`state`, `started`, `evictions`, `running_slots`, `warned`, `why`; `live`: an event of
+    the live run."""
     of: str
     """The job, or the project."""
     expected: Any

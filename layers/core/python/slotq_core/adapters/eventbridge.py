@@ -1,4 +1,4 @@
-"""Announce job state changes and budget warnings as events on EventBridge. docs/events.md describes the events.
+"""Announce job state changes and budget warnings on EventBridge. docs/events.md describes them.
 
 Each committed change is noted, and the notes are sent after the handler's work, so no pass waits
 for EventBridge. An event is lost if the handler dies first or EventBridge refuses the event;

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import CallerLimits, CallerUse
@@ -58,6 +59,8 @@ class Sharers:
     held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
     standings: tuple[Standing, ...]
+    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
+    """Of the projects that have one."""
 
 
 NOBODY = Sharers(held={}, standings=())

@@ -16,7 +16,7 @@ from typing import TypeVar
 from slotq_core.adapters.configured import configured
 from slotq_core.adapters.dynamodb.accounting.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.accounting.month_sums import (
-    SPENT,
+    is_spending,
     month_sum_of,
     spending_of,
 )
@@ -284,7 +284,9 @@ class Configuration:
 def _label(revision: Item) -> Item:
     """Return what tells one configuration from another: all of the REVISION item but the queue's
     use and the projects' spending, which change by themselves."""
-    return {name: value for name, value in revision.items() if name not in USE | SPENT}
+    return {
+        name: value for name, value in revision.items() if name not in USE and not is_spending(name)
+    }
 
 
 def _document(revision: Item) -> str:

@@ -1,29 +1,35 @@
 """What projects with a budget have spent this month: attributes of the REVISION item, which every
 pass reads anyway.
 
-`spent` is compressed JSON, and `spentVersion` counts its changes. `warned` is a set of texts, one
-for each month and project, so that of two handlers one alone adds a warning.
+`spent` is compressed JSON, and `spentVersion` counts its changes. A warning is an attribute of its
+own, `warned/2026-11/vision`, so that of two handlers only one sets it.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
-from slotq_core.model.budgets import Spending
-from slotq_core.ports.usage import NO_MONTH, MonthSum
+from slotq_core.model.budgets import NOTHING_SPENT, Spending
+from slotq_core.ports.usage import MonthSum
 from slotq_core.usage.calendar_days import day_of
 
-SPENT = frozenset({"spent", "spentVersion", "warned"})
-"""The attributes of the REVISION item that change without the configuration."""
+_WARNED = "warned/"
+_AT_ONCE = 50
+"""How many old warnings one update removes."""
+
+
+def is_spending(attribute: str) -> bool:
+    """Whether this attribute of the REVISION item changes without the configuration."""
+    return attribute in {"spent", "spentVersion"} or attribute.startswith(_WARNED)
 
 
 def month_sum_of(item: Item) -> MonthSum:
@@ -47,11 +53,10 @@ def month_sum_of(item: Item) -> MonthSum:
 
 def spending_of(item: Item, counted: MonthSum) -> Spending:
     """Return what the policy is told."""
-    if counted.month == NO_MONTH.month and not counted.settled:
-        return Spending(warned=frozenset())
+    if not counted.settled:
+        return NOTHING_SPENT
     prefix = _mark("", counted.month)
-    marks = item.get("warned", {}).get("SS", ())
-    told = frozenset(mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix))
+    told = frozenset(name.removeprefix(prefix) for name in item if name.startswith(prefix))
     return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)
 
 
@@ -68,27 +73,25 @@ class MonthRecords:
             self._forget_warnings_before(counted.month)
 
     def warn(self, project: str, month: int) -> bool:
-        mark = _mark(project, month)
         try:
-            self._calls.update(table.revision_key(), expressions.add_warning(mark))
+            self._calls.update(table.revision_key(), expressions.note_once(_mark(project, month)))
         except Conflict:
             return False
-        except WrongType:
-            self._calls.update(table.revision_key(), expressions.new_warnings(mark))
         return True
 
     def take_back(self, project: str, month: int) -> None:
-        with suppress(WrongType):
-            expression = expressions.remove_warnings([_mark(project, month)])
-            self._calls.update(table.revision_key(), expression)
+        self._forget([_mark(project, month)])
 
     def _forget_warnings_before(self, month: int) -> None:
         item = self._calls.item(table.revision_key()) or {}
-        old = [mark for mark in item.get("warned", {}).get("SS", ()) if mark < _mark("", month)]
-        if old:
-            with suppress(WrongType):
-                self._calls.update(table.revision_key(), expressions.remove_warnings(old))
+        marks = sorted(name for name in item if name.startswith(_WARNED))
+        old = [mark for mark in marks if mark < _mark("", month)]
+        for start in range(0, len(old), _AT_ONCE):
+            self._forget(old[start : start + _AT_ONCE])
+
+    def _forget(self, marks: Sequence[str]) -> None:
+        self._calls.update(table.revision_key(), expressions.forget_facts(marks))
 
 
 def _mark(project: str, month: int) -> str:
-    return f"{day_of(month)[:7]}/{project}"
+    return f"{_WARNED}{day_of(month)[:7]}/{project}"

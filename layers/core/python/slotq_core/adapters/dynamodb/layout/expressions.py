@@ -434,27 +434,22 @@ def keep_spent(packed: bytes, *, seen: int) -> Expression:
     }
 
 
-def add_warning(mark: str) -> Expression:
-    """Note a warning. Condition: it is not noted yet."""
+def note_once(attribute: str) -> Expression:
+    """Set an attribute that stands for a fact. Condition: it is not set yet."""
     return {
-        "UpdateExpression": "ADD warned :marks",
-        "ConditionExpression": "NOT contains(warned, :mark)",
-        "ExpressionAttributeValues": {":marks": {"SS": [mark]}, ":mark": _text(mark)},
+        "UpdateExpression": "SET #fact = :one",
+        "ConditionExpression": "attribute_not_exists(#fact)",
+        "ExpressionAttributeNames": {"#fact": attribute},
+        "ExpressionAttributeValues": {":one": _number(1)},
     }
 
 
-def new_warnings(mark: str) -> Expression:
-    """Note a warning in place of what is no set."""
+def forget_facts(attributes: Sequence[str]) -> Expression:
+    """Remove what `note_once` has set."""
+    names = {f"#f{n}": attribute for n, attribute in enumerate(attributes)}
     return {
-        "UpdateExpression": "SET warned = :marks",
-        "ExpressionAttributeValues": {":marks": {"SS": [mark]}},
-    }
-
-
-def remove_warnings(marks: Sequence[str]) -> Expression:
-    return {
-        "UpdateExpression": "DELETE warned :marks",
-        "ExpressionAttributeValues": {":marks": {"SS": [*marks]}},
+        "UpdateExpression": f"REMOVE {', '.join(names)}",
+        "ExpressionAttributeNames": names,
     }
 
 
