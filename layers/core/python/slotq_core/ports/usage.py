@@ -60,6 +60,8 @@ class MonthSum:
     """The day of the last record in `settled`, or the day to begin with."""
     through: str = ""
     """The position of that record; empty: none of this day."""
+    latest: str = ""
+    """The position of the last record in `recent`, or in `settled`; empty: none."""
     version: int = 0
     """Rises with each change; 0: nothing is stored."""
 

@@ -66,6 +66,7 @@ class _Counting:
         self._settled, self._recent = Counter(begun.settled), Counter[str]()
         self._at = begun.day, begun.through
         """How far everything is settled: the day, and the position of the last record."""
+        self._latest = begun.through
 
     def run(self) -> MonthSum:
         """Read on until the end of the records, or of the time."""
@@ -80,6 +81,7 @@ class _Counting:
             recent={name: amount for name, amount in self._recent.items() if amount},
             day=day,
             through=through,
+            latest=self._latest,
         )
 
     def _sums(self) -> Mapping[str, DaySum]:
@@ -125,6 +127,7 @@ class _Counting:
                     held = self._window.part_of(use.admitted_at, use.ended_at)
                     amounts[use.project] += use.slots * held
             after, more = read.last, read.more
+            self._latest = max(self._latest, after)
         return after, not more
 
     @property

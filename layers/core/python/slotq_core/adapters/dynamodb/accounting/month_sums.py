@@ -46,6 +46,7 @@ def month_sum_of(item: Item) -> MonthSum:
             recent={str(name): int(own) for name, own in found["recent"].items()},
             day=str(found["day"]),
             through=str(found["through"]),
+            latest=str(found["latest"]),
             version=version,
         )
     return MonthSum(version=version)
