@@ -106,7 +106,7 @@ class DynamoStore:
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
         self._world = WorldLoader(
-            self._calls, self._configuration, self._bounds, pause, at_once, self.usage
+            self._calls, self._configuration, self._bounds, pause, at_once, usage=self.usage
         )
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)

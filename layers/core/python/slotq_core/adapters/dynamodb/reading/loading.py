@@ -66,6 +66,7 @@ class WorldLoader:
         bounds: LineBounds,
         pause: Callable[[float], None],
         in_parallel: InParallel,
+        *,
         usage: UsageBook,
     ) -> None:
         """Set up the loader. `pause` waits for a number of seconds."""
