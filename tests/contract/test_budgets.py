@@ -16,9 +16,8 @@ from slotq_core.adapters.dynamodb.layout.table import revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
 from slotq_core.manager import QueueManager
-from slotq_core.model.budgets import Beyond, Budget
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.passes import PassResult
 from slotq_core.operations.usage import month_sums

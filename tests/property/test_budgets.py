@@ -12,7 +12,7 @@ from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
-from slotq_core.model.budgets import Beyond, Spending
+from slotq_core.model.projects import Beyond, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Move, Plan, Start

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.access import Access
-from slotq_core.model.budgets import Beyond, Budget
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read

@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.budgets import HOUR, Beyond, Budget, Spending, hours
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import (
+    EVERYWHERE,
+    HOUR,
+    Beyond,
+    Budget,
+    Department,
+    Project,
+    Spending,
+    hours,
+)
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan

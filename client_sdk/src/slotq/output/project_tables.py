@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slotq.document.canonical import text_of
 from slotq.output.job_tables import columns
-from slotq_core.model.budgets import hours
+from slotq_core.model.projects import hours
 from slotq_core.wire.document.views import BudgetView, ProjectView
 
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import BudgetStanding
 from slotq_core.operations.status import Status
 
 REFUSED = "refused"

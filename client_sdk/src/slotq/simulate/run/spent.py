@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotq_core.model.budgets import BudgetStanding, Spending
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import BudgetStanding, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.usage.amounts import Window

@@ -13,8 +13,8 @@ from typing import Any
 
 from slotq_core import names
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import BudgetStanding
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
 from slotq_core.timestamps import iso

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slotq_core.model.budgets import NOTHING_SPENT, Spending
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from slotq_core.model.budgets import Spending
+from slotq_core.model.projects import Spending
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.usage import MonthSum, UsageBook
 from slotq_core.usage.amounts import Window

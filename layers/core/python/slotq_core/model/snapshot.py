@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model.budgets import NOTHING_SPENT, Spending
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
 
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, SlotQError
-from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import BudgetStanding
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Standing
+from slotq_core.model.projects import BudgetStanding, Standing
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from slotq_core.errors import NameTaken
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.budgets import NOTHING_SPENT, Spending
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Answers, nothing_more

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.budgets import Beyond, hours
+from slotq_core.model.projects import Beyond, hours
 from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
 from slotq_core.timestamps import iso
 

@@ -6,10 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from slotq_core.model.access import Access
-from slotq_core.model.budgets import Budget
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
 from slotq_core.wire.document.sections import (
     BudgetSection,
     DepartmentSection,

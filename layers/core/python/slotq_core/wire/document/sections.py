@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from slotq_core.model.budgets import Beyond
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import PoolState
-from slotq_core.model.projects import Fairness
+from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.document.values import (

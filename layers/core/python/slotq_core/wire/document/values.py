@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonSchema
 
 from slotq_core.model.access import fits_everybody
-from slotq_core.model.budgets import HOUR
 from slotq_core.model.demand import Demand
+from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 from slotq_core.wire.document.request_fields import request_fields

@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.budgets import BudgetStanding
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Project, Standing
+from slotq_core.model.projects import BudgetStanding, Project, Standing
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.document.contents import read

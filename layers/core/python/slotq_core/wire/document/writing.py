@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slotq_core.model.budgets import HOUR, Beyond, Budget
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import EVERYWHERE, HOUR, Beyond, Budget, Department, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.wire.document.sections import (
     DepartmentSection,

@@ -18,7 +18,7 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
-from slotq_core.model.budgets import NOTHING_SPENT, Spending
+from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.ports.usage import MonthSum
 from slotq_core.usage.calendar_days import day_of
 

@@ -14,10 +14,9 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
-from slotq_core.model.budgets import Beyond, Budget
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Department, Fairness, Project
+from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
 
 T = TypeVar("T")

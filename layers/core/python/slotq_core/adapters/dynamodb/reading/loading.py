@@ -28,9 +28,9 @@ from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
-from slotq_core.model.budgets import Spending
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from slotq_core.model.budgets import Beyond, BudgetStanding
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Beyond, BudgetStanding
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import DropClaim
