@@ -40,6 +40,7 @@ SUBJECTS = {
     "consolidation": "Consolidation: running jobs move",
     "pools": "Pools: capacity, health, resources",
     "projects": "Projects and departments: shares and reclaim",
+    "budgets": "Budgets: what a project may spend in a month",
     "limits": "Limits of projects and users",
     "classes": "Priority classes, AUTO, demotion",
     "time_slices": "Time slices",

@@ -207,6 +207,11 @@ def told(result: PassResult) -> dict[str, Any]:
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
+    for standing in result.budget_warnings:
+        logger.warning("a project comes near its budget", budget=standing.sentence())
+        count("BudgetWarning")
+        if os.environ.get(eventbridge.VARIABLE) == "1":
+            announced().note_budget(standing)
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]
@@ -323,7 +328,7 @@ def notifier() -> AsynchronousPass | InlinePass:
     on the spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this
     function."""
     if os.environ.get(INLINE) == "1":
-        return InlinePass(lambda: manager().run_pass())
+        return InlinePass(lambda: told(manager().run_pass()))
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
     return AsynchronousPass(lambda: client("lambda"), name)
 

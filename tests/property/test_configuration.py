@@ -13,7 +13,7 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
@@ -95,6 +95,11 @@ prescriptions = st.builds(
 )
 
 
+budgets = st.none() | st.builds(
+    Budget, slot_ms=st.integers(1, 10**15), beyond=st.sampled_from(Beyond)
+)
+
+
 @st.composite
 def configurations(draw):
     there = draw(pools())
@@ -125,6 +130,7 @@ def configurations(draw):
             priority=draw(priorities),
             over_quota=draw(st.booleans()),
             min_runtime=draw(seconds),
+            budget=draw(budgets),
             pools=tuple(draw(st.permutations(pool_names))[: draw(st.integers(0, 2))]),
             access=Access(
                 viewers=draw(principals),

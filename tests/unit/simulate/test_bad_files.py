@@ -234,6 +234,7 @@ WRONG_ENTRY = {
     "scheduler": "scheduler: {sellotape: 1}\n",
     "people": "people: {sellotape: 1}\n",
     "sharing": "sharing: {sellotape: 1}\n",
+    "projects.budget": "projects: [{name: a, budget: {slot_hours: 1, sellotape: 1}}]\n",
     "projects.requests": "projects: [{name: a, requests: {sellotape: 1}}]\n",
 }
 

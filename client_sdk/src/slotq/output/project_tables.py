@@ -10,14 +10,18 @@ from rich.text import Text
 
 from slotq.document.canonical import text_of
 from slotq.output.job_tables import columns
-from slotq_core.wire.document.views import ProjectView
+from slotq_core.model.projects import hours
+from slotq_core.wire.document.views import BudgetView, ProjectView
 
 
 def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
-    """The projects, one line each: what they deserve, may have, hold and wait for."""
+    """The projects, one line each: what they deserve, may have, hold and wait for, and what
+    they have spent, if any has a budget."""
+    shown = [*projects]
+    budgets = ("SPENT",) if any(each.budget for each in shown) else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
-    table = columns("PROJECT", "DEPARTMENT", *heads)
-    for each in projects:
+    table = columns("PROJECT", "DEPARTMENT", *heads, *budgets)
+    for each in shown:
         entry = each.project
         table.add_row(
             each.name,
@@ -30,6 +34,7 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
             amounts(each.used) or "0",
             _of(each, "over_quota"),
             _of(each, "waiting"),
+            *((_spent(each.budget),) if budgets else ()),
         )
     return table if table.row_count else Text("there are no projects: everybody shares everything")
 
@@ -37,7 +42,20 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
 def project_page(project: ProjectView) -> RenderableType:
     """One project: its entry as a document has it, and what it uses."""
     used = amounts(project.used) or "nothing"
-    return Text(f"{text_of(project.project)}# used: {used}")
+    lines = [f"{text_of(project.project)}# used: {used}"]
+    if project.budget:
+        lines.append(f"# spent: {_spent(project.budget)}, until {project.budget.resets_at}")
+    return Text("\n".join(lines))
+
+
+def _spent(budget: BudgetView | None) -> str:
+    """What is spent of the budget: `412.5 of 500 slot-hours (soft)`."""
+    if budget is None:
+        return "no budget"
+    spent, whole = (
+        hours(round(each * 1000)) for each in (budget.spent_slot_seconds, budget.slot_seconds)
+    )
+    return f"{spent} of {whole} slot-hours ({budget.beyond})"
 
 
 def _of(project: ProjectView, figure: str) -> str:

@@ -22,7 +22,8 @@ class Difference:
 
     at: int
     what: str
-    """`state`, `started`, `evictions`, `running_slots`, `why`; `live`: an event of the live run."""
+    """`state`, `started`, `evictions`, `running_slots`, `warned`, `why`; `live`: an event of
+    the live run."""
     of: str
     """The job, or the project."""
     expected: Any
@@ -52,6 +53,7 @@ def expectations(scenario: Scenario) -> int:
         + len(expected.started)
         + len(expected.evictions)
         + len(expected.running_slots)
+        + len(expected.warned)
         + len(expected.why)
         for expected in scenario.expect
     )
@@ -81,6 +83,9 @@ def _compared(
             if spec.project == project and record.state_at(spec.name, at) in _RUNNING
         )
         yield "running_slots", project, slots, running
+    for project, moments in expected.warned.items():
+        warned = [t for t in record.warned.get(project, ()) if t <= at]
+        yield "warned", project, _seconds(moments), _seconds(warned)
     for why in expected.why:
         wanted = why.model_dump(exclude={"job"}, exclude_unset=True)
         if wanted.get("earliest") is not None:

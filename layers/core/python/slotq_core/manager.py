@@ -26,7 +26,7 @@ from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
 from slotq_core.operations.usage.day_sums import DaySums
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Finding
+from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, TrainingService
 
@@ -184,13 +184,20 @@ class QueueManager:
         """Run the periodic work, then a pass.
 
         The periodic work audits the callers' counters and some of the stored lines, marks old
-        history for removal, adds up what was used on days that are over, and reconciles if due. An
-        error in one part does not stop the others. `budget` is in ms.
+        history for removal, adds up what was used on days that are over and what projects with a
+        budget have spent, and reconciles if due. An error in one part does not stop the others.
+        `budget` is in ms.
         """
         until = self._clock.now() + budget
         troubles, findings = [], []
+        stand = None
         try:
-            self._admitter.audit()
+            stand = self._store.configuration()
+            self.count_spending(stand)
+        except SlotQError as error:
+            troubles.append(f"budgets: {error}")
+        try:
+            self._admitter.audit(stand)
         except SlotQError as error:
             troubles.append(f"limits: {error}")
         try:
@@ -213,6 +220,15 @@ class QueueManager:
             self._store.bump()
         result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def count_spending(self, stand: Configuration | None = None) -> None:
+        """Add up what the projects with a budget have spent, so that passes know it. `stand`: the
+        configuration, if it has just been read."""
+        stand = stand or self._store.configuration()
+        if any(project.budget for project in stand.sharing.projects):
+            from slotq_core.operations.usage.month_sums import MonthSums
+
+            MonthSums(self._store, self._clock).count(stand, self._clock.now())
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
         """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is
@@ -291,11 +307,14 @@ class QueueManager:
         """How projects and departments stand, and what the jobs of each project hold."""
         from slotq_core.admission.subscription import held_by_projects
         from slotq_core.policy.explain.standings import standings
+        from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
         snapshot = self._store.load(now).snapshot
         return Sharers(
-            held=held_by_projects(snapshot.active), standings=tuple(standings(snapshot, now))
+            held=held_by_projects(snapshot.active),
+            standings=tuple(standings(snapshot, now)),
+            budgets=budgets_of(snapshot, now),
         )
 
     def _wake(self) -> None:

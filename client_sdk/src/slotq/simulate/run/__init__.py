@@ -5,6 +5,7 @@ live              the same through manager, store and training plane
 agenda            what is due when
 beginning         the world at t = 0
 standing          jobs that have not ended, as a plan wants them
+spent             what projects with a budget have spent
 failing_attempts  attempts that a scenario lets fail
 record            what happened
 timeline          capacity and use over time

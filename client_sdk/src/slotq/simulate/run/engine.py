@@ -9,6 +9,7 @@ from slotq.simulate.run.agenda import Agenda, Due
 from slotq.simulate.run.beginning import followers_of, refused_gangs, running_jobs
 from slotq.simulate.run.failing_attempts import Fate, fate_of
 from slotq.simulate.run.record import REFUSED, Record
+from slotq.simulate.run.spent import Spent
 from slotq.simulate.run.standing import Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
@@ -62,6 +63,7 @@ class _World:
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
         self._yields: tuple[Yielded, ...] = ()
+        self._spent = Spent(self._configuration)
         self._followers = followers_of(scenario)
         self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
         """The state of every job of the file until it is refused. A job not yet submitted counts as
@@ -184,7 +186,10 @@ class _World:
         if now < 0:
             return  # Before the scenario begins, jobs enter but no pass decides.
         while True:
-            planned = plan(self._jobs.heads(self._world()), now, more=self._jobs.more)
+            heads = self._jobs.heads(self._world())
+            for standing in self._spent.warnings(heads, now):
+                self.record.warn(standing, now)
+            planned = plan(heads, now, more=self._jobs.more)
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
@@ -268,6 +273,7 @@ class _World:
             pools=tuple(self._pools.values()),
             groups=tuple(self._groups.values()),
             yields=self._yields,
+            spent=self._spent.spending(),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -278,6 +284,7 @@ class _World:
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after, now)
+        self._spent.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)
         if after.terminal:

@@ -108,6 +108,7 @@ class _Recording:
             due=seen.due,
             groups=tuple(self._groups.values()),
             yields=self._yields,
+            spent=seen.spent,
         )
         return replace(world, snapshot=snapshot)
 
@@ -244,7 +245,11 @@ class _Live:
         if now < 0:
             return
         while True:
-            self._agenda.put(self._manager.run_pass().wake_at, Due.PASS)
+            self._manager.count_spending()
+            done = self._manager.run_pass()
+            for standing in done.budget_warnings:
+                self.record.warn(standing, now)
+            self._agenda.put(done.wake_at, Due.PASS)
             if not self._observe():
                 return
 

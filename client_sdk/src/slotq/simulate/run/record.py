@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import BudgetStanding
 from slotq_core.operations.status import Status
 
 REFUSED = "refused"
@@ -24,8 +25,10 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; budget: a
+    project has come near its budget."""
     job: str
+    """Empty for `budget`."""
     pool: str | None = None
     reason: str = ""
 
@@ -66,6 +69,8 @@ class Record:
     """The attempts, in the order of their starts."""
     asked: dict[tuple[int, str], Status] = field(default_factory=dict)
     """The status given for a waiting job, by moment and name."""
+    warned: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When each project came near its budget, in order."""
     end: int = 0
     """The last moment with anything due."""
     _starts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -82,6 +87,11 @@ class Record:
     def refuse(self, name: str, t: int, reason: str) -> None:
         self.states[name].append((t, REFUSED))
         self.events.append(Event(t=t, event="refuse", job=name, reason=reason))
+
+    def warn(self, standing: BudgetStanding, t: int) -> None:
+        """Record that a project has come near its budget."""
+        self.warned[standing.project].append(t)
+        self.events.append(Event(t=t, event="budget", job="", reason=standing.sentence()))
 
     def change(self, before: Job | None, after: Job, t: int) -> None:
         """Record one change of one job."""

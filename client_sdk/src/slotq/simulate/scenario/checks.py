@@ -50,6 +50,15 @@ def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
         )
 
 
+def budgets_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
+    """A job without an end would spend the budgets of all months to come."""
+    has_budget = any(project.budget for project in scenario.projects)
+    if has_budget and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
+        yield Fault(
+            (), ("until is needed: with budgets, jobs without a runtime spend them month by month")
+        )
+
+
 def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
     """A gang has members, includes its mandatory ones, and belongs to one project."""
     for place, group in enumerate(scenario.groups):
@@ -130,6 +139,7 @@ CHECKS: tuple[Check, ...] = (
     references.jobs_name_what_there_is,
     references.limits_name_what_there_is,
     turns_come_to_an_end,
+    budgets_come_to_an_end,
     references.changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,

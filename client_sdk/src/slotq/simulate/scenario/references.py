@@ -104,16 +104,17 @@ def expectations_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
     until = inf if scenario.until is None else scenario.until
+    known = {
+        **dict.fromkeys(("states", "started", "evictions"), ("job", jobs)),
+        **dict.fromkeys(("running_slots", "warned"), ("project", projects)),
+    }
     for place, expected in enumerate(scenario.expect):
         if not isinstance(expected.at, str) and expected.at > until:
             yield Fault(("expect", place, "at"), "that is after until: the run ends before")
-        for key in ("states", "started", "evictions"):
+        for key, (what, there) in known.items():
             for name in getattr(expected, key):
-                if name not in jobs:
-                    yield unknown(("expect", place, key, name), "job", name, jobs)
-        for name in expected.running_slots:
-            if name not in projects:
-                yield unknown(("expect", place, "running_slots", name), "project", name, projects)
+                if name not in there:
+                    yield unknown(("expect", place, key, name), what, name, there)
         for name, state in expected.states.items():
             if state not in STATES:
                 yield unknown(("expect", place, "states", name), "state", state, STATES)

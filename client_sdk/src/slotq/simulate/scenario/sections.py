@@ -282,4 +282,6 @@ class Expectation(Section):
     evictions: dict[str, Count] = Field(default={})
     running_slots: dict[str, Count] = Field(default={})
     """The slots of running jobs, by project."""
+    warned: dict[str, list[Seconds]] = Field(default={})
+    """When projects have come near their budgets."""
     why: tuple[WhySpec, ...] = ()

@@ -15,5 +15,6 @@ Rules that every store applies:
     holdings        what a transaction takes from each pool and gives back
     expiry          how long an ended job stays readable
     ended_attempts  the record of what an ended attempt used
+    spending        what projects with a budget have spent when a pass loads
     stored_request  a request as it is kept: compressed JSON
 """

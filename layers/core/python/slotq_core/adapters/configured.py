@@ -24,12 +24,11 @@ def configured(
     instances contain, if a quota names it."""
     kept = before.sharing if sharing is None else sharing
     given = before.pools if pools is None else as_configured(pools)
-    return Configuration(
+    return replace(
+        before,
         pools=counting(given, kept, before=before.pools),
-        revision=before.revision,
         limits=before.limits if limits is None else limits,
         sharing=kept,
-        use=before.use,
     )
 
 

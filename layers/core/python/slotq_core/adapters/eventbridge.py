@@ -1,4 +1,4 @@
-"""Announce job state changes as events on EventBridge. docs/events.md describes the events.
+"""Announce job state changes and budget warnings on EventBridge. docs/events.md describes them.
 
 Each committed change is noted, and the notes are sent after the handler's work, so no pass waits
 for EventBridge. An event is lost if the handler dies first or EventBridge refuses the event;
@@ -14,6 +14,7 @@ from typing import Any
 from slotq_core import names
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import BudgetStanding
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
 from slotq_core.timestamps import iso
@@ -22,6 +23,7 @@ VARIABLE = "SLOTQ_ANNOUNCE"
 """Environment variable; 1: changes are announced."""
 SOURCE = "slotq"
 DETAIL_TYPE = "SlotQ Job State Change"
+BUDGET_TYPE = "SlotQ Budget Warning"
 VERSION = 1
 _PER_CALL = 10
 """EventBridge's maximum number of entries in one call."""
@@ -38,12 +40,17 @@ class Announcements:
         self._client = client
         self._queue = queue
         self._report = report
-        self._details: list[dict[str, Any]] = []
+        self._details: list[tuple[str, dict[str, Any]]] = []
+        """Each with its detail type."""
 
     def note(self, before: Job | None, after: Job) -> None:
         """Note a committed change, unless the job's state stays the same."""
         if before is None or before.state is not after.state:
-            self._details.append(detail(self._queue, before, after))
+            self._details.append((DETAIL_TYPE, detail(self._queue, before, after)))
+
+    def note_budget(self, standing: BudgetStanding) -> None:
+        """Note that a project has come near its budget."""
+        self._details.append((BUDGET_TYPE, budget_detail(self._queue, standing)))
 
     def send(self) -> int:
         """Send all noted changes in the order of the commits. Return how many were not accepted.
@@ -55,7 +62,7 @@ class Announcements:
         for start in range(0, len(details), _PER_CALL):
             part = details[start : start + _PER_CALL]
             try:
-                answer = self._client().put_events(Entries=[_entry(each) for each in part])
+                answer = self._client().put_events(Entries=[_entry(*each) for each in part])
             except Exception as error:  # noqa: BLE001 - a lost notice must stop nothing
                 self._report(error)
                 return lost + len(details) - start
@@ -107,5 +114,18 @@ def detail(queue: str, before: Job | None, after: Job) -> dict[str, Any]:
     }
 
 
-def _entry(its: Mapping[str, Any]) -> dict[str, Any]:
-    return {"Source": SOURCE, "DetailType": DETAIL_TYPE, "Detail": json.dumps(its)}
+def budget_detail(queue: str, standing: BudgetStanding) -> dict[str, Any]:
+    """Return the `detail` of a budget's warning."""
+    return {
+        "version": VERSION,
+        "queue": queue,
+        "project": standing.project,
+        "slot_seconds": standing.budget.slot_ms // 1000,
+        "spent_slot_seconds": standing.spent // 1000,
+        "beyond": standing.budget.beyond.value,
+        "resets_at": iso(standing.resets_at),
+    }
+
+
+def _entry(detail_type: str, its: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(its)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
@@ -71,6 +71,8 @@ def snapshot_of(
     active: Iterable[Job],
     waiting: Iterable[Job],
     due: Iterable[Job],
+    *,
+    spent: Spending = NOTHING_SPENT,
 ) -> Snapshot:
     """Build a snapshot with each job once and without time slices.
 
@@ -88,6 +90,7 @@ def snapshot_of(
         due=jobs[2],
         projects=_projects(shared.projects, jobs),
         departments=shared.departments,
+        spent=spent,
     )
 
 

@@ -9,7 +9,7 @@ times compare equal on every path.
     pools     capacity that jobs can run on
     access    who may do what in a project
     prescriptions  what a project prescribes for requests
-    projects  projects and departments: quota, weight, limit
+    projects  projects and departments: quota, weight, limit, budget
     sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps

@@ -287,6 +287,7 @@ class TimeCause(StrEnum):
     """The event at a known time."""
 
     BACKOFF = "backoff"
+    BUDGET = "budget"
     MIN_RUNTIME = "min_runtime"
     POOL_BACKOFF = "pool_backoff"
     PROBE = "probe"
@@ -298,6 +299,7 @@ class TimeCause(StrEnum):
 
 _HAPPENS = {
     TimeCause.BACKOFF: "it waits for slots again",
+    TimeCause.BUDGET: "the budget of its project begins anew",
     TimeCause.MIN_RUNTIME: "a minimum runtime in pool {pool} ends",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
     TimeCause.PROBE: "pool {pool} starts another job, even if its probe has not ended",

@@ -1,4 +1,4 @@
-"""Projects and departments: they share the pools by quota and weight."""
+"""Projects and departments: they share the pools by quota and weight, and spend by a budget."""
 
 from __future__ import annotations
 
@@ -28,6 +28,31 @@ class Fairness(StrEnum):
     FULL = "full"
     """Also what runs within a quota, if the victim's department is above its fair share and the
     beneficiary's department is below its own."""
+
+
+HOUR = 3_600_000
+"""An hour in ms."""
+
+WARNED_AT = 80
+"""The part of a budget, in percent, at which the queue warns."""
+
+
+class Beyond(StrEnum):
+    """What happens to a project that has spent its budget, until the month ends."""
+
+    SOFT = "soft"
+    """All that the project holds counts as over quota: it uses what is idle, and gives it back."""
+    HARD = "hard"
+    """None of its jobs starts. What runs goes on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a project may spend in each calendar month."""
+
+    slot_ms: int
+    """Slots multiplied by ms, above 0. An attempt counts from its admission to its end."""
+    beyond: Beyond = Beyond.SOFT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +87,8 @@ class Project:
     over_quota: bool = True
     min_runtime: int = 0
     """Protection of the project's attempts from eviction, from each start (ms)."""
+    budget: Budget | None = None
+    """What it may spend in a calendar month; None: as much as it likes."""
     pools: tuple[str, ...] = ()
     """The pools of jobs that name none, in order of preference; empty: every pool with the job's
     instance type."""
@@ -94,3 +121,65 @@ class Standing:
     @property
     def over_quota(self) -> int:
         return max(0, self.held - self.quota)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spending:
+    """What projects with a budget have spent in one month, of attempts that have ended."""
+
+    month: int = 0
+    """The first moment of the month (ms). For any other month, nothing is known or spent."""
+    slot_ms: Mapping[str, int] = field(default_factory=dict)
+    """By project. A project that is missing has spent nothing."""
+    warned: frozenset[str] = frozenset()
+    """The projects for which the queue has warned in this month."""
+
+
+NOTHING_SPENT = Spending()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetStanding:
+    """What a project has spent of its budget at one moment, what runs included."""
+
+    project: str
+    budget: Budget
+    spent: int
+    """Slots multiplied by ms."""
+    held: int
+    """The slots that its jobs hold now, at which it spends."""
+    resets_at: int
+    """When (ms) the next month begins, and the budget anew."""
+    warned: bool = False
+    """Whether the queue has warned in this month."""
+
+    @property
+    def is_spent(self) -> bool:
+        return self.spent >= self.budget.slot_ms
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the part is spent at which the queue warns."""
+        return self.spent >= self.near
+
+    @property
+    def near(self) -> int:
+        """The amount (slots multiplied by ms) at which the queue warns."""
+        return -(-self.budget.slot_ms * WARNED_AT // 100)
+
+    def reaches(self, amount: int, now: int) -> int | None:
+        """When (ms) the spending reaches the amount, if as many slots stay held; None: never."""
+        return now + -(-(amount - self.spent) // self.held) if self.held else None
+
+    def sentence(self) -> str:
+        """What has been spent, for people."""
+        return (
+            f"project {self.project} has spent {hours(self.spent)} of the "
+            f"{hours(self.budget.slot_ms)} slot-hours of its budget this month"
+        )
+
+
+def hours(slot_ms: int) -> str:
+    """Slot-hours as people write them, rounded down to thousandths: `500`, `0.25`."""
+    whole, thousandths = divmod(slot_ms * 1000 // HOUR, 1000)
+    return f"{whole}.{thousandths:03d}".rstrip("0").rstrip(".") if thousandths else str(whole)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Department, Project
+from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
 
 
@@ -57,6 +57,8 @@ class Snapshot:
     projects: tuple[Project, ...] = ()
     """The oldest first. Empty: all jobs belong to the one implicit project, which has no quota."""
     departments: tuple[Department, ...] = ()
+    spent: Spending = NOTHING_SPENT
+    """What the projects with a budget have spent, without what the `active` jobs hold now."""
     classes: tuple[PriorityClass, ...] = ()
     """Empty: HFAI's classes."""
     groups: tuple[Group, ...] = ()

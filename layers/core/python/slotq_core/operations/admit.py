@@ -98,10 +98,11 @@ class Admitter:
         name = caller_limits.counted_as(stand.limits, caller, stand.people)
         return self._store.counters.use(name, minute=self._minute())
 
-    def audit(self) -> None:
+    def audit(self, stand: Configuration | None = None) -> None:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
-        counter is stored and the last recorded use was zero."""
-        stand, counters = self._store.configuration(), self._store.counters
+        counter is stored and the last recorded use was zero. `stand`: the configuration, if it has
+        just been read."""
+        stand, counters = stand or self._store.configuration(), self._store.counters
         if not _counts(stand):
             return
         kept = counters.all()  # Read first: later submissions stay counted.

@@ -12,15 +12,19 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, SlotQError
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
 from slotq_core.ports.surroundings import Clock, Notifier
+from slotq_core.usage.calendar_days import month_of
 
 PASS_BUDGET = 30_000
 """How long (ms) a pass may decide. An unfinished pass asks for another pass."""
@@ -48,6 +52,8 @@ class PassResult:
     """Another handler is doing, or has done, the work of this pass."""
     missing_rights: tuple[str, ...] = ()
     """Pools and roles in back-off for a missing right, and which right to add."""
+    budget_warnings: tuple[BudgetStanding, ...] = ()
+    """Projects that have come near their budget."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
 
@@ -104,11 +110,16 @@ class Passes:
         as planned, and no further plan could follow from it.
         """
         done, troubles = list(before.decisions), list(before.troubles)
+        warned = list(before.budget_warnings)
         slow: list[Job] = []
         tried: set[str] = set()
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
             troubles += self._poisons.quarantine(world.poison)
+            try:
+                warned += self._warn(world.snapshot)
+            except SlotQError as error:
+                troubles.append(f"budgets: {error}")
             planned = plan(world.snapshot, self._clock.now(), more=world.more)
             applied = self._apply(planned.decisions, world, until)
             done += applied.decisions
@@ -130,6 +141,7 @@ class Passes:
                     troubles=tuple(troubles),
                     wake_at=planned.wake_at,
                     missing_rights=tuple(descriptions(world.snapshot.pools)),
+                    budget_warnings=tuple(warned),
                 )
         troubles += self._effects.carry_out_all(slow, until=until).troubles
         return PassResult(
@@ -137,7 +149,18 @@ class Passes:
             troubles=tuple(troubles),
             wake_at=self._clock.now(),
             unfinished=True,
+            budget_warnings=tuple(warned),
         )
+
+    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
+        """Yield who has come near the budget, each once in a month; again if a raised budget is
+        neared again."""
+        now, book = self._clock.now(), self._store.usage
+        for name, standing in budgets_of(snapshot, now).items():
+            if standing.is_near and not standing.warned and book.warn(name, month_of(now)):
+                yield standing
+            elif standing.warned and not standing.is_near:
+                book.take_back_warning(name, month_of(now))
 
     def _apply(self, decisions: Sequence[Decision], world: World, until: int) -> _Applied:
         """Commit each decision, then call SageMaker, except for jobs with slow effects.

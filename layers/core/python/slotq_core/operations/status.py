@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
@@ -13,10 +13,11 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import Standing
+from slotq_core.model.projects import BudgetStanding, Standing
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
+    BudgetSpent,
     NextPass,
     Reason,
     StartForbidden,
@@ -57,6 +58,8 @@ class Sharers:
     held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
     standings: tuple[Standing, ...]
+    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
+    """Of the projects that have one."""
 
 
 NOBODY = Sharers(held={}, standings=())
@@ -152,8 +155,9 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         return WaitsForJobs(jobs=job.after)
     if not job.waits:
         return None
-    if job.name in planned.reasons:
-        return planned.reasons[job.name]
+    known = planned.reasons.get(job.name) or planned.closed.get(job.project)
+    if known is not None:
+        return known
     for decision in planned.decisions:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
@@ -177,7 +181,11 @@ def looked_into(job: Job, world: World, now: int) -> Status:
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
-    return replace(_placed(job, planned, ahead), outlook=outlook)
+    placed = _placed(job, planned, ahead)
+    if isinstance(placed.reason, BudgetSpent):
+        anew = KnownTime(at=placed.reason.until, cause=TimeCause.BUDGET)
+        outlook = (outlook or Outlook()).with_times(anew)
+    return replace(placed, outlook=outlook)
 
 
 def _placed(job: Job, planned: Plan, ahead: Ahead | None) -> Status:

@@ -1,6 +1,7 @@
 """The whole policy: plan(snapshot, now) -> Plan, a pure function. The rules: docs/policy.md.
 
     1 settle    back-offs, broken gangs, demotions that are due      actions/settle.py
+                who has spent the budget of the month                state/quotas/budgets.py
     2 order     the most deprived project first                      turn/turn_order.py
                 within a project: rank, entry time, name             order.py
     3 walk      each job in that order has a turn, with the least disruptive step first:
@@ -37,7 +38,12 @@ from slotq_core.policy.explain.timers import first_timer
 from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.blocked import blocked, explain_incomplete_gangs, is_kept_back
+from slotq_core.policy.turn.blocked import (
+    blocked,
+    explain_incomplete_gangs,
+    explain_spent_budgets,
+    is_kept_back,
+)
 from slotq_core.policy.turn.gang_turn import take_turn
 from slotq_core.policy.turn.net import asked_last, begins_anew
 from slotq_core.policy.turn.prospects import has_prospects
@@ -66,13 +72,14 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     if settled:
         return Plan(decisions=settled, wake_at=now)
     if not snapshot.waiting:
-        return Plan(wake_at=first_timer(snapshot))
+        return Plan(wake_at=first_timer(snapshot, now))
     state = PlanState(snapshot, now)
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
     revisit, question = Revisit(state, rules, turns.blocked), Question(asked, state, rules)
-    state.decided.wake([first_timer(snapshot)], now)
+    state.decided.wake([first_timer(snapshot, now)], now)
     explain_incomplete_gangs(state)
+    explain_spent_budgets(state)
     while True:
         state.begin_turn()
         head = turns.next()

@@ -129,6 +129,8 @@ class Plan:
     """Decisions in the order in which they were made; each is valid on its own."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     """The reason of each job examined and left waiting, by job name."""
+    closed: Mapping[str, Reason] = field(default_factory=dict)
+    """The reason of every waiting job of a project that may start none, by project."""
     outlook: Outlook | None = None
     """The outlook of the job that someone asked about, if its turn came."""
     wake_at: int | None = None

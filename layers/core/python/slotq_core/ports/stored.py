@@ -11,10 +11,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
+from slotq_core.ports.usage import NO_MONTH, MonthSum
 from slotq_core.privacy.identity import People
 
 
@@ -125,7 +127,11 @@ class Configuration:
     sharing: Sharing = NO_SHARING
     use: QueueUse = NOTHING_USED
     """What all callers used at the last audit. It is read with the configuration but is not part of
-    it."""
+    it, as are the next two."""
+    month_sum: MonthSum = NO_MONTH
+    """What projects with a budget have spent, as of the last tick."""
+    spent: Spending = NOTHING_SPENT
+    """The same for the policy, with the warnings."""
 
     @property
     def people(self) -> People:

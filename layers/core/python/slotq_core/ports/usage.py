@@ -3,8 +3,8 @@ that never expire."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slotq_core.model.jobs import Job
@@ -45,6 +45,34 @@ class DaySum:
     readable: bool = True
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MonthSum:
+    """What the ended attempts of projects with a budget have held in one month, in slots multiplied
+    by ms, by project."""
+
+    month: int = 0
+    """The month's first moment (ms)."""
+    settled: Mapping[str, int] = field(default_factory=dict)
+    """Of the records up to `through`. Names every project that is counted."""
+    recent: Mapping[str, int] = field(default_factory=dict)
+    """Of the records behind it."""
+    day: str = ""
+    """The day of the last record in `settled`, or the day to begin with."""
+    through: str = ""
+    """The position of that record; empty: none of this day."""
+    latest: str = ""
+    """The position of the last record in `recent`, or in `settled`; empty: none."""
+    version: int = 0
+    """Rises with each change; 0: nothing is stored."""
+
+    def slot_ms(self) -> dict[str, int]:
+        """What each project's ended attempts have held."""
+        return {name: own + self.recent.get(name, 0) for name, own in self.settled.items()}
+
+
+NO_MONTH = MonthSum()
+
+
 class UsageBook(Protocol):
     """The record of use. A record belongs to the day on which the queue recorded the attempt's end.
 
@@ -54,8 +82,9 @@ class UsageBook(Protocol):
     def running(self) -> tuple[Job, ...]:
         """Every job that holds slots. Strongly consistent."""
 
-    def ended(self, day: str, *, after: str = "", limit: int) -> EndedAttempts:
-        """At most `limit` records of the day behind the position `after`. Strongly consistent."""
+    def ended(self, day: str, *, after: str = "", before: str = "", limit: int) -> EndedAttempts:
+        """At most `limit` records of the day behind the position `after`, and before `before` if
+        given. Strongly consistent."""
 
     def sums(self, first: str = "") -> Sequence[DaySum]:
         """The sums of the days from `first` on, in their order."""
@@ -69,3 +98,13 @@ class UsageBook(Protocol):
     def extend(self, seen: DaySum, extended: DaySum, parts: Iterable[str]) -> None:
         """Add parts to a day's sum, all or none. Names them. Raises Conflict if the sum is no
         longer as `seen`, and then nothing is added."""
+
+    def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
+        """Store what was counted. Raises Conflict if the sum is no longer as `seen`."""
+
+    def warn(self, project: str, month: int) -> bool:
+        """Note that the queue warns of the project's budget in the month (its first moment, ms).
+        Returns whether it had not warned before: only one caller is told so."""
+
+    def take_back_warning(self, project: str, month: int) -> None:
+        """Forget the warning: the budget has been raised."""

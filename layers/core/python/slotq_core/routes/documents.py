@@ -45,7 +45,9 @@ class DocumentRoutes:
         manager = self._manager()
         settings, revision = manager.configuration.settings()
         sharers = manager.sharers() if settings.sharing.projects else NOBODY
-        view = projects_view(settings, sharers.held, sharers.standings, revision=revision)
+        view = projects_view(
+            settings, sharers.held, sharers.standings, sharers.budgets, revision=revision
+        )
         return json_answer(HTTPStatus.OK, view)
 
     def set_project(self, name: str) -> Response:

@@ -47,5 +47,15 @@ def days(first: str, last: str) -> Iterator[str]:
         yield day_of(begin)
 
 
+def month_of(moment: int) -> int:
+    """The first moment (ms) of the month that contains the moment."""
+    return begin_of(f"{day_of(moment)[:7]}-01")
+
+
+def next_month(moment: int) -> int:
+    """The first moment (ms) after the month that contains the moment."""
+    return month_of(month_of(moment) + 31 * DAY)
+
+
 def is_midnight(moment: int) -> bool:
     return moment % DAY == 0

@@ -15,6 +15,11 @@ from typing import TypeVar
 
 from slotq_core.adapters.configured import configured
 from slotq_core.adapters.dynamodb.accounting.counters import USE, queue_use_of
+from slotq_core.adapters.dynamodb.accounting.month_sums import (
+    is_spending,
+    month_sum_of,
+    spending_of,
+)
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
@@ -89,12 +94,15 @@ class Configuration:
         item, kept = self._read_once(sieve, believe=False)
         if not kept.believed:
             item, kept = self._read_once(sieve, believe=True)
+        counted = month_sum_of(item)
         return Stand(
             pools=kept.pools,
             revision=_one(item, _revision_of, 0),
             limits=kept.limits,
             sharing=kept.sharing,
             use=_one(item, queue_use_of, NOTHING_USED),
+            month_sum=counted,
+            spent=spending_of(item, counted),
         )
 
     def _read_once(self, sieve: Sieve, *, believe: bool) -> tuple[Item, _Kept]:
@@ -275,8 +283,10 @@ class Configuration:
 
 def _label(revision: Item) -> Item:
     """Return what tells one configuration from another: all of the REVISION item but the queue's
-    use, which changes by itself."""
-    return {name: value for name, value in revision.items() if name not in USE}
+    use and the projects' spending, which change by themselves."""
+    return {
+        name: value for name, value in revision.items() if name not in USE and not is_spending(name)
+    }
 
 
 def _document(revision: Item) -> str:

@@ -105,7 +105,9 @@ class DynamoStore:
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
-        self._world = WorldLoader(self._calls, self._configuration, self._bounds, pause, at_once)
+        self._world = WorldLoader(
+            self._calls, self._configuration, self._bounds, pause, at_once, usage=self.usage
+        )
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)

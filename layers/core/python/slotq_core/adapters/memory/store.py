@@ -24,6 +24,7 @@ from slotq_core.adapters.snapshots import (
     read_at_first,
     snapshot_of,
 )
+from slotq_core.adapters.spending import spending
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -105,6 +106,8 @@ class MemoryStore:
             limits=self._limits,
             sharing=self._sharing,
             use=self.counters.queue_use,
+            month_sum=self.usage.month,
+            spent=self.usage.spending(),
         )
 
     @_one_at_a_time
@@ -284,7 +287,7 @@ class MemoryStore:
             if found.behind:
                 behind[found.jobs[-1].name] = found.behind
         earliest = self._of(self._index.due(MAX_DUE))
-        world = self._world(active, [*claimants, *first], due_part(earliest, now))
+        world = self._world(active, [*claimants, *first], due_part(earliest, now), now)
 
         def more(need: Need) -> Found:
             with self._lock:
@@ -296,7 +299,7 @@ class MemoryStore:
     @_one_at_a_time
     def load_all(self, now: int) -> World:
         waiting, due = self._of(self._index.waiting()), self._of(self._index.due())
-        return self._world(self._of(self._index.active), waiting, due)
+        return self._world(self._of(self._index.active), waiting, due, now)
 
     @_one_at_a_time
     def commit(
@@ -396,9 +399,16 @@ class MemoryStore:
         found = names[:count]
         return Found(jobs=tuple(self._of(found)), behind=len(names) - len(found))
 
-    def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
+    def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
         return World(
-            snapshot=snapshot_of(self._pools_now(), self._sharing, active, waiting, due),
+            snapshot=snapshot_of(
+                self._pools_now(),
+                self._sharing,
+                active,
+                waiting,
+                due,
+                spent=spending(self.configuration(), self.usage, now),
+            ),
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
             ahead_of=self._ahead_of,
         )

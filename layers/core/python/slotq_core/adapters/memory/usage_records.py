@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +11,8 @@ from dataclasses import replace
 from slotq_core.adapters.ended_attempts import EndedRecord
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
-from slotq_core.ports.usage import DaySum, EndedAttempts
+from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.ports.usage import NO_MONTH, DaySum, EndedAttempts, MonthSum
 from slotq_core.usage.day_rows import Cell, read_part
 
 
@@ -25,6 +26,8 @@ class MemoryUsage:
         self._records: dict[str, EndedRecord] = {}
         self._sums: dict[str, DaySum] = {}
         self._parts: dict[str, str] = {}
+        self.month = NO_MONTH
+        self._warned: set[tuple[int, str]] = set()
 
     def keep(self, record: EndedRecord) -> None:
         with self._lock:
@@ -43,11 +46,12 @@ class MemoryUsage:
     def running(self) -> tuple[Job, ...]:
         return tuple(self._running())
 
-    def ended(self, day: str, *, after: str = "", limit: int) -> EndedAttempts:
+    def ended(self, day: str, *, after: str = "", before: str = "", limit: int) -> EndedAttempts:
         with self._lock:
             there = self._positions.get(day, [])
             begin = bisect_right(there, after)
-            found = there[begin : begin + limit]
+            end = bisect_left(there, before) if before else len(there)
+            found = there[begin : min(begin + limit, max(begin, end))]
             uses = tuple(self._records[position].use for position in found)
         last = found[-1] if found else after
         return EndedAttempts(uses=uses, last=last, more=len(found) == limit)
@@ -72,3 +76,28 @@ class MemoryUsage:
                 names.append(f"{seen.day}#{len(names):04d}")
                 self._parts[names[-1]] = text
             self._sums[seen.day] = replace(extended, parts=tuple(names))
+
+    def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
+        with self._lock:
+            if self.month.version != seen.version:
+                raise Conflict("somebody else has added up the month")
+            self.month = replace(counted, version=seen.version + 1)
+
+    def warn(self, project: str, month: int) -> bool:
+        with self._lock:
+            known = (month, project) in self._warned
+            self._warned.add((month, project))
+            return not known
+
+    def take_back_warning(self, project: str, month: int) -> None:
+        with self._lock:
+            self._warned.discard((month, project))
+
+    def spending(self) -> Spending:
+        """What the policy is told of the month."""
+        with self._lock:
+            counted = self.month
+            if counted.version == 0:
+                return NOTHING_SPENT
+            told = frozenset(name for month, name in self._warned if month == counted.month)
+            return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)

@@ -5,7 +5,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     base              what every reason has
     room              no room: what the job needs and what its pools have
     unavailable       its pools take nothing now
-    limits            a quota, a limit or a concurrency setting keeps it back
+    limits            a quota, a limit, a budget or a concurrency setting keeps it back
     gang_incomplete   its gang cannot start
     rights_missing    AWS refuses the start: a right is missing
     project_rules     its project's rules keep it back
@@ -17,6 +17,7 @@ from __future__ import annotations
 from slotq_core.model.reasons.base import Number, Reason, codes, units
 from slotq_core.model.reasons.gang_incomplete import EndangersItsGang, GangBlocked, GangIncomplete
 from slotq_core.model.reasons.limits import (
+    BudgetSpent,
     ClassNotAllowed,
     JobLimitReached,
     LimitReached,
@@ -49,6 +50,7 @@ from slotq_core.model.reasons.waits_for_others import (
 __all__ = [
     "BackingOff",
     "BehindInLine",
+    "BudgetSpent",
     "ClassNotAllowed",
     "EndangersItsGang",
     "GangBlocked",

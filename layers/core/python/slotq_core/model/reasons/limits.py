@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slotq_core.model.projects import Beyond, hours
 from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
+from slotq_core.timestamps import iso
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +80,31 @@ class QuotaExceeded(Reason):
         return (
             f"needs {units(self.needed, self.resource)} without eviction, which {self.owner} "
             f"may hold only within its quota: {self.used} of {self.quota} used"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetSpent(Reason):
+    """The project has spent its budget of this month."""
+
+    code: ClassVar[str] = "budget_spent"
+    project: str
+    spent: int
+    """Slots multiplied by seconds."""
+    budget: int
+    """Slots multiplied by seconds."""
+    until: int
+    """When the budget begins anew (ms)."""
+    beyond: str
+    """`soft` or `hard`."""
+
+    def sentence(self) -> str:
+        spent = f"{hours(self.spent * 1000)} of the {hours(self.budget * 1000)} slot-hours"
+        soft = self.beyond == Beyond.SOFT
+        rule = "it only uses what is idle" if soft else "none of its jobs starts"
+        return (
+            f"project {self.project} has spent {spent} of its budget this month; {rule} until "
+            f"{iso(self.until)}"
         )
 
 

@@ -2,4 +2,5 @@
 
 report    what was used in a window, a page at a time
 day_sums  adds up days that are over, so that they outlive the history
+month_sums  adds up what projects with a budget have spent this month
 """

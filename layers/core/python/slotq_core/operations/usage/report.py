@@ -25,7 +25,7 @@ from slotq_core.ports.usage import DaySum, EndedAttempts
 from slotq_core.timestamps import FAR_OFF, iso
 from slotq_core.usage.amounts import Group, Totals, Window, add_attempt, grouping, merge
 from slotq_core.usage.attempt_use import AttemptUse, use_of
-from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day
+from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day, month_of
 
 PAGE_BUDGET = 10_000
 """When a page ends (ms), so that the answer is there before API Gateway gives up after 29 s."""
@@ -106,7 +106,7 @@ class UsageReport:
         """
         now = self._clock.now()
         window = Window(
-            start=_month_of(now) if start is None else max(start, _EARLIEST),
+            start=month_of(now) if start is None else max(start, _EARLIEST),
             end=min(now if end is None else end, now),
         )
         if end is not None and end <= window.start:
@@ -245,8 +245,3 @@ class _Reading:
     def _is_full(self) -> bool:
         late = self._clock.now() - self._now >= PAGE_BUDGET
         return self._steps > 0 and (late or len(self.totals) >= MOST_ROWS)
-
-
-def _month_of(now: int) -> int:
-    """The first moment of the month (ms)."""
-    return begin_of(f"{day_of(now)[:7]}-01")

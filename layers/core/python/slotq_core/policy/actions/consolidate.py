@@ -86,7 +86,8 @@ class Consolidation:
 
     def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
         """Candidates of all projects, in eviction order, that run or got their slots in this plan.
-        No running job moves for a job of the same user and rank."""
+        No running job moves for a job of the same user and rank, or
+        if its project is beyond a hard budget: it could not start again."""
         candidates = [
             candidate
             for project in room.jobs.may_give()
@@ -95,6 +96,7 @@ class Consolidation:
         for candidate in sorted(candidates, key=attrgetter("order")):
             moving = candidate.jobs[0]
             runs = moving.state is JobState.RUNNING and not same_user_and_rank(job, moving)
+            runs = runs and moving.project not in self.state.budgets.hard
             if (runs or moving.name in room.jobs.placed) and not candidate.gang:
                 yield candidate
 

@@ -97,7 +97,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
     bound = _bound(job, room, accounts)
     if bound:
-        return bound
+        return state.budgets.reason(job.project) if _is_by_budget(bound, job, state) else bound
     if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
     holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
@@ -110,7 +110,18 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     until = min(rules.slices.yielding(job, room).values(), default=None)
     if until is not None:
         return reasons.TurnComes(**_numbers(job, room), until=until)
-    return _full(job, room, accounts, held)
+    full = _full(job, room, accounts, held)
+    return state.budgets.reason(job.project) if _is_by_budget(full, job, state) else full
+
+
+def _is_by_budget(why: Reason, job: Job, state: PlanState) -> bool:
+    """Whether the numbers of the reason come from the quota that a soft budget has set to 0."""
+    if job.project not in state.budgets.soft:
+        return False
+    if isinstance(why, reasons.LimitReached):
+        return why.owner == job.project and why.limit == 0
+    in_quota = isinstance(why, reasons.QuotaExceeded) and why.owner == job.project
+    return in_quota or isinstance(why, reasons.ShareUsed)
 
 
 def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:

@@ -23,6 +23,7 @@ from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.quotas.limits import Limits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
@@ -41,7 +42,8 @@ class PlanState:
     """Everything that a plan knows and has decided."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
-        self.snapshot, self.now = snapshot, now
+        self.budgets, self.now = Budgets(snapshot, now), now
+        self.snapshot = snapshot = self.budgets.without_them()
         self.journal = journal = Journal()
         lines = in_lines(
             snapshot.waiting,
@@ -54,7 +56,7 @@ class PlanState:
         self.concurrency = Concurrency(snapshot, journal)
         self.running = RunningJobs(snapshot, now, self.gangs, journal)
         self.rooms = rooms_of(snapshot, self.running, now, journal)
-        self.accounts = Accounts(snapshot, lines, journal)
+        self.accounts = Accounts(snapshot, lines, journal, self.budgets.soft)
         self.shares = Shares(self.accounts)
         self.limits = Limits(self.accounts, self.shares)
         self.yields = last_yields(snapshot.yields)

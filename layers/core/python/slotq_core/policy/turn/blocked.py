@@ -92,6 +92,13 @@ def explain_incomplete_gangs(state: PlanState) -> None:
                 state.decided.say(job, explain.incomplete(gang))
 
 
+def explain_spent_budgets(state: PlanState) -> None:
+    """Explain why the jobs wait that a hard budget keeps back. Nobody tries them."""
+    for job in state.budgets.kept_back:
+        if job.name not in state.snapshot.unread:
+            state.decided.say(job, state.budgets.reason(job.project))
+
+
 def _drain(
     steps: Steps, job: Job, rooms: Iterable[PoolRoom], whole: Job | None = None
 ) -> PoolRoom | None:

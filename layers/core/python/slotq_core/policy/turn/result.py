@@ -27,7 +27,10 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
     return Plan(
-        decisions=tuple(decided), reasons=Reasons(steps, turns), wake_at=state.decided.wake_at
+        decisions=tuple(decided),
+        reasons=Reasons(steps, turns),
+        closed={name: state.budgets.reason(name) for name in state.budgets.hard},
+        wake_at=state.decided.wake_at,
     )
 
 

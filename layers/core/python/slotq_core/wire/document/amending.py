@@ -52,7 +52,8 @@ def _section(entry: Mapping[str, Any]) -> ProjectSection:
     try:
         return ProjectSection.model_validate(entry)
     except ValidationError as error:
-        keys = {"": ProjectSection.keys(), "requests": SECTIONS["projects.requests"].keys()}
+        deeper = {key: SECTIONS[f"projects.{key}"].keys() for key in ("budget", "requests")}
+        keys = {"": ProjectSection.keys(), **deeper}
         raise refused(faults_of(error, keys, "a project")) from None
 
 

@@ -15,6 +15,7 @@ from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import department_of, project_of
 from slotq_core.wire.document.sections import (
+    BudgetSection,
     DepartmentSection,
     LimitsSection,
     PeopleSection,
@@ -39,6 +40,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "pools": PoolSection,
     "departments": DepartmentSection,
     "projects": ProjectSection,
+    "projects.budget": BudgetSection,
     "projects.requests": RequestsSection,
     "people": PeopleSection,
     "sharing": SharingSection,

@@ -8,8 +8,13 @@ from typing import Any
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
-from slotq_core.wire.document.sections import DepartmentSection, ProjectSection, RequestsSection
+from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
+from slotq_core.wire.document.sections import (
+    BudgetSection,
+    DepartmentSection,
+    ProjectSection,
+    RequestsSection,
+)
 
 
 def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
@@ -24,6 +29,7 @@ def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
         priority=section.priority,
         over_quota=section.over_quota,
         min_runtime=section.min_runtime,
+        budget=_budget(section.budget),
         pools=section.pools,
         access=Access(
             viewers=section.viewers,
@@ -71,6 +77,12 @@ def by_pool(quota: Mapping[str, Any], resources: Collection[str]) -> bool:
     """Whether the keys are pools: amounts stand only in pools, and so do keys that are no
     resources."""
     return any(isinstance(own, Mapping) or key not in resources for key, own in quota.items())
+
+
+def _budget(section: BudgetSection | None) -> Budget | None:
+    if section is None:
+        return None
+    return Budget(slot_ms=section.slot_hours, beyond=section.beyond)
 
 
 def _prescription(section: RequestsSection) -> Prescription:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import PoolState
-from slotq_core.model.projects import Fairness
+from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.document.values import (
@@ -30,6 +30,7 @@ from slotq_core.wire.document.values import (
     Properties,
     Quota,
     SessionRole,
+    SlotHours,
     Value,
     Weight,
 )
@@ -101,6 +102,24 @@ class RequestsSection(Section):
     approval: Flag = False
 
 
+def _with_slot_hours(value: object) -> object:
+    return value if value is None or isinstance(value, dict) else {"slot_hours": value}
+
+
+def _or_number(schema: dict[str, Any]) -> None:
+    own = {key: schema.pop(key) for key in [*schema]}
+    schema["anyOf"] = [own["properties"]["slot_hours"], own]
+
+
+class BudgetSection(Section):
+    """What a project may spend in a calendar month (UTC). A number alone is a soft budget."""
+
+    model_config = ConfigDict(json_schema_extra=_or_number)
+
+    slot_hours: SlotHours
+    beyond: Beyond = Beyond.SOFT
+
+
 class ProjectSection(Section):
     """A project. The order of a document's projects is their age, the oldest first."""
 
@@ -112,6 +131,7 @@ class ProjectSection(Section):
     priority: Value = 0
     over_quota: Flag = True
     min_runtime: Duration = 0
+    budget: Annotated[BudgetSection | None, BeforeValidator(_with_slot_hours)] = None
     pools: tuple[Name, ...] = ()
     """The pools of jobs that name none, in order of preference."""
     viewers: Principals = ()

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError, WithJsonS
 
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
+from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 from slotq_core.wire.document.request_fields import request_fields
@@ -59,6 +60,21 @@ def whole(low: int, high: int) -> Callable[[object], int]:
         return value  # type: ignore[return-value]
 
     return check
+
+
+MOST_SLOT_HOURS = 1_000_000_000
+
+
+def _slot_hours(value: object) -> int:
+    """Read slot-hours; return slots multiplied by ms."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    slot_ms = round(value * HOUR) if number and 0 < value <= MOST_SLOT_HOURS else 0  # type: ignore[operator]
+    if not slot_ms:
+        raise ValueError(
+            f"a number of slot-hours above 0, up to {MOST_SLOT_HOURS:,}, is needed, not "
+            f"{said(value)}"
+        )
+    return slot_ms
 
 
 def text(value: object) -> str:
@@ -196,6 +212,13 @@ Duration = Annotated[int, BeforeValidator(_duration), _number(minimum=0)]
 """The same, at least 0."""
 Period = Annotated[int, BeforeValidator(period), _number(exclusiveMinimum=0)]
 """The same, more than 0."""
+_SLOT_HOURS: dict[str, Any] = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "maximum": MOST_SLOT_HOURS,
+}
+SlotHours = Annotated[int, BeforeValidator(_slot_hours), WithJsonSchema(_SLOT_HOURS)]
+"""Slot-hours in the file, more than 0; slots multiplied by ms in the model."""
 Count = Annotated[int, BeforeValidator(whole(0, MOST)), _whole(minimum=0, maximum=MOST)]
 Positive = Annotated[int, BeforeValidator(whole(1, MOST)), _whole(minimum=1, maximum=MOST)]
 Value = Annotated[

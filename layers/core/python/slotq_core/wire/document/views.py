@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Standing
+from slotq_core.model.projects import BudgetStanding, Standing
+from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
@@ -19,6 +20,8 @@ from slotq_core.wire.document.writing import doubled_names, project_entry, writt
 from slotq_core.wire.views import VERSION
 
 Document = dict[str, Any]
+
+NO_BUDGETS: Mapping[str, BudgetStanding] = {}
 
 
 class ConfigurationBody(BaseModel):
@@ -84,6 +87,19 @@ class StandingView(BaseModel):
     """The part of `held` above the quota."""
 
 
+class BudgetView(BaseModel):
+    """What a project may spend in a calendar month, and has spent."""
+
+    slot_seconds: float
+    """The budget."""
+    beyond: str
+    """`soft`: beyond it, what the project holds counts as over quota; `hard`: nothing starts."""
+    spent_slot_seconds: float
+    """What its attempts have held in this month, those that go on included."""
+    resets_at: str
+    """When the budget begins anew."""
+
+
 class ProjectView(BaseModel):
     """A project, and what it uses."""
 
@@ -94,6 +110,8 @@ class ProjectView(BaseModel):
     """What its jobs hold, by pool."""
     standings: list[StandingView]
     """By pool, where quotas are by pool, and resource."""
+    budget: BudgetView | None = None
+    """None: it may spend as much as it likes."""
 
 
 class ProjectsView(BaseModel):
@@ -155,6 +173,7 @@ def projects_view(
     settings: Settings,
     used: Mapping[str, Mapping[str, Demand]],
     standings: Iterable[Standing],
+    budgets: Mapping[str, BudgetStanding] = NO_BUDGETS,
     *,
     revision: int,
 ) -> ProjectsView:
@@ -169,10 +188,20 @@ def projects_view(
             project=project_entry(each, doubled),
             used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
             standings=own.get(each.name, []),
+            budget=_budget(budgets[each.name]) if each.name in budgets else None,
         )
         for each in settings.sharing.projects
     ]
     return ProjectsView(revision=revision, projects=views)
+
+
+def _budget(standing: BudgetStanding) -> BudgetView:
+    return BudgetView(
+        slot_seconds=seconds(standing.budget.slot_ms),
+        beyond=standing.budget.beyond.value,
+        spent_slot_seconds=seconds(standing.spent),
+        resets_at=iso(standing.resets_at),
+    )
 
 
 def _standing(stand: Standing) -> StandingView:

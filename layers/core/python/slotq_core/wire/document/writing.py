@@ -12,7 +12,15 @@ from typing import Any
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.projects import (
+    EVERYWHERE,
+    HOUR,
+    Amounts,
+    Beyond,
+    Budget,
+    Department,
+    Project,
+)
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.sections import (
@@ -75,6 +83,7 @@ def project_entry(project: Project, doubled: Collection[str] = ()) -> Entry:
         priority=project.priority,
         over_quota=project.over_quota,
         min_runtime=_seconds(project.min_runtime),
+        budget=_budget(project.budget),
         pools=[*project.pools],
         viewers=_principals(project.access.viewers),
         members=_principals(project.access.members),
@@ -131,6 +140,17 @@ def limits_entry(limits: Limits) -> Entry:
         for rule in given["callers"]
     ]
     return {k: v for k, v in {**given, "callers": rules}.items() if v != default[k]}
+
+
+def _budget(budget: Budget | None) -> Any:
+    """Return a budget as people write it: a number if it is soft."""
+    if budget is None:
+        return None
+    whole, rest = divmod(budget.slot_ms, HOUR)
+    slot_hours = budget.slot_ms / HOUR if rest else whole
+    if budget.beyond is Beyond.SOFT:
+        return slot_hours
+    return {"slot_hours": slot_hours, "beyond": budget.beyond.value}
 
 
 def _people(sharing: Sharing) -> Entry:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
+from slotq_core.adapters.dynamodb.accounting.month_sums import MonthRecords
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -14,7 +15,7 @@ from slotq_core.adapters.dynamodb.layout.items import Item, day_sum_of, use_of_a
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.jobs import Job
-from slotq_core.ports.usage import DaySum, EndedAttempts
+from slotq_core.ports.usage import DaySum, EndedAttempts, MonthSum
 from slotq_core.usage.day_rows import Cell, read_part
 
 _LAST_DAY = "9999-12-31"
@@ -24,6 +25,16 @@ class UsageRecords:
     def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
         self._calls = calls
         self._configuration = configuration
+        self._months = MonthRecords(calls)
+
+    def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
+        self._months.keep(seen, counted)
+
+    def warn(self, project: str, month: int) -> bool:
+        return self._months.warn(project, month)
+
+    def take_back_warning(self, project: str, month: int) -> None:
+        self._months.take_back(project, month)
 
     def running(self) -> tuple[Job, ...]:
         found: list[Job] = []
@@ -34,9 +45,13 @@ class UsageRecords:
             found += Sieve().read(self._calls.query(wanted), copy_of)
         return tuple(found)
 
-    def ended(self, day: str, *, after: str = "", limit: int) -> EndedAttempts:
+    def ended(self, day: str, *, after: str = "", before: str = "", limit: int) -> EndedAttempts:
         pk = table.ended_partition(day)
         wanted = expressions.partition_after(pk, after) if after else expressions.partition(pk)
+        if before:
+            if before <= after:
+                return EndedAttempts(uses=(), last=after, more=False)
+            wanted = expressions.partition_between(pk, f"{after} ", before)
         items, sieve = [*self._calls.query(wanted, limit=limit)], Sieve()
         return EndedAttempts(
             uses=tuple(sieve.read(items, use_of_attempt)),

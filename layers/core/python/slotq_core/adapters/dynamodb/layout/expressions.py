@@ -435,6 +435,40 @@ def record_use(*, waiting: int, lines: int) -> Expression:
     }
 
 
+def keep_spent(packed: bytes, *, seen: int) -> Expression:
+    """Keep what projects have spent, beside the revision: one read gives both. Condition: nobody
+    else has kept anything since; `seen` 0: nobody has ever, or the version is unreadable."""
+    condition = "spentVersion = :seen" if seen else "NOT attribute_type(spentVersion, :number)"
+    return {
+        "UpdateExpression": "SET spent = :spent, spentVersion = :next",
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": {
+            ":spent": {"B": packed},
+            ":next": _number(seen + 1),
+            **({":seen": _number(seen)} if seen else {":number": _text("N")}),
+        },
+    }
+
+
+def note_once(attribute: str) -> Expression:
+    """Set an attribute that stands for a fact. Condition: it is not set yet."""
+    return {
+        "UpdateExpression": "SET #fact = :one",
+        "ConditionExpression": "attribute_not_exists(#fact)",
+        "ExpressionAttributeNames": {"#fact": attribute},
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
+def forget_facts(attributes: Sequence[str]) -> Expression:
+    """Remove what `note_once` has set."""
+    names = {f"#f{n}": attribute for n, attribute in enumerate(attributes)}
+    return {
+        "UpdateExpression": f"REMOVE {', '.join(names)}",
+        "ExpressionAttributeNames": names,
+    }
+
+
 def all_but_requests() -> Expression:
     """Select every item except the (large) requests, but include requests that are marked to
     expire."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Department, Fairness, Project
+from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
 
 T = TypeVar("T")
@@ -87,7 +87,10 @@ _access = _reading(Access, viewers=tuple, members=tuple, admins=tuple, default_f
 _requests = _reading(
     Prescription, roles=tuple, images=tuple, outputs=tuple, pools=tuple, instance_types=_lists
 )
-_project = _reading(Project, quota=_amounts, pools=tuple, access=_access, requests=_requests)
+_budget = _reading(Budget, beyond=Beyond)
+_project = _reading(
+    Project, quota=_amounts, pools=tuple, budget=_budget, access=_access, requests=_requests
+)
 _department = _reading(Department, quota=_amounts, fairness=Fairness)
 _sharing = _reading(
     Sharing,

@@ -27,11 +27,14 @@ from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.adapters.spending import spending
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
+from slotq_core.ports.usage import UsageBook
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
@@ -44,6 +47,7 @@ class _Capacity:
     pools: tuple[Pool, ...]
     sharing: Sharing
     holders: Mapping[str, Holders]
+    spent: Spending
 
     @property
     def active(self) -> list[Job]:
@@ -62,10 +66,13 @@ class WorldLoader:
         bounds: LineBounds,
         pause: Callable[[float], None],
         in_parallel: InParallel,
+        *,
+        usage: UsageBook,
     ) -> None:
         """Set up the loader. `pause` waits for a number of seconds."""
         self._calls = calls
         self._configuration = configuration
+        self._usage = usage
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
@@ -155,7 +162,12 @@ class WorldLoader:
             sieve.add(poison)
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
-        return _Capacity(pools=tuple(pools), sharing=configured.sharing, holders=holders)
+        return _Capacity(
+            pools=tuple(pools),
+            sharing=configured.sharing,
+            holders=holders,
+            spent=spending(configured, self._usage, now),
+        )
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
         """Return the first items of a partition. `asked`: its key, and how many; None: all."""
@@ -167,7 +179,14 @@ def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], siev
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
     everyone = [*capacity.claimants, *waiting]
     return World(
-        snapshot=snapshot_of(capacity.pools, capacity.sharing, capacity.active, everyone, due),
+        snapshot=snapshot_of(
+            capacity.pools,
+            capacity.sharing,
+            capacity.active,
+            everyone,
+            due,
+            spent=capacity.spent,
+        ),
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,
     )

@@ -6,5 +6,6 @@ opening      the accounts at the beginning of a plan
 givers       the projects that hold more than they deserve
 accounts     the accounts during a plan
 shares       which excess over fair shares a job brings
+budgets      what a project may spend in a month, and what follows beyond it
 limits       what limits and quotas leave to a job
 """

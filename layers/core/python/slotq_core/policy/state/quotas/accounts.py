@@ -29,8 +29,15 @@ Amounts = tuple[Account, Demand, Demand, Demand]
 class Accounts:
     """The accounts of one plan, by project and scope."""
 
-    def __init__(self, snapshot: Snapshot, lines: Sequence[WaitingLine], journal: Journal) -> None:
-        """`lines`: of all waiting jobs."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        lines: Sequence[WaitingLine],
+        journal: Journal,
+        beyond_budget: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """`lines`: of all waiting jobs. `beyond_budget`: the projects without a quota, because they
+        have spent a soft budget."""
         self._journal = journal
         self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
@@ -70,7 +77,7 @@ class Accounts:
         """By scope, the projects that hold less than their share."""
         self.users.begin(snapshot)
         if owners:
-            self._open(snapshot, lines)
+            self._open(snapshot, lines, beyond_budget)
 
     def of(self, job: Job, pool: str) -> Chain:
         return self._of_pool.get(pool, self._elsewhere).get(job.project, ())
@@ -214,12 +221,14 @@ class Accounts:
         """The scopes that these pools count in."""
         return (EVERYWHERE,) if EVERYWHERE in self._books else {*pools}
 
-    def _open(self, snapshot: Snapshot, lines: Sequence[WaitingLine]) -> None:
+    def _open(
+        self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
+    ) -> None:
         """Create the accounts of each scope, with fair shares and what is held and claimed."""
         running = holdings(snapshot, self._scope)
         asked = asked_in(snapshot, lines, running, self._scopes_of, self._shut)
         for scope, chains in self._books.items():
-            chains.update(opened(snapshot, scope, asked))
+            chains.update(opened(snapshot, scope, asked, beyond_budget))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)

@@ -21,10 +21,14 @@ Holdings = Mapping[tuple[str, str, bool], Demand]
 
 
 def opened(
-    snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
+    snapshot: Snapshot,
+    scope: str,
+    asked: Mapping[tuple[str, str], Demand],
+    beyond_budget: AbstractSet[str] = frozenset(),
 ) -> dict[str, Chain]:
     """By project, the accounts in one scope, with their fair shares and nothing held yet.
-    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`."""
+    "Departments divide first; projects divide their department's part." `asked`: see `asked_in`.
+    `beyond_budget`: the projects whose quota is 0 by their budget."""
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
@@ -33,12 +37,20 @@ def opened(
     named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
     resources = tuple(sorted(named)) or ("slots",)
 
-    def account(owner: Project | Department, age: int, quota: Demand) -> Account:
+    def account(owner: Project | Department, age: int, given: Demand) -> Account:
+        is_spent = isinstance(owner, Project) and owner.name in beyond_budget
+        quota = NOTHING if is_spent else given
         limit = dict(owner.limit.get(scope, {}))
         if not owner.over_quota:
             limit |= {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
         return Account(
-            name=owner.name, age=age, owner=owner, resources=resources, quota=quota, limit=limit
+            name=owner.name,
+            age=age,
+            owner=owner,
+            resources=resources,
+            quota=quota,
+            limit=limit,
+            given=given,
         )
 
     members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
@@ -50,7 +62,7 @@ def opened(
     departments = {}
     for age, department in enumerate(snapshot.departments):
         within = members[department.name]
-        quota = sum((each.quota for each in within), NOTHING)
+        quota = sum((each.given for each in within), NOTHING)
         if department.quota is not None:
             quota = department.quota.get(scope, NOTHING)
         departments[department.name] = opened_account = account(department, age, quota)
@@ -139,7 +151,7 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
                 quota=each.quota[resource],
                 limit=each.limit.get(resource),
                 request=each.asked[resource],
-                weight=each.owner.weight,
+                weight=each.given[resource] if each.owner.weight is None else each.owner.weight,
                 priority=each.owner.priority,
             )
             for each in everyone

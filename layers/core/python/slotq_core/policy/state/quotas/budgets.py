@@ -1,0 +1,101 @@
+"""Budgets: what a project may spend in a calendar month (UTC), and what follows beyond it.
+
+Beyond a `soft` budget, all that the project holds counts as over quota: its quota is 0 until the
+month ends, its weight and its limits stay. Beyond a `hard` one, none of its jobs starts: they take
+no turns, ask for no share and keep no claims. What runs goes on, within the quota as before.
+
+What is spent is what attempts that ended held in the month, and what the active ones have held of
+it so far. So a plan knows when, as things stand, a budget will be spent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Beyond, BudgetStanding
+from slotq_core.model.reasons import BudgetSpent
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import DropClaim
+from slotq_core.usage.calendar_days import month_of, next_month
+
+
+def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
+    """Return how the projects with a budget stand, by name."""
+    given = {each.name: each.budget for each in snapshot.projects if each.budget is not None}
+    if not given:
+        return {}
+    month, told = month_of(now), snapshot.spent
+    known = told.month == month
+    held, spent = Counter[str](), Counter[str](told.slot_ms if known else {})
+    for job in snapshot.active:
+        if job.project in given and job.attempt:
+            held[job.project] += job.demand.slots
+            since = max(month, job.attempt.admitted_at)
+            spent[job.project] += job.demand.slots * max(0, now - since)
+    return {
+        name: BudgetStanding(
+            project=name,
+            budget=budget,
+            spent=spent[name],
+            held=held[name],
+            resets_at=next_month(now),
+            warned=known and name in told.warned,
+        )
+        for name, budget in given.items()
+    }
+
+
+class Budgets:
+    """The budgets during one plan. Nothing that a plan decides changes what is spent."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self._snapshot, self._now = snapshot, now
+        self._standings = budgets_of(snapshot, now)
+        spent = [each for each in self._standings.values() if each.is_spent]
+        self.soft = frozenset(s.project for s in spent if s.budget.beyond is Beyond.SOFT)
+        """The projects beyond a soft budget."""
+        self.hard = frozenset(s.project for s in spent if s.budget.beyond is Beyond.HARD)
+        """The projects beyond a hard budget."""
+
+    @cached_property
+    def kept_back(self) -> tuple[Job, ...]:
+        """The waiting jobs that a hard budget keeps back."""
+        waiting = self._snapshot.waiting if self.hard else ()
+        return tuple(job for job in waiting if job.project in self.hard)
+
+    def without_them(self) -> Snapshot:
+        """The snapshot without the jobs that are kept back."""
+        if not self.kept_back:
+            return self._snapshot
+        others = (job for job in self._snapshot.waiting if job.project not in self.hard)
+        return replace(self._snapshot, waiting=tuple(others))
+
+    def void_claims(self) -> Iterator[DropClaim]:
+        """Give up the claims of the jobs that are kept back."""
+        return (DropClaim(job=job) for job in self.kept_back if job.claim)
+
+    def reason(self, project: str) -> BudgetSpent:
+        """Why the jobs of a project beyond its budget wait."""
+        standing = self._standings[project]
+        return BudgetSpent(
+            project=project,
+            spent=standing.spent // 1000,
+            budget=standing.budget.slot_ms // 1000,
+            until=standing.resets_at,
+            beyond=standing.budget.beyond.value,
+        )
+
+    def timers(self) -> Iterator[int]:
+        """When (ms) the clock alone may bring a project near or beyond its budget, or begin one
+        anew that keeps somebody back."""
+        waiting = {job.project for job in self._snapshot.waiting} if self._standings else set()
+        for name, each in self._standings.items():
+            marks = (each.near, each.budget.slot_ms)
+            crossings = [each.reaches(mark, self._now) for mark in marks if each.spent < mark]
+            yield from (min(at, each.resets_at) for at in crossings if at is not None)
+            if each.is_spent and name in waiting:
+                yield each.resets_at
