@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import EVERYWHERE, Department, Project, weight_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
@@ -139,7 +139,7 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
                 quota=each.quota[resource],
                 limit=each.limit.get(resource),
                 request=each.asked[resource],
-                weight=each.owner.weight,
+                weight=weight_of(each.owner.weight, resource),
                 priority=each.owner.priority,
             )
             for each in everyone
