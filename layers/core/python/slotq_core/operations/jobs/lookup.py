@@ -47,7 +47,8 @@ class JobLookup:
         to: str | None = None,
     ) -> list[Status]:
         """The wanted jobs in these states (None: any) that caller `to` may see (None: all), in the
-        queue's order.
+        queue's order. Raises NoSuchProject for a project that is not known to `to` and has none of
+        them.
 
         With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
@@ -60,6 +61,8 @@ class JobLookup:
             limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
             found = self._store.jobs(asked, limit=limit)
         jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
+        if empty := (wanted.projects or frozenset()) - {job.project for job in jobs} - {""}:
+            self._authorizer.check_known(empty, to=to)
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
         if (waiting := status.all_waiting(found, asked, limit)) is None:
