@@ -76,9 +76,9 @@ class Customer:
             event["detail"]["TrainingJobName"] = training_job
             self.send(event)
 
-    def crowd(self) -> None:
+    def crowd(self, project: str = "") -> None:
         """Add a thousand waiting jobs of two slots each. Their arrival costs nothing."""
-        bare = a_job("any", slots=2, priority=0, pools=("main",))
+        bare = a_job("any", slots=2, priority=0, pools=("main",), project=project)
         entered = [NOW - BEHIND + n for n in range(BEHIND)]
         jobs = [
             replace(bare, name=f"waiting-{at}", entry_time=at, changed_at=at, version=1)
@@ -220,6 +220,20 @@ def shared(customer: Customer) -> None:
         customer.submit(name, Tags=[{"Key": "slotq:project", "Value": name}])
 
 
+def many_beside_another_project(customer: Customer) -> None:
+    """Of two projects, one has a thousand waiting jobs, the other twenty."""
+    shared(customer)
+    customer.crowd("speech")
+    for n in range(LISTED):
+        customer.submit(f"job-{n}", Tags=[{"Key": "slotq:project", "Value": "vision"}])
+
+
+def listed_by_project(customer: Customer) -> None:
+    many_beside_another_project(customer)
+    query = {"state": ["pending,preempted,held,running"], "project": ["vision"]}
+    customer.send({**sample("list-jobs"), "multiValueQueryStringParameters": query})
+
+
 def projects_measured(customer: Customer) -> None:
     shared(customer)
     with pytest.MonkeyPatch.context() as patch:
@@ -244,6 +258,11 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "look at a job that waits": (waiting, one_waits, 1),
     "look at a job behind 1,000": (waiting_behind, one_waits_behind, 1),
     "listing of 20 jobs": (listed, many, 1),
+    "listing of a project's 20 jobs among 1,000": (
+        listed_by_project,
+        many_beside_another_project,
+        1,
+    ),
     "minute": (five_more_minutes, quiet, 5),
     "minute, projects measured": (projects_measured_for_longer, projects_measured, 5),
     "minute, 1,000 wait": (crowded_for_longer, crowded, 5),
