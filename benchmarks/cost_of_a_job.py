@@ -19,10 +19,17 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import pytest
+
 import app
 from benchmarks.live.account import handler_over, silence
 from benchmarks.live.engine import Engine
 from slotq.cost.counts import FILE, Counts
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.settings import PROJECT_METRICS_VARIABLE
+from slotq_core.model.access import Access
+from slotq_core.model.projects import Project
+from slotq_core.model.sharing import Sharing
 from slotq_core.names import training_job_name
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
@@ -69,9 +76,9 @@ class Customer:
             event["detail"]["TrainingJobName"] = training_job
             self.send(event)
 
-    def crowd(self) -> None:
+    def crowd(self, project: str = "") -> None:
         """Add a thousand waiting jobs of two slots each. Their arrival costs nothing."""
-        bare = a_job("any", slots=2, priority=0, pools=("main",))
+        bare = a_job("any", slots=2, priority=0, pools=("main",), project=project)
         entered = [NOW - BEHIND + n for n in range(BEHIND)]
         jobs = [
             replace(bare, name=f"waiting-{at}", entry_time=at, changed_at=at, version=1)
@@ -202,6 +209,45 @@ def crowded_for_longer(customer: Customer) -> None:
     customer.minutes(10)
 
 
+def shared(customer: Customer) -> None:
+    """Two jobs of two projects run."""
+    customer.minutes(1)
+    store = DynamoStore(customer.engine, TABLE)
+    everyone = Access(members=("*",))
+    projects = tuple(Project(name=name, access=everyone) for name in ("vision", "speech"))
+    store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+    for name in ("vision", "speech"):
+        customer.submit(name, Tags=[{"Key": "slotq:project", "Value": name}])
+
+
+def many_beside_another_project(customer: Customer) -> None:
+    """Of two projects, one has a thousand waiting jobs, the other twenty."""
+    shared(customer)
+    customer.crowd("speech")
+    for n in range(LISTED):
+        customer.submit(f"job-{n}", Tags=[{"Key": "slotq:project", "Value": "vision"}])
+
+
+def listed_by_project(customer: Customer) -> None:
+    many_beside_another_project(customer)
+    query = {"state": ["pending,preempted,held,running"], "project": ["vision"]}
+    customer.send({**sample("list-jobs"), "multiValueQueryStringParameters": query})
+
+
+def projects_measured(customer: Customer) -> None:
+    shared(customer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PROJECT_METRICS_VARIABLE, "50")
+        customer.minutes(5)
+
+
+def projects_measured_for_longer(customer: Customer) -> None:
+    shared(customer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PROJECT_METRICS_VARIABLE, "50")
+        customer.minutes(10)
+
+
 MEASURED: dict[str, tuple[Script, Script, int]] = {
     # name: (script with the step, script without it, number of times the step occurs)
     "job": (simple, nothing, 1),
@@ -212,7 +258,13 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "look at a job that waits": (waiting, one_waits, 1),
     "look at a job behind 1,000": (waiting_behind, one_waits_behind, 1),
     "listing of 20 jobs": (listed, many, 1),
+    "listing of a project's 20 jobs among 1,000": (
+        listed_by_project,
+        many_beside_another_project,
+        1,
+    ),
     "minute": (five_more_minutes, quiet, 5),
+    "minute, projects measured": (projects_measured_for_longer, projects_measured, 5),
     "minute, 1,000 wait": (crowded_for_longer, crowded, 5),
 }
 

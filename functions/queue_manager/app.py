@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import botocore
 import botocore.session
 from aws_lambda_powertools import Logger, Metrics, Tracer
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
 
 from slotq_core.adapters import eventbridge
@@ -49,6 +49,7 @@ from slotq_core.adapters.settings import (
     operators_from_environment,
     plans_from_environment,
     pools_from_environment,
+    project_metrics_from_environment,
     roles_from_environment,
 )
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
@@ -183,7 +184,29 @@ def on_tick(_event: Event, context: Any) -> dict[str, Any]:
         logger.warning("the longest wait is not known", error=type(error).__name__)
     else:
         metrics.add_metric(name="OldestWaiting", unit=MetricUnit.Seconds, value=waited // 1000)
+    try:
+        measure_projects()
+    except SlotQError as error:
+        logger.warning("the projects were not measured", error=type(error).__name__)
     return done
+
+
+def measure_projects() -> None:
+    """Write the metrics of projects, if the stack asks for any. Each project and resource has its
+    own line: a line has one value for each dimension."""
+    found = manager().project_metrics(most=project_metrics_from_environment())
+    for (project, resource), amounts in found.items():
+        line = EphemeralMetrics(namespace="SlotQ", service=QUEUE)
+        line.add_dimension("project", project)
+        line.add_dimension("resource", resource)
+        for name, amount in (
+            ("ProjectHeld", amounts.held),
+            ("ProjectWaiting", amounts.waiting),
+            ("ProjectOverQuota", amounts.over_quota),
+            ("ProjectShare", amounts.share),
+        ):
+            line.add_metric(name=name, unit=MetricUnit.Count, value=amount)
+        line.flush_metrics()
 
 
 def on_unknown(event: Event, _context: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Ahead, Change
 from tests.contract import worlds
 from tests.contract.by_hand import Table
+from tests.contract.test_dynamodb_cost import measured
 from tests.contract.worlds import (
     NOW,
     REQUEST,
@@ -361,6 +363,42 @@ def test_what_a_job_requires_of_its_pools_is_kept(store: Store) -> None:
     job = waits(store, "job1", requires=requires)
     assert (store.job("job1"), job.requires) == (job, requires)
     assert store.load(NOW).snapshot.waiting == (job,)
+
+
+def test_jobs_are_found_by_project(store: Store) -> None:
+    a_queue(store, a_pool("p5", 4))
+    first = waits(store, "first", project="a", entry_time=NOW)
+    second = waits(store, "second", project="a", entry_time=NOW + 1, priority=7)
+    back = commit(store, evicting(runs(store, "back", project="a"), "first"))
+    commit(store, evicted(back))
+    claimant = commit(store, claiming(waits(store, "claimant", project="b")))
+    held = waits(store, "held", project="b")
+    commit(store, Change(before=held, after=move(held, S.HELD, at=NOW)))
+    bare = waits(store, "bare")
+    starts(store, "active", project="b")
+
+    def found(*projects: str, **more: int) -> list[str]:
+        return [job.name for job in store.jobs(S, projects=frozenset(projects), **more)]
+
+    assert found("a") == [second.name, first.name, back.name]
+    assert found("b") == [claimant.name, "held", "active"]
+    assert sorted(found("a", "b", "")) == sorted(job.name for job in store.jobs(S))
+    assert found("") == [bare.name]
+    assert found("c") == []
+    assert found("a", limit=1) == [second.name]
+    assert store.jobs([S.PENDING], projects=frozenset("a"))[0] == second
+
+
+def test_waiting_jobs_of_a_project_are_read_without_those_of_others(
+    dynamo: DynamoStore, client: Any
+) -> None:
+    a_queue(dynamo)
+    for n in range(20):
+        waits(dynamo, f"other{n}", project="b", priority=n % 3)
+    waits(dynamo, "job", project="a")
+    with measured(client) as meter:
+        assert [job.name for job in dynamo.jobs([S.PENDING], projects=frozenset("a"))] == ["job"]
+    assert meter.calls == ["Query", "Query"]
 
 
 def test_the_longest_waiting_jobs_entry_is_known(store: Store) -> None:

@@ -31,7 +31,7 @@ FULL = Sharing(
     departments=(
         Department(name="research", quota={"p5": Demand(slots=4)}, fairness=Fairness.FULL),
         Department(name="empty", quota={}, weight=0, limit={"p5": {"slots": 0}}, priority=-1),
-        Department(name="sum"),
+        Department(name="sum", weight={"slots": 0, "gpus": 3}),
     ),
     projects=(
         Project(

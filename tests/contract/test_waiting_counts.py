@@ -64,6 +64,19 @@ def test_a_line_that_is_not_read_counts_too(dynamo: DynamoStore) -> None:
     assert asked(dynamo, LATER) == MANY
 
 
+def test_a_line_that_nobody_waits_in_asks_for_nothing(dynamo: DynamoStore) -> None:
+    """Lines outlive their jobs, and a stand-in is no job."""
+    queue(dynamo)
+    first, second = enter(dynamo, "j"), enter(dynamo, "k")
+    dynamo.load(LATER).keep_bounds()
+    dynamo.commit([starting(first)])
+    dynamo.commit([claiming(second)])
+    world = dynamo.load(LATER)
+    assert world.snapshot.unread
+    (a,) = [each for each in standings(world.snapshot, LATER) if each.name == "a"]
+    assert (a.held, a.waiting) == (2, 0)
+
+
 def test_who_starts_or_leaves_is_counted_out(dynamo: DynamoStore, client: Any, table: str) -> None:
     queue(dynamo)
     first, second, third = (enter(dynamo, f"j{n}") for n in range(3))

@@ -427,6 +427,10 @@ def test_projects_change_one_by_one(slotq, file, account):
     lines = slotq("projects", "list").stdout.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["vision", "1"], ["speech", "1"]]
     assert "weight: 3" in slotq("projects", "show", "speech").stdout
+    by_resource = slotq("projects", "set", "speech", "weight={slots: Low}").stdout
+    assert "-weight: 3\n+weight:\n+  slots: 1" in by_resource
+    told = slotq("projects", "set", "speech", "weight={gpus: 1}", status=Exit.NO)
+    assert "weight.gpus: nobody has a quota of gpus" in told.stderr
     told = slotq("projects", "set", "vision", "quota=5", status=Exit.NO)
     assert "quota of 5 slots over all pools, which have 2" in told.stderr
     assert "give KEY=VALUE" in slotq("projects", "set", "vision", "qouta=5", status=2).stderr

@@ -47,6 +47,7 @@ def listed(account: Account):
         ({"pool": "other"}, []),
         ({"project": ""}, ["job1", "job2"]),
         ({"project": "vision"}, []),
+        ({"project": "vision,"}, ["job1", "job2"]),
         ({"since": "2026-11-20T10:30:00Z"}, ["job1", "job2"]),
         ({"until": "2026-11-20T10:29:59.999Z"}, []),
         ({"since": "2026-11-20T12:00:00+01:00"}, []),

@@ -81,6 +81,38 @@ class TestSubmissions:
         assert submit(shared, "one", by=OPERATOR)[1]["code"] == "project_not_allowed"
         assert self.project_of(submit(shared, "one", "speech", by=OPERATOR)) == "speech"
 
+    def test_jobs_are_listed_by_project(self, shared: Account):
+        submit(shared, "mine", "speech", by=OTHER)
+        assert listed(shared, OPERATOR, project="vision") == [JOB]
+        assert listed(shared, OPERATOR, project="vision,speech") == ["mine", JOB]
+        repeated = {"project": ["vision", "speech"]}
+        _, view = shared.call(request("GET", "/jobs", by=OPERATOR, query=repeated))
+        assert {job["name"] for job in view["jobs"]} == {"mine", JOB}
+        assert listed(shared, OPERATOR, project="speech", state="completed") == []
+
+    @pytest.mark.parametrize(
+        ("caller", "project", "told"),
+        [
+            (OPERATOR, "visoin", "'visoin'; your projects are vision, speech"),
+            (OPERATOR, "vision,visoin", "'visoin'; your projects are vision, speech"),
+            (MEMBER, "speech", "'speech'; your projects are vision"),
+            (NOBODY, "vision", "'vision'; you have none"),
+        ],
+    )
+    def test_an_unknown_project_is_told_with_those_of_the_caller(
+        self, shared: Account, caller: str, project: str, told: str
+    ):
+        """A project that the caller may not see is as unknown as one that is not there."""
+        query = {"project": [project]}
+        status, said = shared.call(request("GET", "/jobs", by=caller, query=query))
+        assert (status, said["code"], said["field"]) == (404, "no_such_project", "project")
+        assert said["message"] == f"there is no project {told}"
+
+    def test_jobs_of_a_removed_project_are_still_listed(self, shared: Account):
+        share(replace(SHARING, projects=(SPEECH,)))
+        assert listed(shared, OPERATOR, project="vision") == [JOB]
+        assert listed(shared, OWNER, project="vision") == [JOB]
+
     def test_without_projects_the_tag_is_refused(self, account: Account):
         status, said = submit(account, "one", "vision", by=OWNER)
         assert (status, said["code"]) == (403, "project_not_allowed")

@@ -6,9 +6,11 @@ import re
 import pytest
 
 import app
+from slotq.cost.bill import METRICS_EACH_PROJECT
 from slotq_core import names
 from slotq_core.adapters.lambda_wake import PASS_EVENT
 from tests.functional.account import EVENTS, HOUR, NOW, TABLE, Account, add_job, forget, sample
+from tests.functional.sharing import MEMBER, OTHER, share, submit
 
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
@@ -239,6 +241,47 @@ def test_a_tick_measures_the_longest_wait(account: Account, output):
     account.send("tick")
     waited = re.findall(r'"OldestWaiting":\[(\d+\.?\d*)\]', output())
     assert [float(each) for each in waited] == [0.0, 3600.0]
+
+
+def test_a_tick_measures_projects_where_the_stack_asks_for_it(
+    account: Account, output, monkeypatch
+):
+    def lines():
+        written = [json.loads(line) for line in output().splitlines() if '"ProjectHeld"' in line]
+        return {(line["project"], line["resource"]): line for line in written}
+
+    account.send("tick")
+    monkeypatch.setenv("SLOTQ_PROJECT_METRICS", "1")
+    account.send("tick")
+    assert lines() == {}, "there are no projects"
+    share()
+    submit(account, "speech1", "speech", by=OTHER)
+    submit(account, "vision1", "vision", by=MEMBER)
+    monkeypatch.delenv("SLOTQ_PROJECT_METRICS")
+    account.send("tick")
+    assert lines() == {}, "nobody asked for metrics"
+    monkeypatch.setenv("SLOTQ_PROJECT_METRICS", "1")
+    account.send("tick")
+    found = lines()
+    assert {key: metrics_of(line) for key, line in found.items()} == {
+        ("vision", "slots"): (1, 0, 0, 1),
+        ("(others)", "slots"): (1, 0, 1, 0),
+    }
+    (declared,) = found["vision", "slots"]["_aws"]["CloudWatchMetrics"]
+    assert sorted(declared["Dimensions"][0]) == ["project", "resource", "service"]
+    assert (declared["Namespace"], len(declared["Metrics"])) == ("SlotQ", METRICS_EACH_PROJECT)
+
+
+def test_metrics_of_projects_that_cannot_be_had_fail_no_tick(account: Account, output, monkeypatch):
+    share()
+    monkeypatch.setenv("SLOTQ_PROJECT_METRICS", "many")
+    assert account.send("tick") == {"decisions": 0, "busy": False}
+    assert "the projects were not measured" in output()
+
+
+def metrics_of(line: dict) -> tuple[float, ...]:
+    names = ("ProjectHeld", "ProjectWaiting", "ProjectOverQuota", "ProjectShare")
+    return tuple(line[name][0] for name in names)
 
 
 def test_the_door_accepts_requests_and_requests_passes_of_the_queue_manager(

@@ -77,6 +77,14 @@ def limits_of(scopes, resources):
     return st.dictionaries(st.sampled_from(scopes), own, max_size=3)
 
 
+def weights_among(*owners):
+    """Weights of one number, or by resource: of those that somebody has a quota of, else slots."""
+    quotas = [own for each in owners for own in (each.quota or {}).values()]
+    shared = {name for own in quotas for name in own} or {"slots"}
+    weight = st.integers(0, 1_000_000)
+    return optional | st.dictionaries(st.sampled_from(sorted(shared)), weight, min_size=1)
+
+
 prescriptions = st.builds(
     Prescription,
     defaults=st.sampled_from(
@@ -111,7 +119,6 @@ def configurations(draw):
         Department(
             name=name,
             quota=draw(st.none() | quota),
-            weight=draw(optional),
             limit=draw(limit),
             priority=draw(priorities),
             over_quota=draw(st.booleans()),
@@ -125,7 +132,6 @@ def configurations(draw):
             name=name,
             department=draw(st.sampled_from(["", *(each.name for each in departments)])),
             quota=draw(quota),
-            weight=draw(optional),
             limit=draw(limit),
             priority=draw(priorities),
             over_quota=draw(st.booleans()),
@@ -142,6 +148,9 @@ def configurations(draw):
         )
         for name in draw(st.lists(names, max_size=4, unique=True))
     )
+    weights = weights_among(*departments, *projects)
+    departments = tuple(replace(each, weight=draw(weights)) for each in departments)
+    projects = tuple(replace(each, weight=draw(weights)) for each in projects)
     rules = draw(st.lists(st.sampled_from(["arn:*:role/a", "arn:*:role/b"]), unique=True))
     return Settings(
         pools=there,

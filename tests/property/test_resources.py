@@ -40,11 +40,13 @@ def worlds(draw: st.DrawFn) -> Scenario:
         {
             "name": name,
             "quota": _amount(draw, of_gpus=of_gpus),
-            "weight": draw(st.sampled_from([None, 0, 1, 3])),
             "limit": draw(st.sampled_from([None, None, 3, {"gpus": 4}])),
         }
         for name in ("a", "b", "c")[: draw(st.integers(0, 3))]
     ]
+    shared = _shared(projects)
+    for project in projects:
+        project["weight"] = draw(st.sampled_from([None, 0, 1, 3]) | _by_resource(shared))
     names = [project["name"] for project in projects]
     shapes = [draw(_shape(names, len(pools))) for _ in range(draw(st.integers(1, 4)))]
     jobs = [
@@ -69,6 +71,16 @@ _changes = st.one_of(
 def _amount(draw: st.DrawFn, *, of_gpus: bool) -> object:
     slots = draw(st.integers(0, 3))
     return {"slots": slots, "gpus": draw(st.integers(0, 4))} if of_gpus else slots
+
+
+def _shared(projects: list[dict]) -> list[str]:
+    """The resources of which somebody has a quota; slots if there are none."""
+    quotas = [q if isinstance(q, dict) else {"slots": q} for q in (p["quota"] for p in projects)]
+    return sorted({name for quota in quotas for name in quota if quota[name]}) or ["slots"]
+
+
+def _by_resource(resources: list[str]) -> st.SearchStrategy:
+    return st.dictionaries(st.sampled_from(resources), st.sampled_from([0, 1, 3]))
 
 
 _moments = st.sampled_from([-5, 0, 0, 10, 20])

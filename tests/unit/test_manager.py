@@ -565,8 +565,8 @@ class LaggingStore(MemoryStore):
 
     listed: tuple[Job, ...] = ()
 
-    def jobs(self, states, *, limit=1000):
-        return self.listed or super().jobs(states, limit=limit)
+    def jobs(self, states, *, limit=1000, projects=None):
+        return self.listed or super().jobs(states, limit=limit, projects=projects)
 
 
 def test_a_list_that_lags_shows_no_started_job_as_waiting():

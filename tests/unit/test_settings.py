@@ -16,6 +16,7 @@ from slotq_core.adapters.settings import (
     plans_from_environment,
     pools_from_environment,
     pools_text,
+    project_metrics_from_environment,
     roles_from_environment,
 )
 from slotq_core.errors import Misconfigured
@@ -153,6 +154,14 @@ def test_the_retention_of_the_history_is_read() -> None:
     for odd in ("0", "366", "a month", "-1", "1.5"):
         with pytest.raises(Misconfigured, match="whole number of days from 1 to 365"):
             history_from_environment({"SLOTQ_HISTORY_DAYS": odd})
+
+
+def test_the_number_of_projects_with_metrics_is_read() -> None:
+    assert project_metrics_from_environment({}) == 0
+    assert project_metrics_from_environment({"SLOTQ_PROJECT_METRICS": "50"}) == 50
+    for odd in ("51", "-1", "all", "1.5"):
+        with pytest.raises(Misconfigured, match="whole number from 0 to 50"):
+            project_metrics_from_environment({"SLOTQ_PROJECT_METRICS": odd})
 
 
 PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"

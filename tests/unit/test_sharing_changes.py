@@ -268,6 +268,9 @@ def test_a_key_of_a_project_changes_and_the_others_stay(operator):
         3,
         ("arn:aws:iam::1:role/x",),
     )
+    by_resource = set_project("a", {"weight": {"slots": "None"}}).project("a")
+    assert by_resource.weight == {"slots": 0}
+    assert set_project("a", {"weight": {}}).project("a").weight is None
     assert set_project("a", {"weight": None, "quota": None}).project("a").weight is None
     assert [each.name for each in set_project("c", {"priority": 1}).projects] == ["a", "b", "c"]
 

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
+from slotq.cost.bill import METRICS_EACH_PROJECT
+from slotq.cost.rates import PRICES
 from slotq.transport.discovery import parameter_of, read_where
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
-from slotq_core.adapters.settings import history_from_environment, parse_limits, parse_pools
+from slotq_core.adapters.settings import (
+    MOST_PROJECT_METRICS,
+    history_from_environment,
+    parse_limits,
+    parse_pools,
+)
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -68,6 +75,13 @@ def test_the_historys_bounds_are_the_queues(template):
     for value in (days["MinValue"] - 1, days["MaxValue"] + 1):
         with pytest.raises(Misconfigured):
             history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})
+
+
+def test_metrics_of_projects_are_off_and_bounded_as_in_the_queue(template):
+    projects = template["Parameters"]["ProjectMetrics"]
+    assert (projects["Default"], projects["MaxValue"]) == (0, MOST_PROJECT_METRICS)
+    month = METRICS_EACH_PROJECT * PRICES["metrics"].usd
+    assert f"{month:.2f} USD" in projects["Description"]
 
 
 def test_the_default_is_one_pool_of_two_slots(template):

@@ -161,7 +161,7 @@ class QueueClient:
         states: str | Iterable[str] | None = None,
         *,
         limit: int | None = None,
-        project: str | None = None,
+        project: str | Iterable[str] | None = None,
         submitter: str | None = None,
         pool: str | None = None,
         since: datetime | None = None,
@@ -169,17 +169,19 @@ class QueueClient:
     ) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
-        `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`:
+        `states` keeps only those, one or several (None: all); `limit` cuts the list. `project`: one
+        or several. `submitter`:
         an ARN (one's own: `me().person`), or a name that stands in it between its slashes; `pool`:
         where it runs or, while it does not, may run; `since`, `until`: when it entered. Raises
-        InvalidRequest where there is no such state.
+        InvalidRequest where there is no such state, and NoSuchProject.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
             for key, moment in (("since", since), ("until", until))
             if moment is not None
         }
-        wanted = {"project": project, "submitter": submitter, "pool": pool}
+        named = project if project is None or isinstance(project, str) else ",".join(project)
+        wanted = {"project": named, "submitter": submitter, "pool": pool}
         query |= {key: text for key, text in wanted.items() if text is not None}
         if states is not None:
             query["state"] = _states(states)

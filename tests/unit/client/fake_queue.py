@@ -335,7 +335,7 @@ class FakeQueue:
             job
             for job in self.jobs.values()
             if (states is None or job.state in states)
-            and wanted.get("project", job.project) == job.project
+            and job.project in wanted.get("project", job.project).split(",")
             and wanted.get("submitter", "") in job.submitter
             and wanted.get("pool", job.pools[0]) in job.pools
             and query.get("since", [""])[0] <= job.entry_time

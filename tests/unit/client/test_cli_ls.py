@@ -29,6 +29,7 @@ def more_jobs(queue):
         demand={"slots": 4},
     )
     queue.jobs["job5"] = job_view("job5", "held", priority=7)
+    queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"project": "speech"})
 
 
 def listed(result):
@@ -47,6 +48,7 @@ def test_ended_jobs_are_listed_only_with_all(slotq):
     [
         (("--state", "held"), ["job5"]),
         (("--project", "vision"), ["job4"]),
+        (("--project", "vision", "--project", "speech"), ["job3", "job4"]),
         (("--submitter", "eve"), ["job4"]),
         (("--pool", "p4"), ["job4"]),
         (("--until", "2h"), ["job4"]),
@@ -58,6 +60,16 @@ def test_ended_jobs_are_listed_only_with_all(slotq):
 )
 def test_each_filter_selects_its_jobs(slotq, words, names):
     assert listed(slotq("ls", *words)) == names
+
+
+def test_projects_are_shown_where_there_are_several(slotq):
+    lines = slotq("ls").stdout.splitlines()
+    at = lines[0].index("PROJECT")
+    shown = {line.split()[0]: line[at:].split(" ")[0] for line in lines[1:]}
+    assert shown == {"job1": "", "job3": "speech", "job4": "vision", "job5": ""}
+    assert "PROJECT" not in slotq("ls", "--project", "vision").stdout
+    jobs = json.loads(slotq("ls", "--project", "vision", "--json").stdout)["jobs"]
+    assert [job["project"] for job in jobs] == ["vision"]
 
 
 def test_filters_are_sent_to_the_queue(slotq, http):

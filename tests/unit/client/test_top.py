@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -90,6 +91,44 @@ def test_the_user_column_leaves_room_for_names(width):
     assert max(map(len, shown)) <= width
     assert ("USER" in "\n".join(shown)) == (width >= 75)
     assert "(of eve)" in "\n".join(shown)
+
+
+def shared_scene(*projects: str) -> Scene:
+    """job3 and job4 wait in vision, the others are speech's."""
+    queue = a_queue()
+    for name, job in queue.jobs.items():
+        project = "vision" if name in {"job3", "job4"} else "speech"
+        queue.jobs[name] = job.model_copy(update={"project": project})
+    scene = seen(Scene(projects=projects), queue.pools, [*queue.jobs.values()])
+    return replace(scene, chosen="job3")
+
+
+def test_the_project_column_is_drawn_when_there_are_several():
+    shown = drawn(shared_scene())
+    (title,) = [line for line in shown if line.split()[:1] == ["JOB"]]
+    at = title.index("PROJECT")
+    projects = {line[2:6]: line[at : at + 6] for line in shown if line[2:5] == "job"}
+    assert projects == {f"job{n}": "vision" if n in {3, 4} else "speech" for n in range(1, 7)}
+    assert "job3 in vision: needs 1 slot" in "\n".join(shown)
+    assert "PROJECT" not in "\n".join(drawn(a_scene()))
+
+
+def test_lines_are_by_project_in_a_shared_queue():
+    text = "\n".join(drawn(shared_scene()))
+    assert "  vision  p5  priority 9" in text
+    assert "  speech  p5  priority 1" in text
+
+
+def test_the_head_names_the_projects_that_are_shown():
+    assert "2 active, 4 waiting in vision, speech" in drawn(shared_scene("vision", "speech"))[0]
+
+
+@pytest.mark.parametrize("width", [66, 76, 77, 78, 80, 100, 200])
+def test_the_project_column_leaves_room_for_names(width):
+    shown = drawn(shared_scene(), width)
+    assert max(map(len, shown)) <= width
+    assert ("PROJECT" in "\n".join(shown)) == (width >= 78)
+    assert "in vision:" in "\n".join(shown)
 
 
 # --- keys
@@ -325,12 +364,13 @@ class Paper:
         self.shown.append("\n".join(line.plain for line in drawn))
 
 
-def played(queue, *keys, http=None, begin=AtOnce, every=2.0):
+def played(queue, *keys, http=None, begin=AtOnce, every=2.0, projects=()):
     clock, paper, http = Clock(), Paper(), http or FakeHttp(queue)
     top = Top(
         client_of(http),
         paper,
         Pressed(clock, *keys),
+        projects=projects,
         every=every,
         clock=clock,
         now=lambda: NOW,
@@ -358,6 +398,12 @@ def test_a_refusal_is_reported_and_the_program_continues():
 
     paper, _ = played(queue, ends, "h", "", "", every=60)
     assert "hold job1: job1 has ended" in "\n".join(paper.shown)
+
+
+def test_the_chosen_projects_are_asked_for():
+    _, http = played(a_queue(), projects=("vision", "speech"))
+    (look,) = [request.url for request in http.sent if "/jobs" in request.url]
+    assert parse_qs(urlsplit(look).query)["project"] == ["vision,speech"]
 
 
 def test_live_jobs_are_polled():

@@ -71,6 +71,18 @@ def test_a_private_api_costs_an_endpoint_per_zone_and_a_key_its_month():
     assert fixed["kms_keys"] == 1
 
 
+def test_each_project_with_metrics_costs_four_metrics_and_its_log():
+    def fixed(projects: int) -> dict[str, float]:
+        assumed = {**ASSUME, "project_metrics": projects, "minutes_a_month": 1}
+        made = bill(NOTHING, measured(), prices=ONE, assumed=assumed)
+        return {item.name: item.amount for item in made.fixed}
+
+    none, one, ten = fixed(0), fixed(1), fixed(10)
+    assert (one["metrics"], ten["metrics"]) == (none["metrics"] + 4, none["metrics"] + 40)
+    assert ten["log_gigabytes"] - one["log_gigabytes"] == pytest.approx(9 * 500 / 1e9)
+    assert one["dynamodb_reads"] == ten["dynamodb_reads"] > none["dynamodb_reads"]
+
+
 def test_a_month_costs_the_standing_parts_and_the_jobs():
     made = bill(usage(), COUNTS, prices=ONE, assumed=ASSUME)
     assert made.usd_per_month == pytest.approx(made.usd_fixed + 10 * made.usd_per_job)

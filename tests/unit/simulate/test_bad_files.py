@@ -152,6 +152,18 @@ CASES = [
      "projects[1].limit", "the same form: that of 'a' is over all pools together"),
     (POOL + "projects:\n- {name: a, quota: {p: 1}}\n- {name: b, limit: 0}", 4,
      "projects[1].limit", "that of 'a' is by pool"),
+    (GPUS + "projects: [{name: a, quota: {gpus: 1}, weight: {gpu: 1}}]", 2,
+     "projects[0].weight.gpu", "there is no resource 'gpu'; these exist: gpus, slots"),
+    (GPUS + "projects: [{name: a, quota: {gpus: 1}, weight: {gpus: much}}]", 2,
+     "projects[0].weight.gpus", "or one of None, Low, Medium, High, is needed, not 'much'"),
+    (GPUS + "projects: [{name: a, quota: {p: {gpus: 1}}, weight: {p: {gpus: 1}}}]", 2,
+     "projects[0].weight.p", "a whole number from 0"),
+    (GPUS + "projects:\n- {name: a, quota: {p: 2}, weight: {slots: 1}}\n"
+     "- {name: b, weight: {gpus: 1}}", 4,
+     "projects[1].weight.gpus", "nobody has a quota of gpus, so gpus are not shared"),
+    (GPUS + "projects: [{name: a, quota: {gpus: 1}}]\n"
+     "departments: [{name: d, weight: {slots: 1}}]", 3,
+     "departments[0].weight.slots", "give a quota of slots, or weights of gpus only"),
     # groups
     (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "group 'g' has no members"),
     (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,

@@ -144,6 +144,14 @@ def json_option(command: Command) -> Command:
     )(command)
 
 
+projects_option = click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    metavar="NAME",
+    help="Only jobs of this project; may be given several times.",
+)
+
 revision_option = click.option(
     "--revision",
     type=click.IntRange(min=0),

@@ -11,6 +11,9 @@ NEEDED_EVENTS = 3
 """Training events per attempt that the counts of a job already include."""
 PER_HOUR = 3600
 
+METRICS_EACH_PROJECT = 4
+"""Metrics of a project, for each resource that quotas name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
@@ -63,12 +66,18 @@ def bill(
     assumed: Mapping[str, float],
 ) -> Bill:
     """The bill for `usage`. `prices`: USD per unit."""
-    minutes = counts["minute"] * assumed["minutes_a_month"]
+    measured = assumed["project_metrics"]
+    minute = counts["minute, projects measured" if measured else "minute"]
+    minutes = minute * assumed["minutes_a_month"]
     standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
+    standing["metrics"] += measured * METRICS_EACH_PROJECT
     standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
+    idle = _amounts(minutes, assumed) | standing
+    lines = measured * assumed["minutes_a_month"]
+    idle["log_gigabytes"] += lines * assumed["log_bytes_each_project"] / 1e9
     return Bill(
         per_job=_items(_amounts(job_counts(usage, counts, assumed), assumed), prices),
-        fixed=_items(_amounts(minutes, assumed) | standing, prices),
+        fixed=_items(idle, prices),
         jobs=usage.jobs,
     )
 

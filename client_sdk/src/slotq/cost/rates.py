@@ -66,6 +66,10 @@ ASSUMED: Mapping[str, Assumption] = {
         value=1, meaning="of the invocations; X-Ray samples above 1 a second"
     ),
     "metrics": Assumption(value=15, meaning="the queue's own"),
+    "project_metrics": Assumption(
+        value=0, meaning="projects with metrics (`ProjectMetrics`), and one more for all others"
+    ),
+    "log_bytes_each_project": Assumption(value=500, meaning="of a project's metrics, each minute"),
     "alarm_metrics": Assumption(value=14, meaning="in the ten alarms of template.yaml"),
     "endpoint_zones": Assumption(
         value=0, meaning="zones in which the stack makes a VPC endpoint (`SubnetIds`)"

@@ -70,11 +70,15 @@ OF_SEVERAL = ("name", "user", *DEFAULT[1:])
 
 def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
     """The queue, one line per job, in the order given. Without `columns`, shows the users if the
-    jobs have several submitters, and the classes if there are several."""
+    jobs have several submitters, and projects and classes if there are several."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
-    if columns is None and len({job.workload for job in jobs}) > 1:
-        named = (*named[:-1], "class", named[-1])
+    if columns is None:
+        several = {
+            "project": len({job.project for job in jobs}) > 1,
+            "class": len({job.workload for job in jobs}) > 1,
+        }
+        named = (*named[:-1], *(name for name, shown in several.items() if shown), named[-1])
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
     chosen = [user if name == "user" else COLUMNS[name] for name in named]
     shown = job_tables.columns(*(column.head for column in chosen))

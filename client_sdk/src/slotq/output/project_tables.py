@@ -27,7 +27,7 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
             each.name,
             entry.get("department", ""),
             amounts(entry.get("quota", 0)),
-            str(entry.get("weight", "quota")),
+            amounts(entry.get("weight", "quota")),
             amounts(entry["limit"]) if "limit" in entry else "none",
             str(entry.get("priority", 0)),
             _of(each, "share"),

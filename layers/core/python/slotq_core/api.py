@@ -240,7 +240,7 @@ def _as_matched(event: Mapping[str, Any]) -> bool:
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
     """The states, filters and limit in a query: `?state=` (repeated or comma separated; none: every
-    state), FILTERS and `?limit=`."""
+    state), FILTERS (`?project=` like `?state=`) and `?limit=`."""
     for key in query:
         if key not in {"state", "limit", *FILTERS}:
             known = ", ".join(("state", *FILTERS))
@@ -258,6 +258,9 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
 
 def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
     given: dict[str, Any] = {key: query[key][-1] for key in FILTERS if key in query}
+    if given.pop("project", None) is not None:
+        names = (name.strip() for text in query["project"] for name in text.split(","))
+        given["projects"] = frozenset(names)
     for key in {"since", "until"} & set(given):
         given[key] = _moment(key, given[key])
     return Wanted(**given)

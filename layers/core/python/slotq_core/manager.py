@@ -16,6 +16,7 @@ from slotq_core.admission.rules import NO_RIGHTS
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import ExaminedLately, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.reasons import units
+from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations import rights_report
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.effects import Effects, Observed
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.jobs.changes import Changes
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.submissions import Submissions
+    from slotq_core.operations.project_metrics import Measured
     from slotq_core.operations.usage.report import UsageReport
 
 DOCTOR_BUDGET = 15_000
@@ -316,6 +318,17 @@ class QueueManager:
             standings=tuple(standings(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
+
+    def project_metrics(self, *, most: int) -> Measured:
+        """What projects hold, wait for and deserve: of `most` projects, and of all others together.
+        Empty without projects, or if `most` is 0; then nothing is read."""
+        sharing = self._store.configuration().sharing if most else NO_SHARING
+        if not sharing.projects:
+            return {}
+        from slotq_core.operations.project_metrics import measured
+
+        names = [each.name for each in sharing.projects]
+        return measured(self.sharers().standings, names, most=most)
 
     def _wake(self) -> None:
         """Bump, and ask for a pass unless one is under way. The bump is what counts; the wake only

@@ -222,7 +222,9 @@ def _list_jobs() -> dict[str, Any]:
             {"name": "limit", "in": "query", "description": "The most to return", "schema": limit},
             *_filters(),
         ],
-        "responses": _responses(200, "The jobs that the caller may see", "QueueView", 400, 403),
+        "responses": _responses(
+            200, "The jobs that the caller may see", "QueueView", 400, 403, 404
+        ),
     }
 
 
@@ -242,7 +244,7 @@ def _change_jobs() -> dict[str, Any]:
 def _filters() -> list[dict[str, Any]]:
     text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
     meanings = {
-        "project": ("Only jobs of this project", text),
+        "project": ("Only jobs of these projects, comma separated or repeated", text),
         "submitter": (
             "Only jobs of this caller's or person's ARN, or of ARNs with this part between slashes",
             text,

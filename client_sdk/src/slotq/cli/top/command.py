@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from slotq.cli.app import App
+from slotq.cli.app import App, projects_option
 from slotq.cli.top.keyboard import Keyboard
 from slotq.cli.top.loop import Top
 from slotq.cli.words import Amount
@@ -32,8 +32,9 @@ INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --jso
     metavar="SECONDS",
     help="How often to ask the queue.",
 )
+@projects_option
 @click.pass_obj
-def top(app: App, every: float) -> None:
+def top(app: App, every: float, projects: tuple[str, ...]) -> None:
     """Show the queue live: pools, lines and jobs, with keys to change jobs.
 
     ↑ and ↓ choose a job; c cancels it, h holds or releases it, + and - change its priority; ?
@@ -49,6 +50,7 @@ def top(app: App, every: float) -> None:
             client,
             LiveScreen(console, live),
             keys,
+            projects=projects,
             every=every,
             clock=app.clock,
             now=lambda: time.time_ns() // 1_000_000,

@@ -29,8 +29,9 @@ MOST_BAR = 40
 BESIDE_THE_NAME = 54
 """Columns of a job's row outside the name."""
 MOST_USER = 12
+MOST_PROJECT = 12
 LEAST_NAME = 16
-"""Minimum columns for a job's name; in narrower rows only the foot shows the user."""
+"""Minimum columns for a job's name; in narrower rows only the foot shows project and user."""
 LEAST_WHY = 20
 """Minimum columns for the reason; in narrower rows only the foot shows the reason."""
 HINTS = "q quit  ? help  ↑↓ choose  c cancel  h hold/release  + - priority  p set it"
@@ -70,7 +71,7 @@ def lines(scene: Scene, frame: Frame) -> list[Text]:
         keys = [Text.assemble((f"  {key:12}", "bold"), what) for key, what in HELP]
         return _fitted([Text("slotq top", "bold"), Text(), *keys], [], frame)
     foot = [*_foot(scene, frame), _hints(scene)]
-    pools, waiting = _pools(scene.pools, frame), _waiting(scene.jobs, frame)
+    pools, waiting = _pools(scene.pools, frame), _waiting(scene, frame)
     rest = frame.height - len(pools) - len(waiting) - len(foot) - 2  # less the head and the title
     gap = [Text()] if rest - len(scene.jobs) >= 3 else []
     top = [_head(scene, frame), *gap, *pools, *gap, *waiting, *(gap if waiting else [])]
@@ -91,7 +92,8 @@ def _fitted(above: Sequence[Text], below: Sequence[Text], frame: Frame) -> list[
 def _head(scene: Scene, frame: Frame) -> Text:
     running = sum(job.state in ACTIVE_STATES for job in scene.jobs)
     waiting = len(scene.jobs) - running
-    left = f"slotq top  {running} active, {waiting} waiting"
+    among = f" in {', '.join(scene.projects)}" if scene.projects else ""
+    left = f"slotq top  {running} active, {waiting} waiting{among}"
     right = f"{_clock(frame.now)} UTC, every {frame.every:g} s"
     return Text(left + right.rjust(frame.width - len(left)), "bold")
 
@@ -146,30 +148,33 @@ def _bar(used: int, foreign: int, capacity: int, cells: int) -> list[tuple[str, 
     return [("█", style, full), ("▒", "magenta", others), ("░", "dim", free)]
 
 
-def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
-    """The lines: waiting jobs with the same pools and the same priority."""
-    groups: dict[tuple[str, int], list[JobView]] = defaultdict(list)
-    for job in jobs:
+def _waiting(scene: Scene, frame: Frame) -> list[Text]:
+    """The lines: waiting jobs with the same pools and the same priority and, in a shared queue, of
+    the same project."""
+    groups: dict[tuple[str, str, int], list[JobView]] = defaultdict(list)
+    for job in scene.jobs:
         if job.state in WAITING_STATES:
-            groups[",".join(job.pools), job.priority].append(job)
+            groups[job.project, ",".join(job.pools), job.priority].append(job)
     if not groups:
         return []
     most = max(LEAST_LINES, frame.height // 4)
     shown = list(groups.items())[: most if len(groups) <= most else most - 1]
-    width = min(24, max(len(pools) for (pools, _), _ in shown))
-    rows = [_line(pools, priority, its, width, frame) for (pools, priority), its in shown]
+    width = min(24, max(len(pools) for (_, pools, _), _ in shown))
+    of = min(MOST_PROJECT, max(len(project) for (project, _, _), _ in shown))
+    rows = []
+    for (project, pools, priority), its in shown:
+        whose = f"{_cut(project, of):{of}}  " if of and scene.is_shared else ""
+        rows.append(_line(f"{whose}{_cut(pools, width):{width}}", priority, its, frame))
     if left := len(groups) - len(shown):
         rows.append(Text(f"  … {left} more lines", "dim"))
     return [Text("LINES", "bold"), *rows]
 
 
-def _line(pools: str, priority: int, waiting: list[JobView], width: int, frame: Frame) -> Text:
+def _line(named: str, priority: int, waiting: list[JobView], frame: Frame) -> Text:
     slots = sum(job.demand.get("slots", 0) for job in waiting)
     jobs, held = _number(len(waiting), "job"), _number(slots, "slot")
     first = f"first {waiting[0].name}, {since(waiting[0].entry_time, frame.now)}"
-    return Text(
-        f"  {_cut(pools, width):{width}}  priority {priority:<8} {jobs:>9}, {held}, {first}"
-    )
+    return Text(f"  {named}  priority {priority:<8} {jobs:>9}, {held}, {first}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +182,8 @@ class _Columns:
     """The widths of the columns of jobs, and the names of their submitters."""
 
     name: int
+    project: int
+    """0: all jobs have the same project, or there is no room."""
     user: int
     """0: all jobs have the same user, or there is no room."""
     why: bool
@@ -187,19 +194,25 @@ def _columns(scene: Scene, frame: Frame) -> _Columns:
     users = short_names(job.submitter for job in scene.jobs)
     user = min(MOST_USER, max(map(len, ["USER", *users.values()])))
     left = frame.width - BESIDE_THE_NAME
+    project = min(MOST_PROJECT, max(map(len, ["PROJECT", *(job.project for job in scene.jobs)])))
+    if not scene.is_shared or left - project - 1 < LEAST_NAME:
+        project = 0
+    else:
+        left -= project + 1
     if len(users) < 2 or left - user - 1 < LEAST_NAME:
         user = 0
     else:
         left -= user + 1
     name = min(40, left)
-    return _Columns(name=name, user=user, why=left - name > LEAST_WHY, users=users)
+    return _Columns(name=name, project=project, user=user, why=left - name > LEAST_WHY, users=users)
 
 
 def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
     """A title and at most `room` jobs around the chosen job."""
     columns = _columns(scene, frame)
-    user = f" {'USER':{columns.user}}" if columns.user else ""
-    title = f"  {'JOB':{columns.name}}{user} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
+    whose = f" {'PROJECT':{columns.project}}" if columns.project else ""
+    whose += f" {'USER':{columns.user}}" if columns.user else ""
+    title = f"  {'JOB':{columns.name}}{whose} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
     why = "     WHY" if columns.why else ""
     rows = [Text(f"{title} {'SLOTS':>5}  FOR{why}", "bold")]
     if not scene.jobs:
@@ -212,6 +225,8 @@ def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
 def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text:
     text = Text("> " if chosen else "  ", "bold reverse" if chosen else "")
     text.append(f"{_cut(job.name, columns.name):{columns.name}} ")
+    if columns.project:
+        text.append(f"{_cut(job.project, columns.project):{columns.project}} ")
     if columns.user:
         text.append(f"{_cut(columns.users[job.submitter], columns.user):{columns.user}} ")
     text.append(f"{job.state:9}", COLORS.get(job.state, ""))
@@ -240,6 +255,7 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
         return [Text("")]
     several = len({each.submitter for each in scene.jobs}) > 1
     whose = f" (of {last_part(job.submitter)})" if several else ""
+    whose += f" in {job.project}" if scene.is_shared and job.project else ""
     return [Text(f"{job.name}{whose}: {why(job) or job.state}")]
 
 

@@ -68,15 +68,17 @@ class Top:
         screen: Screen,
         keys: Keys,
         *,
+        projects: tuple[str, ...] = (),
         every: float,
         clock: Callable[[], float],
         now: Callable[[], int],
         begin: Callable[[Work], Task] = Task,
     ) -> None:
-        """`clock` counts seconds; `now` tells the time of day (ms); `begin` starts work."""
+        """`projects`: whose jobs are shown (none: all jobs); `clock` counts seconds; `now` tells
+        the time of day (ms); `begin` starts work."""
         self._client, self._screen, self._keys = client, screen, keys
         self._every, self._clock, self._now, self._begin = every, clock, now, begin
-        self._scene = Scene()
+        self._scene = Scene(projects=projects)
         self._wishes: deque[Wish] = deque()
         self._task: Task | None = None
         self._wish: Wish | None = None
@@ -98,7 +100,9 @@ class Top:
                     self._wishes.append(wish)
 
     def _client_view(self) -> Any:
-        return self._client.configuration(), self._client.jobs(LIVING)
+        return self._client.configuration(), self._client.jobs(
+            LIVING, project=self._scene.projects or None
+        )
 
     def _start(self) -> None:
         if self._task is not None:

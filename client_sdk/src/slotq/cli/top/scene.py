@@ -42,6 +42,8 @@ class Scene:
     """All that is drawn, except the time and the screen's size."""
 
     pools: tuple[PoolView, ...] = ()
+    projects: tuple[str, ...] = ()
+    """The projects whose jobs are shown; empty: all jobs are."""
     jobs: tuple[JobView, ...] = ()
     """The jobs that have not ended, in the order of the queue."""
     chosen: str = ""
@@ -54,6 +56,11 @@ class Scene:
     failed: bool = False
     """Whether the last wish failed."""
     quits: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the jobs are of several projects."""
+        return len({job.project for job in self.jobs}) > 1
 
     @property
     def job(self) -> JobView | None:

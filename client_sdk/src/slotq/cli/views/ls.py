@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, projects_option
 from slotq.cli.name_arguments import PoolNames
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
@@ -41,7 +41,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
     help="Only jobs in this state; may be given several times.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also jobs that have ended.")
-@click.option("--project", help="Only jobs of this project.")
+@projects_option
 @click.option("--mine", is_flag=True, help="Only your jobs (whoami says whose).")
 @click.option("--submitter", help="Only jobs of this user: an ARN, or a name in it.")
 @click.option("--pool", type=PoolNames(), help="Only jobs that run or may run in this pool.")
@@ -90,7 +90,7 @@ def ls(
     client = app.client()
     if mine:
         wanted["submitter"] = who_i_am(client).person
-    fetch = _fetcher(client, **wanted)
+    fetch = _fetcher(client, project=wanted.pop("projects") or None, **wanted)
 
     def shown(jobs: list[JobView]) -> Any:
         return queue_table(jobs, columns)
@@ -110,7 +110,7 @@ def _fetcher(
     limit: int | None,
     since: datetime | None,
     until: datetime | None,
-    **filters: str | None,
+    **filters: Any,
 ) -> Callable[[], list[JobView]]:
     """A function that fetches the jobs to show. With `sort`, the limit applies after sorting."""
     chosen = states or (None if everything else LIVING)

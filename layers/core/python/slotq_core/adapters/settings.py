@@ -58,6 +58,7 @@ ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
 PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
 OPERATORS_VARIABLE = "SLOTQ_OPERATORS"
+PROJECT_METRICS_VARIABLE = "SLOTQ_PROJECT_METRICS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """The default instance type of the emulator's pools."""
 
@@ -76,6 +77,8 @@ _SHOWN = [form for name, form in _PLAIN.items() if name not in NOT_LIVE_YET]
 _DAY = 86_400_000
 _LONGEST_HISTORY = 365
 _DEFAULT_HISTORY = 30
+MOST_PROJECT_METRICS = 50
+"""The most projects that have metrics of their own: four for each resource that quotas name."""
 
 
 class SystemClock:
@@ -127,6 +130,18 @@ def history_from_environment(environment: Mapping[str, str] = os.environ) -> int
             f"not '{text[:40]}'"
         )
     return int(text) * _DAY
+
+
+def project_metrics_from_environment(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many projects have metrics of their own, from SLOTQ_PROJECT_METRICS (left out: 0).
+    Raises Misconfigured."""
+    text = environment.get(PROJECT_METRICS_VARIABLE, "").strip() or "0"
+    if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) > MOST_PROJECT_METRICS:
+        raise Misconfigured(
+            f"{PROJECT_METRICS_VARIABLE} must be a whole number from 0 to {MOST_PROJECT_METRICS}, "
+            f"not '{text[:40]}'"
+        )
+    return int(text)
 
 
 def roles_from_environment(environment: Mapping[str, str] = os.environ) -> ExecutionRoles:

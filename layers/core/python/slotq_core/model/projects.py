@@ -20,6 +20,16 @@ Limits = Mapping[str, Mapping[str, int]]
 """Limits by scope, then by resource. A resource that is not named has no limit; 0 is a limit."""
 
 
+Weight = int | Mapping[str, int] | None
+"""A part of the surplus: one weight for every resource, or one for each that is named. None, and a
+resource that is not named: the quota."""
+
+
+def weight_of(weight: Weight, resource: str) -> int | None:
+    """The weight when this resource's surplus is divided; None: the quota."""
+    return weight.get(resource) if isinstance(weight, Mapping) else weight
+
+
 class Fairness(StrEnum):
     """What one department may reclaim from another."""
 
@@ -62,8 +72,8 @@ class Department:
     name: str
     quota: Amounts | None = None
     """The department's quota; None: the sum of its projects' quotas."""
-    weight: int | None = None
-    """The department's weight when the surplus is divided; None: its quota."""
+    weight: Weight = None
+    """The department's part of the surplus."""
     limit: Limits = field(default_factory=dict)
     """The most that the department may ever hold."""
     priority: int = 0
@@ -81,7 +91,8 @@ class Project:
     department: str = ""
     """The department's name; empty: none."""
     quota: Amounts = field(default_factory=dict)
-    weight: int | None = None
+    weight: Weight = None
+    """The project's part of its department's surplus, or of the pools'."""
     limit: Limits = field(default_factory=dict)
     priority: int = 0
     over_quota: bool = True

@@ -46,7 +46,8 @@ class Snapshot:
     """Jobs that wait for slots, and every job with a claim, in any order."""
     behind: Mapping[str, int] = field(default_factory=dict)
     """How many jobs wait in a line behind those in `waiting`, by name of the last of these. Of a
-    line without an entry, `waiting` has all jobs."""
+    line without an entry, `waiting` has all jobs. -1 of a name in `unread`: as far as is known, the
+    line has no job at all."""
     unread: frozenset[str] = frozenset()
     """Names in `waiting` that are no jobs. Each stands for the first job of a line that has not
     been read: its place is a lower bound, and the rest is what the jobs of the line share, without

@@ -14,5 +14,6 @@ status         jobs as people see them, with place and reason
 poison         sends what cannot be understood to the dead letters
 pool_lessons   what an outcome teaches about a pool
 usage          what jobs have used, from the history
+project_metrics  what projects hold and deserve, as a bounded number of metrics
 rights_report  missing rights, for those who can give them
 """

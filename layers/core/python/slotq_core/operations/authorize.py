@@ -6,12 +6,16 @@ any configuration, and everybody sees a job without a project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from slotq_core.admission.access import Action, Permissions
+from slotq_core.errors import NoSuchProject
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.store import Store
+
+MOST_NAMED = 20
+"""How many projects a refusal names."""
 
 
 class Authorizer:
@@ -49,6 +53,19 @@ class Authorizer:
         permissions.check_change(by, job)
         return True
 
+    def check_known(self, projects: Iterable[str], *, to: str | None) -> None:
+        """Raises NoSuchProject, with the projects that there are for the caller, if one of these is
+        none of them: a project in which the caller has no role is as unknown as any other. Without
+        projects nothing is raised."""
+        permissions = self.now()
+        known = [each.name for each in permissions.sharing.projects]
+        if not known:
+            return
+        if to is not None and not permissions.is_operator(to):
+            known = [each.project for each in permissions.memberships(to)]
+        if unknown := min(set(projects).difference(known), default=None):
+            raise NoSuchProject(_unknown(unknown, known), field="project")
+
     def sight(self, jobs: Iterable[Job], *, by: str | None) -> Callable[[Job], bool] | None:
         """A test for the jobs that the caller may see; None: the caller sees them all."""
         if by is None or not any(job.project for job in jobs):
@@ -57,3 +74,9 @@ class Authorizer:
         if not permissions.sharing.projects or permissions.is_operator(by):
             return None
         return permissions.sight(by)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    more = ", …" if len(known) > MOST_NAMED else ""
+    yours = f"your projects are {', '.join(known[:MOST_NAMED])}{more}"
+    return f"there is no project '{name[:64]}'; {yours if known else 'you have none'}"

@@ -101,7 +101,8 @@ answer."""
 class Wanted:
     """A filter on jobs. Fields that are left out filter nothing."""
 
-    project: str | None = None
+    projects: frozenset[str] | None = None
+    """The jobs' projects, by name; empty: the jobs without one."""
     submitter: str = ""
     """The ARN of the submitter or of the person behind it, or any part of the submitter's ARN after
     the first slash, such as a user's name."""
@@ -119,7 +120,7 @@ class Wanted:
     def has(self, job: Job, people: People) -> bool:
         entered = job.entry_time
         return (
-            self.project in {None, job.project}
+            (self.projects is None or job.project in self.projects)
             and (not self.submitter or self.submitter in _names(job.submitter, people))
             and (not self.pool or self.pool in _pools(job))
             and (self.since is None or entered >= self.since)

@@ -193,9 +193,15 @@ class Store(Protocol):
     def job_of(self, training_job: str) -> str | None:
         """The name of the job that owns a training job; None if no attempt ever had that name."""
 
-    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+    def jobs(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
         """Jobs in these states, the latest entry first within each. For people: the answer may lag
-        behind."""
+        behind. `limit`: how many to read. `projects`: return only jobs of these."""
 
     def waiting_since(self) -> int | None:
         """The earliest entry time (ms) of a waiting job (pending or preempted); None if none waits.

@@ -97,7 +97,7 @@ class DynamoStore:
         ended jobs stay readable (ms). `pause` waits for a number of seconds before a second
         read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
         reads that do not depend on each other; default: in threads."""
-        self._keeps = history
+        self._keeps, self._clock = history, clock
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
@@ -308,14 +308,29 @@ class DynamoStore:
                 f"the record that links training job {training_job} to its job cannot be read"
             ) from None
 
-    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+    def jobs(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
         """Return jobs in the order of JobState, so that living jobs come before ended jobs if the
-        limit cuts."""
+        limit cuts. The index knows no projects; lines do, so that the jobs of a project that wait
+        are read without those of others."""
         wanted = set(states)
         found: list[Job] = []
+        if projects is not None and wanted & WAITING_STATES:
+            waiting = self._world.waiting_of(projects, self._clock(), limit=limit)
+            if waiting is not None:
+                found += [job for job in waiting if job.state in wanted]
+                wanted -= WAITING_STATES
+        left = limit
         for state in (each for each in JobState if each in wanted):
-            if len(found) < limit:
-                found += self._in_state(state, limit - len(found))
+            if left > 0:
+                read = self._in_state(state, left)
+                left -= len(read)
+                found += [job for job in read if projects is None or job.project in projects]
         return tuple(found)
 
     def waiting_since(self) -> int | None:

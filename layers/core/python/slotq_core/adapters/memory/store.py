@@ -343,9 +343,19 @@ class MemoryStore:
         return self._job_of.get(training_job)
 
     @_one_at_a_time
-    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+    def jobs(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
         wanted, ranks = set(states), {state: rank for rank, state in enumerate(JobState)}
-        found = [job for job in self._jobs.values() if job.state in wanted]
+        found = [
+            job
+            for job in self._jobs.values()
+            if job.state in wanted and (projects is None or job.project in projects)
+        ]
         return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
 
     @_one_at_a_time

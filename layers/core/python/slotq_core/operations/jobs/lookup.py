@@ -47,22 +47,26 @@ class JobLookup:
         to: str | None = None,
     ) -> list[Status]:
         """The wanted jobs in these states (None: any) that caller `to` may see (None: all), in the
-        queue's order.
+        queue's order. Raises NoSuchProject for a project that is not known to `to` and has none of
+        them.
 
         With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
         """
         asked, limit = tuple(JobState if states is None else states), wanted.looks_at
-        found = self._store.jobs(asked, limit=limit)
+        found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
         people = self._store.configuration().people if wanted.submitter else BY_DEFAULT
         sees = self._authorizer.sight(found, by=to)
         if sees is not None and limit <= len(found) < MOST_LOOKED_AT:
             limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
-            found = self._store.jobs(asked, limit=limit)
+            found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
         jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
+        if empty := (wanted.projects or frozenset()) - {job.project for job in jobs} - {""}:
+            self._authorizer.check_known(empty, to=to)
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None)
-        if (waiting := status.all_waiting(found, asked, limit)) is None:
+        waiting = status.all_waiting(found, asked, limit) if wanted.projects is None else None
+        if waiting is None:
             others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
         now = self._clock.now()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.wire.document.faults import Fault, Loc, unknown
-from slotq_core.wire.document.models import by_pool
+from slotq_core.wire.document.models import by_pool, scopes
 from slotq_core.wire.document.request_checks import faults_of_requests
 from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
 from slotq_core.wire.pool_definition import clashes
@@ -138,6 +138,23 @@ def _ambiguous(where: Loc, key: str) -> Fault:
     )
 
 
+def weights_are_of_shared_resources(document: Shared) -> Iterator[Fault]:
+    """Only resources that take part in shares have a surplus: those of which somebody has a quota,
+    or slots if nobody has any."""
+    resources = resources_of(document.pools)
+    shared = _shared(document, resources)
+    for where, _, weight in _of_owners(document, "weight"):
+        for resource in weight if _map(weight) else ():
+            if resource not in resources:
+                yield unknown((*where, resource), "resource", resource, resources)
+            elif resource not in shared:
+                yield Fault(
+                    (*where, resource),
+                    f"nobody has a quota of {resource}, so {resource} are not shared: give a quota "
+                    f"of {resource}, or weights of {', '.join(shared)} only",
+                )
+
+
 CHECKS: tuple[Check, ...] = (
     there_is_a_pool,
     projects_are_of_departments,
@@ -145,6 +162,7 @@ CHECKS: tuple[Check, ...] = (
     a_name_has_one_meaning,
     requests_agree,
     quotas_are_of_one_kind,
+    weights_are_of_shared_resources,
 )
 
 
@@ -158,16 +176,33 @@ def resources_of(pools: Sequence[PoolSection]) -> tuple[str, ...]:
 
 def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:
     """Every quota and limit of the document: its place, its owner and its value."""
+    return _of_owners(document, "quota", "limit")
+
+
+def _of_owners(document: Shared, *keys: str) -> Iterator[tuple[Loc, str, Any]]:
+    """Yield what projects and departments have under these keys: place, owner and value."""
     owners: Sequence[tuple[str, Sequence[ProjectSection | DepartmentSection]]] = (
         ("projects", document.projects),
         ("departments", document.departments),
     )
     for section, entries in owners:
         for place, owner in enumerate(entries):
-            for key in ("quota", "limit"):
+            for key in keys:
                 value = getattr(owner, key)
                 if value is not None:
                     yield (section, place, key), f"'{owner.name}'", value
+
+
+def _shared(document: Shared, resources: Sequence[str]) -> tuple[str, ...]:
+    """Return the resources of which somebody has a quota; slots if there are none."""
+    named = {
+        resource
+        for _, _, quota in _of_owners(document, "quota")
+        for own in scopes(quota, resources).values()
+        for resource, amount in own.items()
+        if amount
+    }
+    return tuple(name for name in resources if name in named) or ("slots",)
 
 
 def _map(quota: Any) -> bool:

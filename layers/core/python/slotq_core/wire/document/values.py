@@ -130,7 +130,14 @@ EVERYONE = "everyone"
 """The pattern of all callers. `*` is refused, because it is more often a mistake."""
 
 
-def _weight(value: object) -> int:
+def _weight(value: object) -> int | dict[str, int] | None:
+    if not isinstance(value, dict):
+        return _one_weight(value)
+    each(value, lambda _: _one_weight)
+    return {resource: _one_weight(own) for resource, own in value.items()} or None
+
+
+def _one_weight(value: object) -> int:
     if isinstance(value, str) and value in WEIGHTS:
         return WEIGHTS[value]
     try:
@@ -228,11 +235,14 @@ Value = Annotated[
 Name = Annotated[str, BeforeValidator(text), WithJsonSchema({"type": "string", "minLength": 1})]
 MaybeName = Annotated[str, BeforeValidator(_maybe_text), WithJsonSchema({"type": "string"})]
 """A name, or the empty string for none."""
+_NAMED = {"type": "string", "enum": [*WEIGHTS]}
+_WEIGHTS = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _NAMED]}}
 Weight = Annotated[
-    int,
+    int | dict[str, int] | None,
     BeforeValidator(_weight),
-    WithJsonSchema({"anyOf": [_AMOUNT, {"type": "string", "enum": [*WEIGHTS]}]}),
+    WithJsonSchema({"anyOf": [_AMOUNT, _NAMED, _WEIGHTS]}),
 ]
+"""`2`, `High`, or by resource: `{gpus: High, slots: 1}`."""
 _TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}
 Pattern = Annotated[str, BeforeValidator(_pattern), WithJsonSchema(_TEXT)]
 """A text in which `*` matches any text."""

@@ -17,7 +17,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, parsed
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
@@ -28,7 +28,7 @@ from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
@@ -138,6 +138,24 @@ class WorldLoader:
         world = _world(capacity, waiting, due, sieve)
         own = [line for line in lines if line.own]
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own))
+
+    def waiting_of(self, projects: frozenset[str], now: int, *, limit: int) -> list[Job] | None:
+        """Return the jobs that wait in these projects, in the order of JobState, the latest entry
+        first. Reads their lines alone, and those of other versions. None: these hold more jobs than
+        `limit`, or nobody has counted them."""
+        if "" in projects:
+            return None
+        sieve = Sieve()
+        lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        lines = [it for it in lines if not it.own or parsed(it.name).project in projects]
+        if sum(line.waiting or 0 for line in lines) > limit:
+            return None
+        found = {job.name: job for job in self._waiting.all_jobs([it.name for it in lines], sieve)}
+        ranks = {state: rank for rank, state in enumerate(JobState)}
+        return sorted(
+            (job for job in found.values() if job.project in projects),
+            key=lambda job: (ranks[job.state], -job.entry_time),
+        )
 
     def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
         """Return this version's lines, after moving the jobs of other versions' lines into them,

@@ -57,9 +57,12 @@ class WaitingLines:
         self.behind = {
             job.name: more
             for line, job in self.stand_ins.items()
-            if (more := self._counted(line) - 1) > 0
+            if is_counted(line)
+            and self._lines[line].waiting is not None
+            and (more := max(0, self._counted(line)) - 1)
         }
-        """By stand-in, how many jobs wait in its line behind the first, where they are counted."""
+        """By stand-in, how many jobs wait in its line behind the first, where they are counted; -1:
+        not even the first, so the stand-in asks for no share."""
         self._line_of = {job.name: line for line, job in self.stand_ins.items()}
         self._at_once = 1
 

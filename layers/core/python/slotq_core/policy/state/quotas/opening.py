@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import EVERYWHERE, Department, Project, weight_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
@@ -140,6 +140,12 @@ def _smaller(one: Demand, other: Demand) -> Demand:
     return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 
+def _weight(account: Account, resource: str) -> int:
+    """The weight that divides the resource's surplus: by default the quota as configured."""
+    weight = weight_of(account.owner.weight, resource)
+    return account.given[resource] if weight is None else weight
+
+
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     everyone = list(accounts)
     shares: dict[str, Mapping[str, int]] = {}
@@ -151,7 +157,7 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
                 quota=each.quota[resource],
                 limit=each.limit.get(resource),
                 request=each.asked[resource],
-                weight=each.given[resource] if each.owner.weight is None else each.owner.weight,
+                weight=_weight(each, resource),
                 priority=each.owner.priority,
             )
             for each in everyone
