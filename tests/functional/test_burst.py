@@ -108,10 +108,10 @@ def names(request: pytest.FixtureRequest) -> list[str]:
 def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     """An account with concurrent invocations, which counts passes."""
     if request.param == "moto":
-        found: Iterator[Account] = iter([request.getfixturevalue("account")])
+        engine = request.getfixturevalue("moto_engine")
     else:
-        endpoint = request.getfixturevalue("dynamodb_local_endpoint")
-        found = in_use(Account(client_of(endpoint)), monkeypatch)
+        engine = client_of(request.getfixturevalue("dynamodb_local_endpoint"))
+    found = in_use(Account(engine), monkeypatch)
     account = next(found)
     account.dynamodb = Watched(account.dynamodb)
     account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
