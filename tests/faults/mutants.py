@@ -27,6 +27,7 @@ from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
+from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.ended_attempts import record_of
@@ -54,7 +55,7 @@ from tests.faults.promises import (
     RECORDED,
     Broken,
 )
-from tests.faults.scenarios import started_first
+from tests.faults.scenarios import one_started_before, started_first
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
@@ -381,6 +382,11 @@ def _configuration_kept_too_long() -> AbstractContextManager[Any]:
     return patch.object(configured_pools, "_label", lambda _: {"revision": {"N": "1"}})
 
 
+def _ends_unknown_until_the_tick() -> AbstractContextManager[Any]:
+    """A load knows only what the last tick has added up."""
+    return patch.object(loading, "spending", lambda stand, *_: stand.spent)
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -506,6 +512,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "the configuration is kept too long",
         _configuration_kept_too_long,
         crash("a_pool_shrinks_and_grows", TOLD),
+    ),
+    Mutant(
+        "what has ended since the tick is not spent",
+        _ends_unknown_until_the_tick,
+        undisturbed("a_project_spends_its_budget", one_started_before(400, "a1", "a2")),
+        CONVERGENT,
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),
     Mutant("a job has one record", _one_record_a_job, crash("preempt_chain", TOLD), RECORDED),

@@ -23,10 +23,10 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from tests.faults.gate import Gate
-from tests.faults.world import TABLE, EventPolicy, World, delivered, pool
+from tests.faults.world import START, TABLE, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
 S = JobState
@@ -148,12 +148,19 @@ def share(at: float, sharing: Sharing) -> Step:
     return Step(at, "share", lambda world: world.share(sharing))
 
 
-def projects(**quotas: int) -> Sharing:
-    """Projects with these quotas, of which everybody is a member."""
+def projects(budget: int | None = None, **quotas: int) -> Sharing:
+    """Projects with these quotas, of which everybody is a member. `budget`: hard, of each of them,
+    in seconds on one slot."""
+    given = budget and Budget(slot_ms=budget * 1000, beyond=Beyond.HARD)
     everybody = Access(admins=("*",), default_for=("*",))
     return Sharing(
         projects=tuple(
-            Project(name=name, quota={EVERYWHERE: Demand(slots=quota)}, access=everybody)
+            Project(
+                name=name,
+                quota={EVERYWHERE: Demand(slots=quota)},
+                access=everybody,
+                budget=given or None,
+            )
             for name, quota in quotas.items()
         )
     )
@@ -227,6 +234,17 @@ def started_first(job: str) -> Callable[[World], str]:
         there = world.plane.jobs()
         first = there[0].tags.get(JOB_TAG, "") if there else ""
         return "" if first == job else f"{first} has started before {job}"
+
+    return look
+
+
+def one_started_before(at: float, *jobs: str) -> Callable[[World], str]:
+    """One of these jobs at most. `at`: seconds after the start."""
+
+    def look(world: World) -> str:
+        began = {each.tags.get(JOB_TAG): each.created_at - START for each in world.plane.jobs()}
+        early = [job for job in jobs if began.get(job, at * 1000) < at * 1000]
+        return f"{early} have started before {at} s" if len(early) > 1 else ""
 
     return look
 

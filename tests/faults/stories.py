@@ -17,6 +17,7 @@ from tests.faults.scenarios import (
     knobs,
     minutes,
     nothing_left_of,
+    one_started_before,
     plane,
     projects,
     requeue,
@@ -386,6 +387,19 @@ STORIES: tuple[Scenario, ...] = (
         done("old1", "old2", "old3", "a1"),
         pools=(pool(slots=2),),
         work={name: minutes(2) for name in ("old1", "old2", "old3", "a1")},
+    ),
+    Scenario(
+        "a_project_spends_its_budget",
+        (
+            submit(1, "a1", project="a"),
+            submit(5, "a2", project="a"),
+            share(400, projects(budget=3600, a=1)),
+            until(470),
+        ),
+        done("a1", "a2"),
+        work={"a1": minutes(4), "a2": minutes(1)},
+        sharing=projects(budget=60, a=1),
+        then=one_started_before(400, "a1", "a2"),
     ),
     Scenario(
         "a_hostile_submission",

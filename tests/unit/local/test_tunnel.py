@@ -61,8 +61,9 @@ def carried(job: Job) -> Iterator[tuple[int, threading.Thread]]:
     thread = threading.Thread(
         target=carry, args=([made],), kwargs={"pid": job.process.pid, "say": job.said.append}
     )
+    port = listener.getsockname()[1]  # The thread may close it at once.
     thread.start()
-    yield listener.getsockname()[1], thread
+    yield port, thread
     job.end()
     thread.join(PATIENCE)
     assert not thread.is_alive()
