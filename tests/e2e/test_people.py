@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import pytest
@@ -45,7 +46,8 @@ class Person:
 
     def slotq(self, *words: str, **options: Any) -> Result:
         env = {name.upper(): value for name, value in self._keys.items()}
-        return CliRunner().invoke(cli, words, env=env, **options)
+        with patch.object(boto3, "DEFAULT_SESSION", None):  # The command's process would have none.
+            return CliRunner().invoke(cli, words, env=env, **options)
 
     def submits(self, name: str) -> None:
         made = self.slotq(

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -63,9 +64,15 @@ def cancelled(account: Account, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def ports(emulator: Account) -> Iterator[list[int]]:
-    yield started(emulator, "serves")
-    cancelled(emulator, "serves")
+def serves() -> str:
+    """The name of a job that serves. A worker may run the module in several pieces."""
+    return f"serves-{uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def ports(emulator: Account, serves: str) -> Iterator[list[int]]:
+    yield started(emulator, serves)
+    cancelled(emulator, serves)
 
 
 @contextlib.contextmanager
@@ -107,53 +114,55 @@ def interrupted(process: subprocess.Popen[str]) -> int:
     return process.wait(20)
 
 
-def test_ports_of_a_job_are_served_here(account: Account, ports: list[int], tmp_path: Path) -> None:
+def test_ports_of_a_job_are_served_here(
+    account: Account, ports: list[int], serves: str, tmp_path: Path
+) -> None:
     """Whatever loopback address the job listens at; over many connections at once."""
     words = [word for port in ports for word in ("--forward", str(port))]
-    with running(account, "shell", "serves", *words, folder=tmp_path) as process:
+    with running(account, "shell", serves, *words, folder=tmp_path) as process:
         found = [forwarded(process) for _ in ports]
         assert [theirs for _, theirs in found] == ports
         for here, theirs in found:
             assert here != theirs
-            assert page(here, "/tree") == "serves/tree"
+            assert page(here, "/tree") == f"{serves}/tree"
         here = found[0][0]
         with ThreadPoolExecutor(20) as pool:
             pages = list(pool.map(lambda n: page(here, f"/{n}"), range(60)))
-        assert pages == [f"serves/{n}" for n in range(60)]
+        assert pages == [f"{serves}/{n}" for n in range(60)]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", here), timeout=5)
         with socket.create_connection(("127.0.0.1", here), timeout=20) as idle:
             idle.sendall(b"GET /half")
-            assert page(here) == "serves/"
+            assert page(here) == f"{serves}/"
             assert interrupted(process) == 130
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", here), timeout=5)
-    assert account.describe("serves")["TrainingJobStatus"] == "InProgress"
+    assert account.describe(serves)["TrainingJobStatus"] == "InProgress"
     assert (tmp_path / "err").read_text() == ""
 
 
 def test_a_wanted_port_of_this_machine_is_used(
-    account: Account, ports: list[int], tmp_path: Path
+    account: Account, ports: list[int], serves: str, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         wanted = server.getsockname()[1]
-        refused = slotq(account, "shell", "serves", "--forward", f"{ports[0]}:{wanted}")
+        refused = slotq(account, "shell", serves, "--forward", f"{ports[0]}:{wanted}")
         said = f"port {wanted} of this machine is in use: name another, such as --forward"
         assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
     words = ("--forward", f"{ports[0]}:{wanted}")
-    with running(account, "shell", "serves", *words, folder=tmp_path) as process:
+    with running(account, "shell", serves, *words, folder=tmp_path) as process:
         assert forwarded(process) == (wanted, ports[0])
-        assert page(wanted) == "serves/"
+        assert page(wanted) == f"{serves}/"
 
 
 def test_only_the_jobs_own_ports_are_served(
-    account: Account, ports: list[int], tmp_path: Path
+    account: Account, ports: list[int], serves: str, tmp_path: Path
 ) -> None:
     """Another program of this machine is not part of the job, though it has the same loopback."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         theirs = other.getsockname()[1]
         words = ("--forward", str(theirs))
-        with running(account, "shell", "serves", *words, folder=tmp_path) as process:
+        with running(account, "shell", serves, *words, folder=tmp_path) as process:
             here, _ = forwarded(process)
             with pytest.raises((ConnectionError, urllib.error.URLError)):
                 page(here)
@@ -201,7 +210,7 @@ def test_a_job_is_submitted_with_its_shell(account: Account, tmp_path: Path) -> 
 
 
 def test_one_leaves_the_wait_and_comes_back(
-    account: Account, ports: list[int], tmp_path: Path
+    account: Account, ports: list[int], serves: str, tmp_path: Path
 ) -> None:
     """The pool `scarce` has one slot, and another job has it."""
     kind = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
@@ -233,7 +242,7 @@ def test_one_leaves_the_wait_and_comes_back(
     ],
 )
 def test_what_cannot_be_forwarded_is_told(
-    account: Account, ports: list[int], words: tuple[str, ...], said: str
+    account: Account, ports: list[int], serves: str, words: tuple[str, ...], said: str
 ) -> None:
-    ran = slotq(account, "shell", "serves", *(word.format(port=ports[0]) for word in words))
+    ran = slotq(account, "shell", serves, *(word.format(port=ports[0]) for word in words))
     assert (ran.returncode, said in ran.stderr) == (1, True), ran.stderr
