@@ -152,3 +152,6 @@ def _made(amounts: dict[str, int]) -> Demand:
     made = _new(Demand)
     _set_amounts(made, amounts)
     return made
+
+
+NOTHING = Demand()

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain, Deprivation
+from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
 from slotq_core.policy.state.quotas.givers import is_full
 
 Taken = tuple[Job, str, Candidate]

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import Taking, may_reclaim
 from slotq_core.policy.actions.victim_search import better
@@ -28,7 +28,7 @@ from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.account import NOTHING, Chain
+from slotq_core.policy.state.quotas.account import Chain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, ValuesView
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.state.journal import Journal
-
-NOTHING = Demand()
 
 
 class Entitled(Protocol):

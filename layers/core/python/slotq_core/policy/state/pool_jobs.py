@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import attrgetter
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank
@@ -18,8 +18,6 @@ from slotq_core.policy.state.candidates import (
     may_be_stopped,
     protection,
 )
-
-NOTHING = Demand()
 
 Protection = tuple[int | None, Job]
 """The end of a `min_runtime` (ms), and the job inside it; None: the job has still to start."""

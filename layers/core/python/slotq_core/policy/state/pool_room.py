@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.snapshot import Snapshot
@@ -21,8 +21,6 @@ from slotq_core.policy.state.claims import Claims, Entitled, kept
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
-
-NOTHING = Demand()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
 from slotq_core.policy.lifecycle.priority_classes import classes_of, names_by_value
 from slotq_core.policy.state.journal import Journal
 
-NOTHING = Demand()
 NO_LIMITS: UserLimits = {}
 
 Key = tuple[str, str, str]

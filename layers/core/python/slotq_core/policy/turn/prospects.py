@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
@@ -30,7 +31,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: 
         if room.pool.consolidate:
             return True
         lower = room.jobs.below(own, job.project)
-        if lower and job.demand.within(both + lower):
+        if lower is not NOTHING and job.demand.within(both + lower):
             return True
         if room.pool.time_slice is not None and job.project in room.jobs.may_give():
             return True

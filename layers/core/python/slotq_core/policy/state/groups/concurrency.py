@@ -39,12 +39,14 @@ class Concurrency:
             self.take(job)
 
     def take(self, job: Job) -> None:
-        self._count(job, 1)
-        self._journal.record(self._count, job, -1)
+        if self._limits:
+            self._count(job, 1)
+            self._journal.record(self._count, job, -1)
 
     def give_back(self, job: Job) -> None:
-        self._count(job, -1)
-        self._journal.record(self._count, job, 1)
+        if self._limits:
+            self._count(job, -1)
+            self._journal.record(self._count, job, 1)
 
     def keeps_back(self, job: Job) -> Reason | None:
         """The limit that keeps the job, unless it has a claim, from its turn; or None."""

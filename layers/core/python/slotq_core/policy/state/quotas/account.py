@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.projects import Department, Project
-
-NOTHING = Demand()
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 

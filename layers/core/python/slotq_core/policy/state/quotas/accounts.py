@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
-from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
+from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.givers import Givers, is_full
 from slotq_core.policy.state.quotas.opening import asked_in, holdings, opened
 from slotq_core.policy.state.user_limits import UserBooks
@@ -217,9 +217,9 @@ class Accounts:
         (under.add if is_under else under.discard)(project)
         self._givers[scope].keep(project, chain)
 
-    def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
-        """The scopes that these pools count in."""
-        return (EVERYWHERE,) if EVERYWHERE in self._books else {*pools}
+    def _scopes_of(self, pools: Sequence[str]) -> Sequence[str]:
+        """The scopes that these pools, each named once, count in."""
+        return (EVERYWHERE,) if EVERYWHERE in self._books else pools
 
     def _open(
         self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.account import NOTHING
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.shares import Shares
 

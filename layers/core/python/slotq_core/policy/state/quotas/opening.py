@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project, weight_of
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.groups.concurrency import wanting
-from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
+from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
 Holdings = Mapping[tuple[str, str, bool], Demand]
@@ -90,7 +90,7 @@ def asked_in(
     snapshot: Snapshot,
     lines: Sequence[WaitingLine],
     running: Holdings,
-    scopes_of: Callable[[Iterable[str]], Iterable[str]],
+    scopes_of: Callable[[Sequence[str]], Sequence[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
     """By project and scope, what the project holds and waits for. A waiting job counts in the scope
@@ -105,14 +105,16 @@ def asked_in(
         for project, pool, held in _coming_back(snapshot):
             for scope in scopes_of([pool]):
                 yield (project, scope), held, 1
-        for (project, pools, demand), count in alike.items():
-            usable = [name for name in pools if (project, name) not in shut] if shut else pools
-            for scope in scopes_of(usable) if usable else ():
+        for (project, scopes, demand), count in alike.items():
+            for scope in scopes:
                 yield (project, scope), demand, count
 
-    alike: dict[tuple[str, tuple[str, ...], Demand], int] = defaultdict(int)
+    alike: dict[tuple[str, Sequence[str], Demand], int] = defaultdict(int)
     for job, count in wanting(snapshot, lines):
-        alike[job.project, job.pools, job.demand] += count
+        usable = job.pools
+        if shut:
+            usable = tuple(name for name in usable if (job.project, name) not in shut)
+        alike[job.project, scopes_of(usable) if usable else (), job.demand] += count
     return Demand.totals(asking())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.state.quotas.account import NOTHING, Account
+from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.accounts import Accounts
 
 
