@@ -6,7 +6,7 @@ and loses again stays lost for this plan. Bars only grow, so a plan ends."
 
 Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
 at the checkpoint before that turn. In a large world with many such losses the plans begun anew
-would cost many times the plan itself. There, once a quarter of what stands has been undone, what
+would cost many times the plan itself. There, once a fifth of what stands has been undone, what
 is lost stays lost for this plan.
 """
 
@@ -31,7 +31,7 @@ def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     if new:
         stands = state.journal.checkpoint()
         begin = min(loss.checkpoint for loss in new)
-        if state.undone + stands - begin <= max(ALWAYS_UNDONE, stands // 4):
+        if state.undone + stands - begin <= max(ALWAYS_UNDONE, stands // 5):
             state.undone += stands - begin
             for loss in new:
                 state.barred.setdefault(loss.job.name, set()).add(loss.pool)
