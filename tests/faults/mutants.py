@@ -85,10 +85,12 @@ class Mutant:
 
 
 def caught(mutant: Mutant) -> Broken | None:
-    """The promise that the mutant breaks; None: it survives."""
+    """The promise that the mutant breaks; None: it survives. Raises AssertionError if its change
+    does not fit the code any more: that breaks promises, too, and proves nothing."""
     with mutant.change():
         for world in mutant.hunt():
             for broken in world.watch.broken:
+                assert "a bug: TypeError" not in broken.what, (mutant.name, broken.what)
                 if not mutant.promise or broken.promise == mutant.promise:
                     return broken
     return None
@@ -258,8 +260,8 @@ def _index_reads() -> Iterator[None]:
 def _lease_for_ever() -> AbstractContextManager[Any]:
     right = DynamoStore.take_lease
 
-    def wrong(self: DynamoStore, holder: str, *, now: int, until: int, only_news: bool) -> Any:
-        return right(self, holder, now=now - 10**9, until=until, only_news=only_news)
+    def wrong(self: DynamoStore, holder: str, *, now: int, **more: Any) -> Any:
+        return right(self, holder, now=now - 10**9, **more)
 
     return patch.object(DynamoStore, "take_lease", wrong)
 
@@ -364,7 +366,7 @@ def _a_right_never_returns() -> AbstractContextManager[Any]:
 
 
 def _never_audited() -> AbstractContextManager[Any]:
-    return patch.object(Admitter, "audit", lambda _: None)
+    return patch.object(Admitter, "audit", lambda *_: None)
 
 
 def _pools_kept_too_long() -> AbstractContextManager[Any]:

@@ -185,7 +185,7 @@ def submit(
     _check_usage(file, command, given)
     entered = shell or bool(forwards)
     if entered:
-        check_usage(app, file, shell=shell, forwards=forwards, wait=wait)
+        check_usage(app, file, opens_shell=shell, forwards=forwards, wait=wait)
     client = app.client()
     settings = {name: given.pop(name) for name in _SETTINGS}
     settings["demand"] = dict(settings["demand"])

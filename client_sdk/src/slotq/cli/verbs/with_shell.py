@@ -19,18 +19,18 @@ from slotq_core.model.jobs import TERMINAL_STATES
 
 
 def check_usage(
-    app: App, file: TextIO | None, *, shell: bool, forwards: Sequence[Forward], wait: bool
+    app: App, file: TextIO | None, *, opens_shell: bool, forwards: Sequence[Forward], wait: bool
 ) -> None:
     """Raises UsageError if --shell or --forward cannot be combined with the rest of the command
     line."""
-    what = "--shell" if shell else "--forward"
-    if shell and forwards:
+    what = "--shell" if opens_shell else "--forward"
+    if opens_shell and forwards:
         raise click.UsageError("give --shell or --forward; `slotq shell NAME` opens the other")
     if wait:
         raise click.UsageError(f"give {what} or --wait: {what} waits until the job starts")
     if app.json:
         raise click.UsageError(f"{what} has no JSON: it takes the terminal")
-    if shell and file is not None and is_stdin(file):
+    if opens_shell and file is not None and is_stdin(file):
         raise click.UsageError("--shell needs the standard input: save the request in a file")
 
 
