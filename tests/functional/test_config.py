@@ -90,6 +90,7 @@ def test_all_faults_are_told_at_once_by_their_paths(account: Account):
         "pools[0].capacty",
         "projects[0].quota",
         "projects[1].members[0]",
+        "projects[0].department",
     ]
     too_much = {**DOCUMENT, "departments": [{"name": "research", "quota": 1}]}
     status, error = account.call(put(too_much))
@@ -372,9 +373,10 @@ projects:
     told = slotq(
         "config", "diff", file(text.replace("when: 2026-01-01", "whem: 1")), status=Exit.USAGE
     )
-    first, second = told.stderr.removeprefix("slotq: ").splitlines()
+    first, second, third = told.stderr.removeprefix("slotq: ").splitlines()
     assert first.startswith("queue.yaml:5: projects[0].quota: a whole number from 0")
     assert second.startswith("queue.yaml:6: projects[0].whem: there is no such key;")
+    assert third.startswith("queue.yaml:2: pools[0].instance_type: ")
     told = slotq("config", "apply", file({"pools": [{"name": "a.b", "capacity": 2}]}), status=2)
     assert told.stderr.startswith("slotq: queue.yaml:2: pools[0].instance_type: ")
 

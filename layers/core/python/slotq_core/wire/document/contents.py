@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -122,7 +123,35 @@ def read(data: Any) -> Settings:
     try:
         return Configuration.model_validate(data).settings()
     except ValidationError as error:
-        raise refused(faults_of(error, _keys(), "a configuration")) from None
+        faults = faults_of(error, _keys(), "a configuration")
+        raise refused([*faults, *_faults_beside(data, faults)]) from None
+
+
+def _faults_beside(data: Any, faults: Sequence[Fault]) -> list[Fault]:
+    """Return what the rules across sections find beside faults of single values, which keep these
+    rules from being asked: the document is read again without those values. Nothing if it cannot be
+    read then either, or if a pool is wrong, on which much depends."""
+    rest = deepcopy(data)
+    left_out = {fault.loc[:3] for fault in faults}
+    for loc in left_out:
+        of_pool = loc[0] == "pools" and loc[-1] in _keys()["pools"]
+        if len(loc) < 3 or of_pool or not _left_out(rest, loc):
+            return []
+    try:
+        Configuration.model_validate(rest)
+    except ValidationError as error:
+        found = faults_of(error, _keys(), "a configuration")
+        return [fault for fault in found if fault.loc[:3] not in left_out]
+    return []
+
+
+def _left_out(document: Any, loc: Loc) -> bool:
+    """Remove a key of an entry. Return whether there was one."""
+    try:
+        del document[loc[0]][loc[1]][loc[2]]
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 def _names_are_short(document: Configuration) -> Iterator[Fault]:
