@@ -374,9 +374,9 @@ projects:
         "config", "diff", file(text.replace("when: 2026-01-01", "whem: 1")), status=Exit.USAGE
     )
     first, second, third = told.stderr.removeprefix("slotq: ").splitlines()
-    assert first.startswith("queue.yaml:5: projects[0].quota: a whole number from 0")
-    assert second.startswith("queue.yaml:6: projects[0].whem: there is no such key;")
-    assert third.startswith("queue.yaml:2: pools[0].instance_type: ")
+    assert first.startswith("queue.yaml:2: pools[0].instance_type: ")
+    assert second.startswith("queue.yaml:5: projects[0].quota: a whole number from 0")
+    assert third.startswith("queue.yaml:6: projects[0].whem: there is no such key;")
     told = slotq("config", "apply", file({"pools": [{"name": "a.b", "capacity": 2}]}), status=2)
     assert told.stderr.startswith("slotq: queue.yaml:2: pools[0].instance_type: ")
 
