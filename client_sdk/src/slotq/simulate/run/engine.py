@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq.simulate.run.agenda import Agenda, Due
@@ -203,11 +203,15 @@ class _World:
 
     def _happens(self, now: int) -> bool:
         """Handle the immediate effects of decisions, once a pass has nothing more to decide: the
-        queue hears of them only then. Returns whether there were any."""
-        happened = False
-        while self._take_in_ends(now) or self._take_in_starts(now):
-            happened = True
-        return happened
+        queue hears of them only then. Returns whether they call for another plan."""
+        calls = False
+        while True:
+            if self._take_in_ends(now):
+                calls = True
+            elif starting := self._jobs.starting():
+                calls = self._take_in_starts(starting, now) or calls
+            else:
+                return calls
 
     def _take_in_ends(self, now: int) -> bool:
         """Take in the stops that took no time. Returns whether there were any."""
@@ -217,18 +221,38 @@ class _World:
             ended = True
         return ended
 
-    def _take_in_starts(self, now: int) -> bool:
-        """Let starting jobs run or fail at once, in the order of their starts. Returns whether
-        there were any."""
-        starting = self._jobs.starting()
+    def _take_in_starts(self, starting: Sequence[Job], now: int) -> bool:
+        """Let starting jobs run or fail at once, in the order of their starts. Returns whether that
+        calls for another plan: that a job runs, like an event that says so, does not."""
+        pools, failed = dict(self._pools), False
         for job in starting:
             fate = self._fate(job)
             self._be_accepted(job)
             if fate and fate.after is None:
                 self._fail_to_start(job, fate, now)
+                failed = True
             else:
                 self._begin_to_run(job, now)
-        return bool(starting)
+        return failed or pools != self._pools or self._matters(starting)
+
+    def _matters(self, starting: Iterable[Job]) -> bool:
+        """Whether a plan may depend on it that these jobs run: others may join a gang then, and
+        some rules count the time from then on. A watcher sees all plans."""
+        pools = any(
+            pool.time_slice is not None
+            or pool.min_runtime
+            or pool.max_min_runtime
+            or pool.pending_timeout
+            for pool in self._pools.values()
+        )
+        projects = self._configuration.projects
+        return (
+            self._watch is not None
+            or bool(self._groups)
+            or pools
+            or any(project.min_runtime or project.budget for project in projects)
+            or any(job.priority_class or job.admitted_class for job in starting)
+        )
 
     def _be_accepted(self, job: Job) -> None:
         assert job.attempt is not None

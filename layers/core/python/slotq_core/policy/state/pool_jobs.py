@@ -86,7 +86,13 @@ class PoolJobs:
         self._regroup()
         return self._projects
 
-    def take_in(self, job: Job, project_min: int, *, in_gang: bool) -> Protection | None:
+    @property
+    def name(self) -> str:
+        return self._pool.name
+
+    def take_in(
+        self, job: Job, project_min: int = 0, *, in_gang: bool = False
+    ) -> Protection | None:
         """Enter a job that ran before this plan. Return its protection, if it has one."""
         self._running.setdefault(job.project, {})[job.name] = job
         protected, until = False, None

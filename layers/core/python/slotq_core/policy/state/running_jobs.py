@@ -27,10 +27,15 @@ class RunningJobs:
         self._gangs = {name: _RunningGang(gang.ranked) for name, gang in gangs.items()}
         self._stale = set(self._gangs)
         """The gangs with members that have come or gone."""
+        plain = not self._gangs and not self._minima
         for job in snapshot.active:
-            pool = job.attempt.pool if job.attempt else ""
-            if pool in self.pools and job.state is not JobState.STOPPING:
-                self._take_in(job, pool)
+            there = self.pools.get(job.attempt.pool) if job.attempt else None
+            if there is None or job.state is JobState.STOPPING:
+                continue
+            if plain:
+                there.take_in(job)
+            else:
+                self._take_in(job, there)
         for gang in self._gangs.values():
             for until, (job, pool) in gang.protections():
                 self.pools[pool].protections.append((until, job))
@@ -68,12 +73,12 @@ class RunningJobs:
             self._gangs[job.group].places.remove((job, pool))
             self._stale.add(job.group)
 
-    def _take_in(self, job: Job, pool: str) -> None:
+    def _take_in(self, job: Job, pool: PoolJobs) -> None:
         gang = self._gangs.get(job.group)
         minimum = self._minima.get(job.project, 0)
-        protection = self.pools[pool].take_in(job, minimum, in_gang=gang is not None)
+        protection = pool.take_in(job, minimum, in_gang=gang is not None)
         if gang is not None:
-            gang.places.append((job, pool))
+            gang.places.append((job, pool.name))
             gang.ends += [protection[0]] if protection else []
 
     def _regroup(self) -> None:

@@ -78,12 +78,11 @@ def opened(
 
 def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
     """What starts and runs. `scopes`: the scope that each pool counts in."""
-    held: dict[tuple[str, str, bool], list[Demand]] = {}
-    for job in snapshot.active:
-        if job.state is not JobState.STOPPING and job.attempt:
-            key = (job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable)
-            held.setdefault(key, []).append(job.demand)
-    return {key: Demand.total(demands) for key, demands in held.items()}
+    return Demand.totals(
+        ((job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable), job.demand, 1)
+        for job in snapshot.active
+        if job.state is not JobState.STOPPING and job.attempt
+    )
 
 
 def asked_in(
