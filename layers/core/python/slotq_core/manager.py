@@ -246,9 +246,6 @@ class QueueManager:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
-        from slotq_core.operations.configuring.ignored import ignored_settings
-
-        found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()

@@ -307,7 +307,7 @@ class _World:
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
-        self._yields = after_yield(self._yields, before, after, now)
+        self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)

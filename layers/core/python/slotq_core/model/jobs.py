@@ -138,6 +138,9 @@ class Job:
     """When the back-off ends (ms); set if and only if the state is `backoff`."""
     changed_at: int = 0
     """When the job entered its present state (ms)."""
+    line_by_user: bool = False
+    """Whether the job waits in a line that tells users and classes apart (`policy.lines`). The door
+    decides; a job from before users mattered follows when a pass finds it."""
     cause: str = ""
     """Why the job is in its state, for programs, where the state alone does not say: `max_runtime`,
     `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`, `dependency` …"""

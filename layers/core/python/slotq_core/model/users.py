@@ -61,3 +61,8 @@ class Yielded:
     workload: Workload
     priority: int
     at: int
+
+    @property
+    def of(self) -> tuple[str, str, int]:
+        """The user and the rank."""
+        return (self.user, self.workload, self.priority)

@@ -14,6 +14,7 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission, Workload
+from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
@@ -268,6 +269,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         preemptible=read.preemptible,
         min_runtime=read.min_runtime,
         retries=read.retries,
+        checkpoints=keeps_checkpoints(request),
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
         incomplete=bool(structural),
     )

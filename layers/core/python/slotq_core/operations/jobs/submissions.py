@@ -96,6 +96,7 @@ class Submissions:
             people=stand.people,
             by_default=project.pools if project else (),
         )
+        job = replace(job, line_by_user=stand.by_user)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:

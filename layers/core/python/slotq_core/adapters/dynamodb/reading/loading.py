@@ -9,7 +9,8 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
@@ -28,16 +29,23 @@ from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
+from slotq_core.adapters.yields import outlived
+from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.policy.lines import users_matter_in
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports.stored import Poison, World
+from slotq_core.ports.stored import Change, Poison, World
 from slotq_core.ports.usage import UsageBook
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
+_AT_ONCE = 25
+"""Jobs in one transaction that tells their users apart: four actions each at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +62,15 @@ class _Capacity:
         return [job for each in self.holders.values() for job in each.active]
 
     @property
+    def by_user(self) -> bool:
+        """Whether plans tell users apart."""
+        return users_matter_in(self.pools)
+
+    @property
+    def yields(self) -> list[Yielded]:
+        return [this for each in self.holders.values() for this in each.yields]
+
+    @property
     def claimants(self) -> list[Job]:
         return [job for each in self.holders.values() for job in each.claimants]
 
@@ -68,11 +85,13 @@ class WorldLoader:
         in_parallel: InParallel,
         *,
         usage: UsageBook,
+        commit: Callable[[Sequence[Change]], object],
     ) -> None:
-        """Set up the loader. `pause` waits for a number of seconds."""
+        """Set up the loader. `pause` waits for a number of seconds. `commit`: as the store's."""
         self._calls = calls
         self._configuration = configuration
         self._usage = usage
+        self._commit = commit
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
@@ -95,6 +114,7 @@ class WorldLoader:
             pools=capacity.pools,
             claimants=capacity.claimants,
             active=capacity.active,
+            by_user=capacity.by_user,
             now=now,
         )
         found = waiting.read_first(sieve)
@@ -122,8 +142,33 @@ class WorldLoader:
             snapshot=snapshot,
             more=more,
             ahead_of=lambda job: self._places.ahead_of(job, lines),
-            keep_bounds=waiting.keep_bounds,
+            keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
         )
+
+    def _keep(
+        self, waiting: WaitingLines, capacity: _Capacity, snapshot: Snapshot, now: int
+    ) -> None:
+        """Make later loads cheaper: raise the bounds of lines, tell users apart, and forget what
+        matters no more."""
+        waiting.keep_bounds()
+        jobs = waiting.to_tell_apart()
+        for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
+            self._tell_apart(some)
+        for pool, held in capacity.holders.items():
+            for each in outlived(held.yields, snapshot, now):
+                with suppress(Conflict):  # The user has yielded again.
+                    unchanged = expressions.yielded_at(each.at)
+                    self._calls.delete(table.yield_key(pool, each), unchanged)
+
+    def _tell_apart(self, jobs: Sequence[Job]) -> None:
+        """Move jobs into lines of their users. A job that has changed since is left to the next
+        load."""
+        changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
+        try:
+            self._commit(changes)
+        except Conflict:
+            for change in changes if len(changes) > 1 else ():
+                self._tell_apart([change.before])
 
     def forget(self) -> None:
         """Forget what is kept of pools: a decision that rested on it was refused."""
@@ -204,6 +249,7 @@ def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], siev
             everyone,
             due,
             spent=capacity.spent,
+            yields=capacity.yields,
         ),
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,
