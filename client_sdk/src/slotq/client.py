@@ -80,7 +80,7 @@ class QueueClient:
         region: str | None = None,
         profile: str | None = None,
         aws_profile: str | None = None,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
         config: Config | None = None,
         transport: Transport | None = None,
@@ -233,7 +233,7 @@ class QueueClient:
         # The attempt's number goes with the wish: repeated, it does not cost the next attempt too.
         return self._amend(name, give_up=self.job(name).attempts_begun)
 
-    def set_priority(self, name: str, priority: int) -> JobView:
+    def set_priority(self, name: str, priority: int | str) -> JobView:
         """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
         TooLate (it has ended), InvalidRequest."""
         return self._amend(name, tags=settings_tags(priority=priority))
@@ -260,7 +260,7 @@ class QueueClient:
         name: str,
         new_name: str,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView:
         """Submit a job's request once more under another name, as its caller's, in its project
@@ -284,7 +284,7 @@ class QueueClient:
         name: str,
         new_name: str | None = None,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView:
         """Submit the request of a job that has ended without completing once more. Raises

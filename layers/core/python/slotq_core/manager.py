@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
-from slotq_core.admission.rules import NO_RIGHTS
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import ExaminedLately, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.reasons import units
@@ -25,7 +24,6 @@ from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
 from slotq_core.operations.usage.day_sums import DaySums
-from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
@@ -63,15 +61,12 @@ class QueueManager:
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
-        rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
     ) -> None:
-        """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
-        roles and training plans that training jobs may use. `operators`: patterns of callers that
-        no configuration can remove."""
-        self._rights = rights
+        """`roles` and `plans` are the execution roles and training plans that training jobs may
+        use. `operators`: patterns of callers that no configuration can remove."""
         self._roles = roles
         self._plans = plans
         self._store = store
@@ -111,7 +106,6 @@ class QueueManager:
             self._clock,
             self.authorizer,
             self._admitter,
-            rights=self._rights,
             roles=self._roles,
             plans=self._plans,
             wake=self._wake,
@@ -138,7 +132,6 @@ class QueueManager:
             jobs=self.jobs,
             admitter=self._admitter,
             resubmitter=Resubmitter(self._store, submit=self.submissions.stored),
-            rights=self._rights,
             wake=self._wake,
         )
 

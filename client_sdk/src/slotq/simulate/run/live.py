@@ -33,7 +33,6 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Subscription
-from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
@@ -84,31 +83,22 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's classes, users and groups, which no real queue has yet. With any
-        of these, load all waiting jobs, not only the heads of lines chosen without them."""
+        """Load with the scenario's groups and scheduler, which no real queue has yet. With any of
+        these, load all waiting jobs: the heads of lines were chosen without them."""
         if self._is_known:
             return self._store.load(now)
         world = self._store.load_all(now)
-        seen = world.snapshot
         snapshot = replace(
-            self._configuration,
-            pools=seen.pools,
-            projects=seen.projects,
-            departments=seen.departments,
-            active=seen.active,
-            waiting=seen.waiting,
-            due=seen.due,
+            world.snapshot,
             groups=tuple(self._groups.values()),
-            yields=seen.yields,
-            spent=seen.spent,
+            scheduler=self._configuration.scheduler,
         )
         return replace(world, snapshot=snapshot)
 
     @property
     def _is_known(self) -> bool:
         """Whether a queue can be configured with all of the scenario's world."""
-        shared = replace(self._configuration, projects=(), departments=())
-        return shared == Snapshot(pools=shared.pools)
+        return not self._groups and self._configuration.scheduler is None
 
     def refused(self, submission: Submission) -> None:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
@@ -180,7 +170,6 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
-            rights=scenario.rights,
         )
         self._configure()
 

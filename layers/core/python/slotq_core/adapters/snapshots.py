@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slotq_core.adapters.yields import latest_yields
+from slotq_core.admission.user_groups import users_among
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
@@ -98,6 +99,9 @@ def snapshot_of(
         projects=_projects(shared.projects, jobs),
         departments=shared.departments,
         spent=spent,
+        classes=sharing.classes,
+        users=users_among(sharing, {job.person for part in jobs for job in part}),
+        user_groups=sharing.user_groups,
         yields=latest_yields(pools, yields, jobs[0]),
     )
 

@@ -188,6 +188,8 @@ class Submission:
     parts: tuple[tuple[str, Demand], ...] = ()
     """For a job over several pools at once: the demand in each."""
     priority: int = 0
+    default_priority: bool = False
+    """Whether the submission names no priority. Where classes are configured it is then AUTO."""
     preemptible: bool = True
     min_runtime: int = 0
     retries: int = 0

@@ -126,12 +126,12 @@ def short_role(arn: str) -> str:
 def by_user(snapshot: Snapshot) -> bool:
     """Whether all lines tell users apart: with user limits, time slices or consolidation. The last
     two never interrupt a user's job for one of the same user and rank."""
-    return bool(snapshot.users) or users_matter_in(snapshot.pools)
+    return users_matter(snapshot.pools, limits=bool(snapshot.users))
 
 
-def users_matter_in(pools: Iterable[Pool]) -> bool:
-    """Whether some pool has time slices or consolidation."""
-    return any(pool.time_slice is not None or pool.consolidate for pool in pools)
+def users_matter(pools: Iterable[Pool], *, limits: bool) -> bool:
+    """The same, of a configuration. `limits`: whether users may have limits."""
+    return limits or any(pool.time_slice is not None or pool.consolidate for pool in pools)
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:

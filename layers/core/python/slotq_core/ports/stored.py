@@ -14,7 +14,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lines import users_matter_in
+from slotq_core.policy.lines import users_matter
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
 from slotq_core.ports.usage import NO_MONTH, MonthSum
@@ -137,7 +137,7 @@ class Configuration:
     @property
     def by_user(self) -> bool:
         """Whether plans tell users apart, so that new jobs wait in lines of their users."""
-        return users_matter_in(self.pools)
+        return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
     def people(self) -> People:

@@ -30,6 +30,8 @@ NAME_RULE = (
     f"1 to {LONGEST_NAME} letters, digits, dots, hyphens and underscores, beginning with a letter "
     "or digit"
 )
+CLASS_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
+"""A priority class's name. It begins with a letter, so it is no number."""
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")

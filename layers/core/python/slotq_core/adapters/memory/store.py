@@ -34,7 +34,7 @@ from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
-from slotq_core.policy.lines import Line, line_of, users_matter_in
+from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
     MOST_AHEAD,
@@ -285,7 +285,7 @@ class MemoryStore:
         seen = {job.name for job in (*active, *claimants)}
         first: list[Job] = []
         behind: dict[str, int] = {}
-        apart = users_matter_in(self._pools)
+        apart = self.configuration().by_user
         for line in self._index.lines():
             count = read_at_first(Line.parse(line), self._pools, by_user=apart)
             found = self._read_on(line, None, count, seen)

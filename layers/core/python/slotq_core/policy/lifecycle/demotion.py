@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import PriorityClass
-from slotq_core.policy.lifecycle.priority_classes import classes_of
+from slotq_core.model.users import PriorityClass, classes_of
 
 
 def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:

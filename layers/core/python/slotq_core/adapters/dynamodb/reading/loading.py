@@ -37,7 +37,7 @@ from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
-from slotq_core.policy.lines import users_matter_in
+from slotq_core.policy.lines import users_matter
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Change, Poison, World
 from slotq_core.ports.usage import UsageBook
@@ -64,7 +64,7 @@ class _Capacity:
     @property
     def by_user(self) -> bool:
         """Whether plans tell users apart."""
-        return users_matter_in(self.pools)
+        return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
     def yields(self) -> list[Yielded]:
