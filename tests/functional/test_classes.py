@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
 from tests.functional.account import Account
-from tests.functional.sharing import ADMIN, MEMBER, NOBODY, OPERATOR, OWNER, amend, request, submit
+from tests.functional.real_http import RealHttp
+from tests.functional.sharing import (
+    ADMIN,
+    MEMBER,
+    NOBODY,
+    OPERATOR,
+    OWNER,
+    amend,
+    request,
+    submission,
+    submit,
+)
 from tests.functional.test_config import POOL, put
+from tests.unit.client.fake_queue import client_of
 
 CLASSES = [
     {"name": "URGENT", "value": 50, "chosen_by": ["leads"]},
@@ -116,8 +133,6 @@ def test_a_refusal_for_quota_names_the_contact(account: Account) -> None:
     assert none["code"] == "class_not_allowed"
     assert none["message"].endswith("; gpu-admins@example.com can give more")
     needs = {"InstanceType": POOL["instance_type"], "InstanceCount": 2, "VolumeSizeInGB": 1}
-    from tests.functional.sharing import submission
-
     body = {**submission("large", priority="HIGH"), "ResourceConfig": needs}
     status, large = account.call(request("POST", "/add-job", by=OWNER, body=body))
     assert (status, large["code"]) == (400, "never_fits")
@@ -179,3 +194,107 @@ def test_a_pool_that_limits_name_stays(account: Account) -> None:
     status, told = account.call(put({"pools": pools, "user_groups": DOCUMENT["user_groups"]}))
     assert status == 400
     assert "user_groups[0].limits.main" in [fault["path"] for fault in told["faults"]]
+
+
+def quotas(account: Account, by: str, **query: str) -> dict[tuple[str, str], tuple[int, Any]]:
+    given = {key: [value] for key, value in query.items()}
+    status, view = account.call(request("GET", "/quota", by=by, query=given))
+    assert status == 200, view
+    assert view["contact"] == "gpu-admins@example.com"
+    return {
+        (each["user"], each["priority_class"]): (each["used"], each["total"])
+        for each in view["quotas"]
+    }
+
+
+def test_a_quota_is_shown_with_what_is_used_of_it(account: Account) -> None:
+    entered(account, "one", by=MEMBER, priority="HIGH")
+    entered(account, "other", by=OWNER, priority="NORMAL")
+    account.settle()
+    assert quotas(account, MEMBER) == {
+        (MEMBER, "HIGH"): (1, 2),
+        (MEMBER, "SPRINT"): (0, 1),
+        (MEMBER, "NORMAL"): (0, 1),
+    }
+    owner = OWNER.rpartition("/")[0]
+    everyone = quotas(account, ADMIN, user="everyone")
+    assert everyone[owner, "NORMAL"] == (1, 1)
+    assert everyone[MEMBER, "HIGH"] == (1, 2)
+
+
+def test_others_quotas_are_for_operators(account: Account) -> None:
+    event = put({**DOCUMENT, "operators": [OPERATOR.rpartition("/")[0] + "/*"]})
+    event["requestContext"]["identity"]["userArn"] = OPERATOR
+    assert account.call(event)[0] == 200
+    assert quotas(account, OPERATOR, user=MEMBER)
+    assert quotas(account, MEMBER, user=MEMBER)
+    for user in (OPERATOR, "everyone"):
+        refused = account.call(request("GET", "/quota", by=MEMBER, query={"user": [user]}))
+        assert (refused[0], refused[1]["code"]) == (403, "not_permitted")
+
+
+@pytest.fixture
+def slotq(account: Account) -> Any:
+    def run(*words: str, caller: str = OPERATOR, status: int = 0) -> Any:
+        world = App(connect=lambda _: client_of(RealHttp(account, caller)))
+        result = CliRunner().invoke(cli, ["quota", *words], obj=world)
+        assert result.exit_code == status, result.output
+        return result
+
+    return run
+
+
+def test_a_quota_is_drawn_as_a_bar(account: Account, slotq: Any) -> None:
+    entered(account, "one", by=MEMBER, priority="HIGH")
+    account.settle()
+    lines = slotq(caller=MEMBER).stdout.splitlines()
+    assert [line.split() for line in lines] == [
+        ["USER", "POOL", "CLASS", "USED", "TOTAL"],
+        ["mia", "main", "HIGH", "█" * 10 + "░" * 10, "1", "2"],
+        ["mia", "main", "SPRINT", "░" * 20, "0", "1"],
+        ["mia", "main", "NORMAL", "░" * 20, "0", "1"],
+    ]
+    assert json.loads(slotq("--all", "--json").stdout)["contact"] == "gpu-admins@example.com"
+
+
+def test_a_quota_is_set_for_a_person_and_for_a_group(account: Account, slotq: Any) -> None:
+    told = slotq("set", MEMBER, "SPRINT", "main", "2").stdout
+    assert "+    SPRINT: 2" in told or "SPRINT: 2" in told
+    assert quotas(account, MEMBER)[MEMBER, "SPRINT"] == (0, 2)
+    assert quotas(account, MEMBER)[MEMBER, "HIGH"] == (0, 2)
+    slotq("set", "everybody", "NORMAL", "main", "2")
+    assert quotas(account, MEMBER)[MEMBER, "NORMAL"] == (0, 2)
+    slotq("set", ADMIN, "NORMAL", "main", "1")
+    assert quotas(account, ADMIN)[ADMIN, "NORMAL"] == (0, 1)
+    again = slotq("set", ADMIN, "NORMAL", "main", "1")
+    assert (again.stdout, again.stderr) == ("", f"{ADMIN} had that limit already\n")
+    slotq("set", MEMBER, "GOLD", "main", "1", status=Exit.NO)
+
+
+def test_a_lowered_limit_evicts_nobody_unless_it_is_enforced(account: Account, slotq: Any) -> None:
+    """Then the newest first."""
+    for number in range(2):
+        entered(account, f"m{number}", by=MEMBER, priority="HIGH")
+        account.clock.set(account.clock.now() + 1000)
+    assert [shown(account, f"m{n}", by=MEMBER)["state"] for n in range(2)] == ["running"] * 2
+    slotq("set", MEMBER, "HIGH", "main", "1")
+    assert [shown(account, f"m{n}", by=MEMBER)["state"] for n in range(2)] == ["running"] * 2
+    assert quotas(account, MEMBER)[MEMBER, "HIGH"] == (2, 1)
+    told = slotq("set", MEMBER, "HIGH", "main", "1", "--enforce").stderr
+    assert "m1 gives 1 slot of main back and waits again" in told
+    assert "m0" not in told
+    account.settle()
+    account.clock.set(account.clock.now() + 600_000)
+    account.send("tick")
+    assert shown(account, "m0", by=MEMBER)["state"] == "running"
+    waiting = shown(account, "m1", by=MEMBER)
+    assert (waiting["state"], waiting["reason"]["code"]) == ("preempted", "user_limit_reached")
+    assert "gives" not in slotq("set", MEMBER, "HIGH", "main", "1", "--enforce").stderr
+
+
+def test_enforcing_a_groups_limit_stops_each_members_newest(account: Account, slotq: Any) -> None:
+    entered(account, "o", priority="NORMAL")
+    entered(account, "m", by=MEMBER, priority="NORMAL")
+    account.settle()
+    told = slotq("set", "everybody", "NORMAL", "main", "0", "--enforce").stderr
+    assert sorted(line.split()[0] for line in told.splitlines()) == ["m", "o"]

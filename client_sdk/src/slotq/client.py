@@ -41,6 +41,7 @@ from slotq_core.wire.document.views import (
     AppliedView,
     ConfigurationView,
     ProjectsView,
+    QuotasView,
 )
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.usage_views import UsagePageView, totals_in
@@ -389,6 +390,13 @@ class QueueClient:
         query = {key: value for key, value in given.items() if value is not None}
         answer = self.transport.call("DELETE", _project_path(name), query=query or None)
         return self._read(AppliedView, answer)
+
+    def quotas(self, user: str | None = None) -> QuotasView:
+        """What a user holds of the slots that the user may hold, by pool and class. `user`: a
+        person as in `me().person`, or `everyone`; None: the caller. Raises NotPermitted for others
+        unless the caller is an operator."""
+        query = None if user is None else {"user": user}
+        return self._read(QuotasView, self.transport.call("GET", "/quota", query=query))
 
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""

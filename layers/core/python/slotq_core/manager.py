@@ -30,6 +30,7 @@ from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
+    from slotq_core.admission.user_quotas import UserQuota
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
@@ -308,6 +309,15 @@ class QueueManager:
             standings=tuple(standings(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
+
+    def user_quotas(self, user: str | None) -> tuple[UserQuota, ...]:
+        """What this user holds of the user's limits; None: all users."""
+        from slotq_core.admission.user_quotas import user_quotas
+
+        stand = self._store.configuration()
+        snapshot = self._store.load(self._clock.now()).snapshot
+        users = None if user is None else [user]
+        return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
 
     def project_metrics(self, *, most: int) -> Measured:
         """What projects hold, wait for and deserve: of `most` projects, and of all others together.
