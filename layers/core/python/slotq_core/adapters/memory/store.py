@@ -35,6 +35,7 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import Yields, last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
     MOST_AHEAD,
@@ -381,8 +382,8 @@ class MemoryStore:
         return min((job.entry_time for job in waiting), default=None)
 
     @_one_at_a_time
-    def _ahead_of(self, job: Job) -> Ahead:
-        found = self._index.ahead_of(job)
+    def _ahead_of(self, job: Job, yields: Yields) -> Ahead:
+        found = self._index.ahead_of(job, yields)
         return Ahead(jobs=min(found, MOST_AHEAD + 1), or_more=found > MOST_AHEAD)
 
     @_one_at_a_time
@@ -427,18 +428,19 @@ class MemoryStore:
         return Found(jobs=tuple(self._of(found)), behind=len(names) - len(found))
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
+        snapshot = snapshot_of(
+            self._pools_now(),
+            self._sharing,
+            active,
+            waiting,
+            due,
+            spent=spending(self.configuration(), self.usage, now),
+            yields=self._yields.values(),
+        )
         return World(
-            snapshot=snapshot_of(
-                self._pools_now(),
-                self._sharing,
-                active,
-                waiting,
-                due,
-                spent=spending(self.configuration(), self.usage, now),
-                yields=self._yields.values(),
-            ),
+            snapshot=snapshot,
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
-            ahead_of=self._ahead_of,
+            ahead_of=lambda job: self._ahead_of(job, last_yields(snapshot.yields)),
         )
 
     def _check(self, name: str, use: PoolChange) -> None:

@@ -38,6 +38,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import users_matter
+from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Change, Poison, World
 from slotq_core.ports.usage import UsageBook
@@ -141,7 +142,7 @@ class WorldLoader:
             world,
             snapshot=snapshot,
             more=more,
-            ahead_of=lambda job: self._places.ahead_of(job, lines),
+            ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
             keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
         )
 
@@ -182,7 +183,8 @@ class WorldLoader:
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
         world = _world(capacity, waiting, due, sieve)
         own = [line for line in lines if line.own]
-        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own))
+        yields = last_yields(world.snapshot.yields)
+        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
 
     def waiting_of(self, projects: frozenset[str], now: int, *, limit: int) -> list[Job] | None:
         """Return the jobs that wait in these projects, in the order of JobState, the latest entry
