@@ -194,9 +194,9 @@ class FakeQueue:
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
-        if path.startswith(("/configuration", "/projects")):
-            dry_run = query.get("dry_run") == ["true"]
-            return 200, self.configuration.handle(method, path, body, dry_run=dry_run)
+        if path.startswith(("/configuration", "/projects", "/quota")):
+            dry_run, user = query.get("dry_run") == ["true"], query.get("user", [self.person])[0]
+            return 200, self.configuration.handle(method, path, body, dry_run=dry_run, user=user)
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
