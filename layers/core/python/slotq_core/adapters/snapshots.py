@@ -100,7 +100,7 @@ def snapshot_of(
         departments=shared.departments,
         spent=spent,
         classes=sharing.classes,
-        users=users_among(sharing, {job.person for part in jobs for job in part}),
+        users=users_among(sharing, (job.person for part in jobs for job in part)),
         user_groups=sharing.user_groups,
         yields=latest_yields(pools, yields, jobs[0]),
     )

@@ -53,13 +53,15 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
     A job that is held all the while is not seen; released, it has its own place again.
     """
     longest = max((pool.time_slice or 0 for pool in snapshot.pools), default=0)
+    old = [each for each in kept if each.at + max(longest, KEPT_FOR) <= now]
+    if not old:
+        return []
     oldest: dict[tuple[str, tuple[int, int]], int] = {}
     for job in (*snapshot.active, *snapshot.waiting, *snapshot.due):
         key = (job.person, rank(job))
         oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
     return [
         each
-        for each in kept
-        if each.at + max(longest, KEPT_FOR) <= now
-        and oldest.get((each.user, rank_of(each.workload, each.priority)), now) > each.at
+        for each in old
+        if oldest.get((each.user, rank_of(each.workload, each.priority)), now) > each.at
     ]

@@ -30,7 +30,7 @@ from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
@@ -47,6 +47,8 @@ _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
 _AT_ONCE = 25
 """Jobs in one transaction that tells their users apart: four actions each at most."""
+_MOST_FORGOTTEN = 100
+"""Maximum number of yields that one pass forgets; the next pass goes on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,11 +157,19 @@ class WorldLoader:
         jobs = waiting.to_tell_apart()
         for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
             self._tell_apart(some)
-        for pool, held in capacity.holders.items():
-            for each in outlived(held.yields, snapshot, now):
-                with suppress(Conflict):  # The user has yielded again.
-                    unchanged = expressions.yielded_at(each.at)
-                    self._calls.delete(table.yield_key(pool, each), unchanged)
+        gone = [
+            (table.yield_key(pool, each), each.at)
+            for pool, held in capacity.holders.items()
+            for each in outlived(held.yields, snapshot, now)
+        ]
+        if gone:
+            self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
+            self.forget()
+
+    def _forget_yield(self, this: tuple[table.Key, int]) -> None:
+        key, at = this
+        with suppress(Conflict):  # The user has yielded again.
+            self._calls.delete(key, expressions.yielded_at(at))
 
     def _tell_apart(self, jobs: Sequence[Job]) -> None:
         """Move jobs into lines of their users. A job that has changed since is left to the next
@@ -167,7 +177,7 @@ class WorldLoader:
         changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
         try:
             self._commit(changes)
-        except Conflict:
+        except (Conflict, InvalidRequest):  # The line's name may be too long for the table.
             for change in changes if len(changes) > 1 else ():
                 self._tell_apart([change.before])
 
