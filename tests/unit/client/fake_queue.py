@@ -37,6 +37,7 @@ from slotq_core.errors import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
+from slotq_core.model.users import classes_of
 from slotq_core.resubmission import (
     all_taken,
     check_ended_in_vain,
@@ -360,9 +361,12 @@ class FakeQueue:
         if wanted.tags:
             request = retagged(self.requests.get(name, {}), wanted.tags)
             self.requests[name] = request
+            priority = wanted.tags.get("priority", str(job.priority))
+            named = classes_of(()).get(priority)
             job = job.model_copy(
                 update={
-                    "priority": int(wanted.tags.get("priority", job.priority)),
+                    "priority": named.value if named else int(priority),
+                    "priority_class": named.name if named else "",
                     "project": wanted.tags.get("slotq:project", job.project),
                 }
             )
