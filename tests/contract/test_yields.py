@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from slotq_core.adapters.dynamodb.layout import table as layout
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
@@ -160,15 +162,18 @@ def names(store: Store) -> set[str]:
     return {job.name for job in store.load(NOW).snapshot.waiting}
 
 
-def test_a_line_that_mixes_users_is_read_whole_where_users_matter(store: Store) -> None:
-    """The jobs came while no pool had a time slice. A job of ann that is blocked hides none of
-    bob."""
+@pytest.mark.parametrize("setting", [{"time_slice": SLICE}, {"consolidate": True}], ids=str)
+def test_a_line_that_mixes_users_is_read_whole_where_users_matter(
+    store: Store, setting: dict[str, Any]
+) -> None:
+    """The jobs came while no pool had a time slice, or consolidated. A job of ann that is blocked
+    hides none of bob's."""
     a_queue(store, a_pool("p5", 3))
     for number in range(40):
         waits(store, f"a{number:02d}", submitter=USERS[0], entry_time=NOW + number)
     waits(store, "b", submitter=USERS[1], entry_time=NOW + 50)
     assert "b" not in names(store)
-    sliced(store)
+    a_queue(store, a_pool("p5", 3, **setting))
     assert len(names(store)) == 41
     store.load(NOW).keep_bounds()
     assert {"a00", "b"} <= names(store)

@@ -13,10 +13,9 @@ from slotq.document.user_limits import Limit, with_limit
 from slotq.output.quota_tables import quotas_table
 from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.model.reasons import units
+from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.document.views import UserQuotaView
 from slotq_core.wire.views import JobView
-
-EVERYONE = "everyone"
 
 
 @click.group(invoke_without_command=True)
