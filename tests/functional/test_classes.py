@@ -298,3 +298,15 @@ def test_enforcing_a_groups_limit_stops_each_members_newest(account: Account, sl
     account.settle()
     told = slotq("set", "everybody", "NORMAL", "main", "0", "--enforce").stderr
     assert sorted(line.split()[0] for line in told.splitlines()) == ["m", "o"]
+
+
+def test_numbers_count_in_hfais_classes_where_none_are_configured(
+    account: Account, slotq: Any
+) -> None:
+    assert account.call(put({"pools": [POOL]}))[0] == 200
+    for number in range(2):
+        entered(account, f"m{number}", by=MEMBER, priority="30")
+        account.settle()
+        account.clock.set(account.clock.now() + 1000)
+    told = slotq("set", MEMBER, "HIGH", "main", "1", "--enforce").stderr
+    assert [line.split()[0] for line in told.splitlines()] == ["m1"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -11,8 +12,9 @@ from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
 from slotq.document.user_limits import Limit, with_limit
 from slotq.output.quota_tables import quotas_table
-from slotq_core.model.jobs import ACTIVE_STATES
+from slotq_core.model.jobs import ACTIVE_STATES, JobState, Workload
 from slotq_core.model.reasons import units
+from slotq_core.model.users import PriorityClass, classes_of, names_by_value
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.document.views import UserQuotaView
 from slotq_core.wire.views import JobView
@@ -72,14 +74,25 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
         click.echo(f"{job.name} gives {held} of {job.pool} back and waits again", err=True)
 
 
-def _enforce(client: QueueClient, limit: Limit, document: dict[str, object]) -> Iterator[JobView]:
+def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
     over = [each for each in client.quotas(whose).quotas if _is_over(each, limit)]
     jobs = client.jobs(sorted(ACTIVE_STATES)) if over else []
+    counted = [job for job in jobs if _class_of(job, document) == limit.priority_class]
     for quota_of_user in over:
-        for job in _newest_beyond(quota_of_user, jobs):
+        for job in _newest_beyond(quota_of_user, counted):
             yield client.requeue(job.name)
+
+
+def _class_of(job: JobView, document: Mapping[str, Any]) -> str:
+    """The class whose limit counts the job: the one that admitted it, or that of its number."""
+    configured = (
+        PriorityClass(name=each["name"], value=each["value"])
+        for each in document.get("classes", ())
+    )
+    named = job.admitted_class or job.priority_class
+    return named or names_by_value(classes_of(configured)).get(job.priority, "")
 
 
 def _is_over(quota_of_user: UserQuotaView, limit: Limit) -> bool:
@@ -89,19 +102,16 @@ def _is_over(quota_of_user: UserQuotaView, limit: Limit) -> bool:
     return quota_of_user.used > quota_of_user.total
 
 
-def _newest_beyond(quota_of_user: UserQuotaView, jobs: list[JobView]) -> Iterator[JobView]:
-    """Yield the newest jobs until the rest fits; never one that may not be evicted. Jobs that are
-    being stopped already count as gone."""
-    here = (quota_of_user.user, quota_of_user.pool, quota_of_user.priority_class)
-    counted = [
-        job
-        for job in jobs
-        if (job.user, job.pool, job.admitted_class or job.priority_class) == here
-    ]
+def _newest_beyond(quota_of_user: UserQuotaView, jobs: Sequence[JobView]) -> Iterator[JobView]:
+    """Yield the newest of the class's jobs until the rest fits; never one that may not be evicted.
+    Jobs that are being stopped already count as gone."""
+    here = (quota_of_user.user, quota_of_user.pool)
+    counted = [job for job in jobs if (job.user, job.pool) == here]
     assert quota_of_user.total is not None
-    stopping = sum(job.demand["slots"] for job in counted if job.state == "stopping")
+    stopping = sum(job.demand["slots"] for job in counted if job.state == JobState.STOPPING)
     over = quota_of_user.used - quota_of_user.total - stopping
     for job in sorted(counted, key=lambda job: (job.entry_time, job.name), reverse=True):
-        if over > 0 and job.state != "stopping" and job.preemptible:
+        evictable = job.preemptible and job.workload == Workload.TRAINING
+        if over > 0 and job.state != JobState.STOPPING and evictable:
             over -= job.demand["slots"]
             yield job
