@@ -1,5 +1,5 @@
-"""Every scenario with projects goes the same way on DynamoDB: the document is applied, the jobs are
-submitted, and what happens is what the policy alone does."""
+"""Every scenario with projects, and every one with time sharing, goes the same way on DynamoDB: the
+document is applied, the jobs are submitted, and what happens is what the policy alone does."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ import pytest
 from slotq.simulate import load, simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record, unsupported
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.adapters.dynamodb.store import DynamoStore
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 SCENARIOS = {path.stem: load(path) for path in sorted(FOLDER.rglob("*.yaml"))}
+
+
+def is_shared(scenario: Scenario) -> bool:
+    """Whether projects, users or classes share the pools."""
+    sliced = any(pool.time_slice is not None for pool in scenario.pools)
+    shared = scenario.projects or scenario.classes or scenario.users or scenario.user_groups
+    return bool(shared or sliced)
+
+
 SHARED = [
-    name for name, scenario in SCENARIOS.items() if scenario.projects and not unsupported(scenario)
+    name
+    for name, scenario in SCENARIOS.items()
+    if is_shared(scenario) and not unsupported(scenario)
 ]
 
 

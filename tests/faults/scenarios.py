@@ -15,10 +15,12 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
-from slotq_core.adapters.dynamodb.layout.table import CALLERS, revision_key
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, YIELD_PREFIX, revision_key
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.access import Access
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
@@ -119,6 +121,12 @@ def submit(at: float, job: str, **fields: Any) -> Step:
         world.submit(job, **fields)
 
     return Step(at, f"submit {job}", act, "submit", job)
+
+
+def submit_as(at: float, user: str, job: str) -> Step:
+    """A job of this user that keeps checkpoints, so it may yield to a time slice."""
+    body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}
+    return Step(at, f"submit {job}", lambda world: world.submit_body(body, by=user), "submit", job)
 
 
 def submit_hostile(at: float, **settings: str) -> Step:
@@ -261,6 +269,20 @@ def nothing_left_of(job: str) -> Callable[[World], str]:
         return f"of {job} there is still {keys}" if keys else ""
 
     return look
+
+
+def yields_are_as_the_attempts_tell(world: World) -> str:
+    """Every user's last yield is kept, and no other, whatever crashed."""
+    store = DynamoStore(world.dynamo, TABLE)
+    told: dict[str, int] = {}
+    for name in ("a", "b", "c"):
+        found = store.job_and_attempts(name)
+        for attempt in found[1] if found else ():
+            if attempt.stop and attempt.stop.cause is StopCause.YIELDED:
+                told[name] = max(attempt.stop.at, told.get(name, 0))
+    items = (item for key, item in world.table.items.items() if key[1].startswith(YIELD_PREFIX))
+    kept = {item["user"]["S"]: int(item["at"]["N"]) for item in items}
+    return "" if kept == told else f"kept are the yields {kept}, and the attempts tell {told}"
 
 
 def counters_converge(world: World) -> str:

@@ -24,8 +24,10 @@ from tests.faults.scenarios import (
     retry,
     share,
     submit,
+    submit_as,
     submit_hostile,
     until,
+    yields_are_as_the_attempts_tell,
 )
 from tests.faults.world import pool
 from tests.queue_world import request
@@ -78,6 +80,14 @@ STORIES: tuple[Scenario, ...] = (
         ),
         done("low", "mid", "high"),
         work={name: minutes(2) for name in ("low", "mid", "high")},
+    ),
+    Scenario(
+        "users_take_turns",
+        (submit_as(1, "a", "a"), submit_as(2, "b", "b"), submit_as(3, "c", "c")),
+        done("a", "b", "c"),
+        pools=(pool(time_slice=60_000),),
+        work={name: minutes(2) for name in ("a", "b", "c")},
+        then=yields_are_as_the_attempts_tell,
     ),
     Scenario(
         "two_slots_four_jobs",

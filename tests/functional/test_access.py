@@ -60,6 +60,7 @@ PUT    /configuration       403    403    403   403   403    403   400
 GET    /projects            200    200    200   200   200    200   200
 PATCH  /projects/<name>     403    403    403   403   403    403   200
 DELETE /projects/<name>     403    403    403   403   403    403   200
+GET    /quota               200    200    200   200   200    200   200
 GET    /usage               sums   sums   sums  named sums   named named
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200

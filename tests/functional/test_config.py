@@ -108,7 +108,7 @@ def test_all_faults_are_told_at_once_by_their_paths(account: Account):
         (put({}), 400, "invalid_request", "pools"),
         (put({"pools": []}), 400, "invalid_request", "pools"),
         (
-            put({"pools": [{**POOL, "time_slice": 60}]}),
+            put({"pools": [{**POOL, "time_slice": 0}]}),
             400,
             "invalid_request",
             "pools[0].time_slice",

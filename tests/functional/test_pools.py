@@ -109,7 +109,6 @@ def test_an_unsigned_caller_changes_nothing(account: Account):
         ({"slotz": 4}, "slotz", "not permitted"),
         ({"capacity": 4}, "capacity", "not permitted"),
         ({"state": "open"}, "state", "active"),
-        ({"time_slice": 60}, "time_slice", "slotq simulate"),
         ({"time_slice": 0}, "time_slice", "greater than or equal to 1"),
         ({"instance_type": "big"}, "instance_type", "ml.p4d.24xlarge"),
         ({"resources": {"slots": 1}}, "resources", "slots have their own"),

@@ -137,6 +137,7 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
         "get-usage",
         "get-configuration",
         "list-projects",
+        "list-quotas",
     ):
         assert account.call(event)[0] == 200
     assert account.call("get-version")[1]["caller"]

@@ -27,6 +27,7 @@ LOOKS = {
     "GET /jobs/<name>",
     "GET /pools",
     "GET /projects",
+    "GET /quota",
     "GET /configuration",
     "GET /changes",
     "GET /version",

@@ -13,9 +13,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Submission
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
-from slotq_core.model.users import PriorityClass
+from slotq_core.model.users import PriorityClass, classes_of
 from slotq_core.operations.amend import Amendment, Revision, settled
-from slotq_core.policy.lifecycle.priority_classes import classes_of
 from slotq_core.ports.stored import Change
 from slotq_core.wire.amendment import retagged
 from slotq_core.wire.submission import parse_submission
@@ -242,7 +241,8 @@ def test_tags_reach_the_next_training_job():
 @pytest.mark.parametrize(
     ("tags", "kind", "said"),
     [
-        ({"priority": "high"}, InvalidRequest, "integer"),
+        ({"priority": "1.5"}, InvalidRequest, "integer"),
+        ({"priority": "high"}, InvalidRequest, "names no class"),
         ({"pools": "nowhere"}, InvalidRequest, "nowhere"),
         ({"pool": "p"}, InvalidRequest, "slotq:pools"),
         ({"pools": "small"}, NeverFits, "more than any"),

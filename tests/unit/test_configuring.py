@@ -53,26 +53,14 @@ def test_settings_that_are_not_named_stay(world, operator):
     assert world.store.pools()[0].reserve_after is None
 
 
-def test_a_time_slice_is_refused_outside_simulations(world, operator):
-    """The queue does not keep who has yielded: of three users two would take turns for ever."""
-    with pytest.raises(InvalidRequest, match="slotq simulate") as refused:
-        operator.set_pool("p5", {"time_slice": 60}, by=BY)
-    assert refused.value.field == "time_slice"
-    operator.set_pool("p5", {"time_slice": None}, by=BY)
-    assert operator.revision() == 1, "no change"
-
-
-def test_a_time_slice_of_an_earlier_version_is_kept_reported_and_ignored(world, operator):
+def test_a_time_slice_of_an_earlier_version_counts(world, operator):
     sliced = replace(pool("p5", 2), time_slice=60_000)
     world.store.configure([sliced, pool("p4", 1)], who=BY, now=START)
     operator.set_pool("p5", {"slots": 3}, by=BY)
-    assert [it.time_slice for it in world.store.configuration().pools] == [60_000, None]
-    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [None, None]
-    (found,) = world.manager.doctor()
-    assert (found.kind, found.subject) == ("ignored_setting", "p5")
-    assert "slotq pools set p5 --time-slice none" in found.text
-    operator.set_pool("p5", {"time_slice": None}, by=BY)
+    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [60_000, None]
     assert world.manager.doctor() == []
+    operator.set_pool("p5", {"time_slice": None}, by=BY)
+    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [None, None]
 
 
 def test_a_new_pool_comes_last_and_needs_slots_and_a_type(world, operator):

@@ -38,23 +38,6 @@ def template() -> dict[str, Any]:
     return cloudformation.template()
 
 
-@pytest.mark.parametrize(
-    ("pools", "taken"),
-    [
-        ("main=2@ml.p4d.24xlarge;reserve_after=60", True),
-        (
-            '[{"name": "p", "slots": 1, "instance_type": "ml.p5.48xlarge", "time_slice": null}]',
-            True,
-        ),
-        ("main=2@ml.p4d.24xlarge;time_slice=60", False),
-        ('[{"name": "p", "slots": 1, "time_slice": 60, "instance_type": "ml.p5.48xlarge"}]', False),
-    ],
-)
-def test_a_time_slice_does_not_deploy(template, pools, taken):
-    pattern = template["Parameters"]["Pools"]["AllowedPattern"]
-    assert bool(re.fullmatch(pattern, pools)) is taken
-
-
 def test_the_table_is_as_the_store_defines_it(template):
     declared = template["Resources"]["Queue"]["Properties"]
     wanted = table_definition("anything")

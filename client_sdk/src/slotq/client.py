@@ -41,6 +41,7 @@ from slotq_core.wire.document.views import (
     AppliedView,
     ConfigurationView,
     ProjectsView,
+    QuotasView,
 )
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.usage_views import UsagePageView, totals_in
@@ -80,7 +81,7 @@ class QueueClient:
         region: str | None = None,
         profile: str | None = None,
         aws_profile: str | None = None,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
         config: Config | None = None,
         transport: Transport | None = None,
@@ -233,7 +234,7 @@ class QueueClient:
         # The attempt's number goes with the wish: repeated, it does not cost the next attempt too.
         return self._amend(name, give_up=self.job(name).attempts_begun)
 
-    def set_priority(self, name: str, priority: int) -> JobView:
+    def set_priority(self, name: str, priority: int | str) -> JobView:
         """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
         TooLate (it has ended), InvalidRequest."""
         return self._amend(name, tags=settings_tags(priority=priority))
@@ -260,7 +261,7 @@ class QueueClient:
         name: str,
         new_name: str,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView:
         """Submit a job's request once more under another name, as its caller's, in its project
@@ -284,7 +285,7 @@ class QueueClient:
         name: str,
         new_name: str | None = None,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView:
         """Submit the request of a job that has ended without completing once more. Raises
@@ -389,6 +390,13 @@ class QueueClient:
         query = {key: value for key, value in given.items() if value is not None}
         answer = self.transport.call("DELETE", _project_path(name), query=query or None)
         return self._read(AppliedView, answer)
+
+    def quotas(self, user: str | None = None) -> QuotasView:
+        """What a user holds of the slots that the user may hold, by pool and class. `user`: a
+        person as in `me().person`, or `everyone`; None: the caller. Raises NotPermitted for others
+        unless the caller is an operator."""
+        query = None if user is None else {"user": user}
+        return self._read(QuotasView, self.transport.call("GET", "/quota", query=query))
 
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from slotq_core.admission.user_quotas import user_quotas
 from slotq_core.errors import NoSuchProject
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
@@ -12,11 +13,13 @@ from slotq_core.wire.document.differences import differences
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import (
     AppliedView,
+    QuotasView,
     applied_view,
     configuration_view,
     parse_configuration,
     parse_project,
     projects_view,
+    quotas_view,
 )
 
 DOCUMENT = {
@@ -30,11 +33,13 @@ class FakeConfiguration:
         self.settings = read(DOCUMENT)
         self.revision = 1
 
-    def handle(self, method: str, path: str, body: bytes, *, dry_run: bool) -> Any:
+    def handle(self, method: str, path: str, body: bytes, *, dry_run: bool, user: str = "") -> Any:
         name = path.removeprefix("/projects").removeprefix("/")
         match method, path:
             case "GET", "/configuration":
                 return configuration_view(self.settings, self.revision)
+            case "GET", "/quota":
+                return self._quotas(user)
             case "GET", _:
                 return projects_view(self.settings, {}, (), revision=self.revision)
             case "PUT", _:
@@ -42,6 +47,11 @@ class FakeConfiguration:
             case "PATCH", _:
                 return self._change(with_project(self.settings, name, parse_project(body)[0]))
         return self._change(self._without(name))
+
+    def _quotas(self, user: str) -> QuotasView:
+        sharing, pools = self.settings.sharing, self.settings.pools
+        users = None if user == "everyone" else [user]
+        return quotas_view(user_quotas(sharing, pools, (), users), sharing.contact)
 
     def _without(self, name: str) -> Settings:
         sharing = self.settings.sharing

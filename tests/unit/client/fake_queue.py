@@ -37,6 +37,7 @@ from slotq_core.errors import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
+from slotq_core.model.users import classes_of
 from slotq_core.resubmission import (
     all_taken,
     check_ended_in_vain,
@@ -194,9 +195,9 @@ class FakeQueue:
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
-        if path.startswith(("/configuration", "/projects")):
-            dry_run = query.get("dry_run") == ["true"]
-            return 200, self.configuration.handle(method, path, body, dry_run=dry_run)
+        if path.startswith(("/configuration", "/projects", "/quota")):
+            dry_run, user = query.get("dry_run") == ["true"], query.get("user", [self.person])[0]
+            return 200, self.configuration.handle(method, path, body, dry_run=dry_run, user=user)
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
@@ -360,9 +361,12 @@ class FakeQueue:
         if wanted.tags:
             request = retagged(self.requests.get(name, {}), wanted.tags)
             self.requests[name] = request
+            priority = wanted.tags.get("priority", str(job.priority))
+            named = classes_of(()).get(priority)
             job = job.model_copy(
                 update={
-                    "priority": int(wanted.tags.get("priority", job.priority)),
+                    "priority": named.value if named else int(priority),
+                    "priority_class": named.name if named else "",
                     "project": wanted.tags.get("slotq:project", job.project),
                 }
             )

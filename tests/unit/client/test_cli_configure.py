@@ -90,11 +90,11 @@ def test_a_profile_is_added_and_changed(slotq, path):
 
 def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path):
     slotq("configure", "--endpoint", URL, "--role", "arn:aws:iam::123456789012:role/trainer")
-    answers = ["", "", "", "eu-west-1", "", "high", "7", "vision"]
+    answers = ["", "", "", "eu-west-1", "", "1.5", "7", "vision"]
     answers += ["ml.p5.48xlarge", "train:1", "", "p5"]
     result = slotq("configure", input="\n".join([*answers, "s3://bucket/runs/"]) + "\n")
     assert result.exit_code == Exit.OK, result.output
-    assert "must be an integer" in result.stderr, "and it was asked again"
+    assert "or an integer" in result.stderr, "and it was asked again"
     assert content(path) == {
         "endpoint": URL,
         "role": "arn:aws:iam::123456789012:role/trainer",
@@ -117,7 +117,7 @@ def test_an_interrupt_writes_nothing(slotq, path):
     ("words", "said"),
     [
         (("--endpoint", "queue.test/prod"), "endpoint .from argument. must be a URL"),
-        (("--priority", "high"), "must be an integer"),
+        (("--priority", "1.5"), "or an integer"),
         (("--output", "bucket/folder"), "must be s3://bucket/folder"),
         (("--role", "trainer"), "must be the ARN of an execution role"),
         (("--instance-type", "p5.48xlarge"), "such as ml.p5.48xlarge"),

@@ -99,13 +99,6 @@ def test_set_sends_only_the_named_settings(slotq, http):
     assert http.sent[-1].url.endswith("/pools/new")
 
 
-def test_a_time_slice_can_only_be_removed(slotq, http):
-    result = slotq("pools", "set", "p4", "--time-slice", "60")
-    assert result.exit_code == Exit.USAGE
-    assert "slotq simulate" in result.stderr
-    assert http.sent == []
-
-
 @pytest.mark.parametrize(
     ("words", "sent"),
     [

@@ -97,6 +97,8 @@ LINES = [
     "projects show nlp",
     "projects set nlp quota=1",
     "projects remove nlp",
+    "quota",
+    "quota set ann HIGH p5 1 --enforce",
     "config export",
     "config diff queue.yaml",
     "config apply queue.yaml",

@@ -118,7 +118,7 @@ def test_a_negative_priority_is_not_read_as_an_option(slotq, queue):
     assert queue.jobs["job3"].priority == -5
     result = slotq("priority", "5", "job3", "--jsn")
     assert (result.exit_code, "--jsn" in result.stderr) == (Exit.USAGE, True)
-    assert slotq("priority", "high", "job3").exit_code == Exit.USAGE
+    assert slotq("priority", "1.5", "job3").exit_code == Exit.USAGE
 
 
 def test_a_requeue_names_the_stopped_attempt(slotq, http):

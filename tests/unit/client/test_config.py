@@ -59,7 +59,7 @@ def test_a_missing_endpoint_is_an_error_that_says_how_to_set_one(env):
         ({"SLOTQ_ENDPOINT": "ftp://queue.test"}, "must be a URL"),
         ({"SLOTQ_ENDPOINT": "https://queue.test:x/"}, "must be a URL"),
         ({"SLOTQ_ENDPOINT": "https://queue.test/?a=b"}, "must be a URL"),
-        ({"SLOTQ_PRIORITY": "high"}, "priority .from SLOTQ_PRIORITY. must be an integer"),
+        ({"SLOTQ_PRIORITY": "1.5"}, "priority .from SLOTQ_PRIORITY. must be .* an integer"),
         ({"SLOTQ_PRIORITY": "1000001"}, "to 1,000,000"),
         (
             {"SLOTQ_CONFIG": "/nowhere/config.toml"},
@@ -78,8 +78,8 @@ def test_a_wrong_variable_is_named(env, variables, said):
         ("endpoint = ", "cannot be read as TOML"),
         ('endpint = "x"', "no setting 'endpint'; the settings are endpoint, api_id"),
         ("endpoint = 5", "endpoint .from .*config.toml. must be a text, not 5"),
-        ("priority = true", "must be an integer"),
-        ("priority = 1.5", "must be an integer"),
+        ("priority = true", "must be .* an integer"),
+        ("priority = 1.5", "must be .* an integer"),
     ],
 )
 def test_a_wrong_file_is_named_in_the_error(tmp_path, env, text, said):
@@ -157,7 +157,7 @@ def test_a_named_queue_overrides_an_endpoint_of_a_weaker_source(tmp_path, env):
         (PROFILES, "day", r"no profile 'day' in .*; the profiles are night, other.*aws_profile"),
         ("priority = 1", "day", "it has none"),
         ("[profiles.day]\nendpint = 1", "day", r"\[profiles.day\]: there is no setting 'endpint'"),
-        ("[profiles.day]\npriority = 'x'", "day", r"priority .from .*\[profiles.day\]. must be"),
+        ("[profiles.day]\npriority = '-x'", "day", r"priority .from .*\[profiles.day\]. must be"),
         ('[profiles.day]\nprofile = "night"', "day", "cannot name a profile"),
         ("profiles = 1", "day", "must hold tables"),
     ],

@@ -98,7 +98,7 @@ def test_a_taken_name_is_resource_in_use_and_other_refusals_are_validation_error
         sagemaker.create_training_job(
             **REQUEST | {"RoleArn": "arn:aws:iam::123456789012:role/other"}
         )
-    tags = [{"Key": "priority", "Value": "high"}]
+    tags = [{"Key": "priority", "Value": "1.5"}]
     with pytest.raises(ClientError, match="integer") as raised:
         sagemaker.create_training_job(**REQUEST | {"TrainingJobName": "job2", "Tags": tags})
     assert raised.value.response["Error"]["Code"] == "ValidationException"

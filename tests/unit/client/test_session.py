@@ -278,8 +278,8 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel(session, queu
 
 
 def test_a_refusal_says_what_to_change(session):
-    with pytest.raises(InvalidRequest, match="takes an integer"):
-        estimator(session(), tags=[{"Key": "priority", "Value": "high"}]).fit(wait=False)
+    with pytest.raises(InvalidRequest, match="an integer"):
+        estimator(session(), tags=[{"Key": "priority", "Value": "1.5"}]).fit(wait=False)
 
 
 def test_an_unreachable_queue_raises_and_starts_no_training_job(session, http, aws):

@@ -57,6 +57,7 @@ OTHERWISE: dict[str, object] = {
     "claim": Claim(pool="p", amount=Demand(slots=1), since=0),
     "not_before": 1,
     "changed_at": 1,
+    "line_by_user": True,
     "cause": "x",
     "message": "x",
     "digest": "x",
@@ -99,6 +100,24 @@ def test_the_longest_session_fits_into_a_lines_key():
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
     assert Line.parse(key).user == person
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"person": "ann"},
+        {"role": "arn"},
+        {"line_by_user": True},
+        {"line_by_user": True, "person": "ann"},
+        {"line_by_user": True, "priority_class": "HIGH"},
+        {"line_by_user": True, "person": "ann", "role": "arn", "priority_class": "HIGH"},
+    ],
+)
+def test_a_lines_key_is_read_back(fields: dict[str, object]):
+    line = Line.of(replace(JOB, **fields))
+    assert Line.parse(line.key) == line
+    assert Line.parse(line.key).key == line.key
 
 
 def test_a_line_is_in_policy_order():

@@ -37,6 +37,7 @@ COMMANDS = {
     "history": "slotq.cli.views.history:history",
     "pools": "slotq.cli.queue.pools_command:pools",
     "projects": "slotq.cli.queue.projects_command:projects",
+    "quota": "slotq.cli.queue.quota_command:quota",
     "limits": "slotq.cli.queue.limits_command:limits",
     "usage": "slotq.cli.queue.usage_command:usage",
     "config": "slotq.cli.queue.config_command:config",

@@ -21,6 +21,7 @@ from slotq_core.wire.document.views import (
     ConfigurationView,
     ProjectsView,
     ProjectView,
+    QuotasView,
 )
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
@@ -135,6 +136,8 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools resume": (PoolsView,),
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
+    "quota": (QuotasView,),
+    "quota set": (AppliedView,),
     "projects": (ProjectsView,),
     "projects list": (ProjectsView,),
     "projects show": (ProjectView,),

@@ -10,15 +10,29 @@ from typing import Any
 import click
 
 from slotq.cli.app import App
+from slotq_core.wire.pool_definition import CLASS_NAME
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
-PRIORITY = click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]
     """Base class of our parameter types. Only newer releases of click make ParamType generic."""
+
+
+class Priority(click.IntRange):
+    """A number within bounds, or the name of a class."""
+
+    name = "priority"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and CLASS_NAME.fullmatch(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+PRIORITY = Priority(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 
 
 class Moment(Word):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from slotq.errors import InvalidRequest
+from slotq_core.wire.pool_definition import CLASS_NAME
+from slotq_core.wire.submission import PRIORITY_LIMIT
 
 SHORTEST_POLL = 0.01
 """Shortest interval in seconds between two requests for the state of a job."""
@@ -21,6 +23,18 @@ def whole(setting: str, value: object, low: int, high: int) -> int:
             field=setting,
         )
     return value
+
+
+def priority_in(setting: str, value: object) -> int | str:
+    """Return `value` if it is a priority: a whole number, or the name of a class. Raises
+    InvalidRequest with the name of the setting otherwise."""
+    if isinstance(value, str) and CLASS_NAME.fullmatch(value):
+        return value
+    if isinstance(value, str):
+        raise InvalidRequest(
+            f"{setting} must be a whole number or the name of a class, not {value!r}", field=setting
+        )
+    return whole(setting, value, -PRIORITY_LIMIT, PRIORITY_LIMIT)
 
 
 def seconds(setting: str, value: object, *, least: float = 0.0) -> float:

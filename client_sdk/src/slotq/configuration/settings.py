@@ -35,6 +35,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slotq.errors import NotConfigured
+from slotq_core.wire.pool_definition import CLASS_NAME
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
 SETTINGS = (
@@ -77,7 +78,7 @@ class Config:
     """The selected profile of the file."""
     aws_profile: str | None = None
     """The profile of AWS's own files that signs; None: boto3 finds the credentials."""
-    priority: int | None = None
+    priority: int | str | None = None
     """Priority of jobs without a priority tag; None: the queue's default."""
     project: str | None = None
     """Project of jobs that name none; None: the caller's default in the queue."""
@@ -269,15 +270,17 @@ def checked(setting: str, value: object, where: str) -> Any:
     return text
 
 
-def _priority(value: object, where: str) -> int:
+def _priority(value: object, where: str) -> int | str:
+    if isinstance(value, str) and CLASS_NAME.fullmatch(value):
+        return value
     try:
         number = int(value) if isinstance(value, str) else value
     except ValueError:
         number = None
     if type(number) is not int or abs(number) > PRIORITY_LIMIT:
         raise NotConfigured(
-            f"priority (from {where}) must be an integer from {-PRIORITY_LIMIT:,} to "
-            f"{PRIORITY_LIMIT:,}, not {value!r}"
+            f"priority (from {where}) must be the name of a class or an integer from "
+            f"{-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}, not {value!r}"
         )
     return number
 

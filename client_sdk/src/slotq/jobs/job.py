@@ -29,12 +29,12 @@ class Queue(Protocol):
     def hold(self, name: str) -> JobView: ...
     def release(self, name: str) -> JobView: ...
     def requeue(self, name: str) -> JobView: ...
-    def set_priority(self, name: str, priority: int) -> JobView: ...
+    def set_priority(self, name: str, priority: int | str) -> JobView: ...
     def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
     def transfer(self, name: str, project: str) -> JobView: ...
-    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
+    def clone(self, name: str, new_name: str, *, priority: int | str | None = None) -> JobView: ...
     def retry(
-        self, name: str, new_name: str | None = None, *, priority: int | None = None
+        self, name: str, new_name: str | None = None, *, priority: int | str | None = None
     ) -> JobView: ...
 
 
@@ -116,7 +116,7 @@ class QueuedJob:
         self.view = self._queue.requeue(self.name)
         return self
 
-    def set_priority(self, priority: int) -> Self:
+    def set_priority(self, priority: int | str) -> Self:
         """High first. Raises TooLate (it has ended), InvalidRequest."""
         self.view = self._queue.set_priority(self.name, priority)
         return self
@@ -133,11 +133,11 @@ class QueuedJob:
         self.view = self._queue.transfer(self.name, project)
         return self
 
-    def clone(self, new_name: str, *, priority: int | None = None) -> QueuedJob:
+    def clone(self, new_name: str, *, priority: int | str | None = None) -> QueuedJob:
         """The same request once more, under another name. Raises what a submission does."""
         return QueuedJob(self._queue, self._queue.clone(self.name, new_name, priority=priority))
 
-    def retry(self, new_name: str | None = None, *, priority: int | None = None) -> QueuedJob:
+    def retry(self, new_name: str | None = None, *, priority: int | str | None = None) -> QueuedJob:
         """The same request once more, where it ended without completing: as another job, `…-r2` or
         the next free name where none is given. Raises InvalidRequest (it has not ended, or has
         completed), and what a submission does."""

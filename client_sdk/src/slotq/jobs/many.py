@@ -41,7 +41,7 @@ class Queue(Protocol):
     def hold(self, name: str) -> JobView: ...
     def release(self, name: str) -> JobView: ...
     def requeue(self, name: str) -> JobView: ...
-    def set_priority(self, name: str, priority: int) -> JobView: ...
+    def set_priority(self, name: str, priority: int | str) -> JobView: ...
     def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
     def transfer(self, name: str, project: str) -> JobView: ...
     def retry(
@@ -49,7 +49,7 @@ class Queue(Protocol):
         name: str,
         new_name: str | None = None,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView: ...
     def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
@@ -85,7 +85,7 @@ class Many:
     def release(self) -> list[Outcome]:
         return self._change({"held": False}, self._queue.release)
 
-    def set_priority(self, priority: int) -> list[Outcome]:
+    def set_priority(self, priority: int | str) -> list[Outcome]:
         tags = settings_tags(priority=priority)
         return self._change({"tags": tags}, lambda name: self._queue.set_priority(name, priority))
 
@@ -114,7 +114,7 @@ class Many:
         self,
         *,
         new_name: str | None = None,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> list[Outcome]:
         """Retry the jobs, each under its next free name, or one job as `new_name`. Each outcome has

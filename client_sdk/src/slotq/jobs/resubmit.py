@@ -22,7 +22,7 @@ class Queue(Protocol):
         name: str,
         new_name: str,
         *,
-        priority: int | None = None,
+        priority: int | str | None = None,
         project: str | None = None,
     ) -> JobView: ...
 
@@ -32,7 +32,7 @@ def retry(
     name: str,
     new_name: str | None = None,
     *,
-    priority: int | None = None,
+    priority: int | str | None = None,
     project: str | None = None,
 ) -> JobView:
     """Submit the job's request again under `new_name`, or else under its next free name.

@@ -7,19 +7,21 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, TypedDict, Unpack
 
-from slotq.configuration.bounds import whole
+from slotq.configuration.bounds import priority_in, whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.jobs import Workload
 from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
-from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
+from slotq_core.wire.submission import MAX_RETRIES
 
 
 class JobSettings(TypedDict, total=False):
     """The queue's settings of a job. None: left to the queue."""
 
-    priority: Annotated[int | None, "high first; default from the config, else the queue's"]
+    priority: Annotated[
+        int | str | None, "high first, or a class; default from the config, else the queue's"
+    ]
     project: Annotated[
         str | None, "the project; default from the config, else the caller's own default"
     ]
@@ -42,13 +44,14 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     no such class.
     """
     for name, (low, high) in (
-        ("priority", (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
         ("min_runtime", (0, LONGEST)),
         ("retries", (0, MAX_RETRIES)),
     ):
         number = settings.get(name)
         if number is not None:
             whole(name, number, low, high)
+    if (priority := settings.get("priority")) is not None:
+        priority_in("priority", priority)
     pools, preemptible = settings.get("pools"), settings.get("preemptible")
     demand = settings.get("demand") or {}
     for name, number in demand.items():
@@ -56,7 +59,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     given = {
-        "priority": settings.get("priority"),
+        "priority": priority,
         names.PROJECT_TAG: settings.get("project"),
         names.POOLS_TAG: pools,
         names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,

@@ -4,6 +4,7 @@ job_tables   jobs as tables
 usage_tables  what jobs have used as a table and as CSV
 pool_tables  pools and changes as tables
 project_tables  projects as tables
+quota_tables  users' quotas as bars
 columns      the columns of `slotq ls`
 submitters   who submitted a job, in few letters
 plain_table  the queue as a plain table

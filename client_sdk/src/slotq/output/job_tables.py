@@ -11,6 +11,7 @@ from rich.text import Text
 from slotq.jobs.follow import place_text, standing
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
+from slotq_core.model.users import AUTO
 from slotq_core.wire.views import AttemptView, FindingView, JobView
 
 COLORS = {
@@ -26,6 +27,17 @@ COLORS = {
 }
 
 
+def priority_text(job: JobView) -> str:
+    """The priority, with its class if it has one, and the class that counts in limits if that is
+    another."""
+    if not job.priority_class:
+        return str(job.priority)
+    admitted = job.admitted_class not in {"", job.priority_class}
+    counts = f", counts as {job.admitted_class}" if admitted else ""
+    number = "" if job.priority_class == AUTO else f" ({job.priority})"
+    return f"{job.priority_class}{number}{counts}"
+
+
 def job_page(job: JobView) -> RenderableType:
     """Everything known about one job."""
     facts = Table.grid(padding=(0, 2))
@@ -35,7 +47,7 @@ def job_page(job: JobView) -> RenderableType:
         ("state", state_text(job.state)),
         ("place", place_text(job)),
         ("why", why(job)),
-        ("priority", str(job.priority)),
+        ("priority", priority_text(job)),
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
         ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),

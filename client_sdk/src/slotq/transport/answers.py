@@ -12,7 +12,12 @@ from slotq.transport import refusals
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core.wire.bulk_changes import OutcomesView
 from slotq_core.wire.configuration import LimitsView
-from slotq_core.wire.document.views import AppliedView, ConfigurationView, ProjectsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+    QuotasView,
+)
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.usage_views import UsagePageView
 from slotq_core.wire.views import (
@@ -36,6 +41,7 @@ View = TypeVar(
     ConfigurationView,
     AppliedView,
     ProjectsView,
+    QuotasView,
     ChangesView,
     DoctorView,
     RequestView,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
-from slotq_core.admission.rules import NO_RIGHTS
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import ExaminedLately, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.reasons import units
@@ -25,13 +24,13 @@ from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
 from slotq_core.operations.usage.day_sums import DaySums
-from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
+    from slotq_core.admission.user_quotas import UserQuota
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
@@ -63,15 +62,12 @@ class QueueManager:
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
-        rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
     ) -> None:
-        """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
-        roles and training plans that training jobs may use. `operators`: patterns of callers that
-        no configuration can remove."""
-        self._rights = rights
+        """`roles` and `plans` are the execution roles and training plans that training jobs may
+        use. `operators`: patterns of callers that no configuration can remove."""
         self._roles = roles
         self._plans = plans
         self._store = store
@@ -111,7 +107,6 @@ class QueueManager:
             self._clock,
             self.authorizer,
             self._admitter,
-            rights=self._rights,
             roles=self._roles,
             plans=self._plans,
             wake=self._wake,
@@ -138,7 +133,6 @@ class QueueManager:
             jobs=self.jobs,
             admitter=self._admitter,
             resubmitter=Resubmitter(self._store, submit=self.submissions.stored),
-            rights=self._rights,
             wake=self._wake,
         )
 
@@ -246,9 +240,6 @@ class QueueManager:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
-        from slotq_core.operations.configuring.ignored import ignored_settings
-
-        found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()
@@ -318,6 +309,15 @@ class QueueManager:
             standings=tuple(standings(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
+
+    def user_quotas(self, user: str | None) -> tuple[UserQuota, ...]:
+        """What this user holds of the user's limits; None: all users."""
+        from slotq_core.admission.user_quotas import user_quotas
+
+        stand = self._store.configuration()
+        snapshot = self._store.load(self._clock.now()).snapshot
+        users = None if user is None else [user]
+        return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
 
     def project_metrics(self, *, most: int) -> Measured:
         """What projects hold, wait for and deserve: of `most` projects, and of all others together.

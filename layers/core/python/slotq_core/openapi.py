@@ -61,6 +61,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_document.ConfigurationView,
     wire_document.AppliedView,
     wire_document.ProjectsView,
+    wire_document.QuotasView,
     wire_record.ChangesView,
     wire_usage.UsagePageView,
     wire.AboutView,
@@ -125,6 +126,7 @@ def document() -> dict[str, Any]:
                 "patch": _set_project(),
                 "delete": _remove_project(),
             },
+            "/quota": {"get": _list_quotas()},
             "/changes": {"get": _list_changes()},
             "/usage": {"get": _get_usage()},
             "/version": {"get": _about()},
@@ -443,6 +445,22 @@ def _get_usage() -> dict[str, Any]:
             for name, (meaning, schema) in parameters.items()
         ],
         "responses": _responses(200, "A page", "UsagePageView", 400),
+    }
+
+
+def _list_quotas() -> dict[str, Any]:
+    whose = {
+        "name": "user",
+        "in": "query",
+        "description": "A person, or `everyone` (default: the caller). Others than the caller for "
+        "operators alone",
+        "schema": {"type": "string"},
+    }
+    return {
+        "operationId": "listQuotas",
+        "summary": "Show what users hold of the slots that they may hold, by pool and class",
+        "parameters": [whose],
+        "responses": _responses(200, "The quotas", "QuotasView", 400, 403),
     }
 
 

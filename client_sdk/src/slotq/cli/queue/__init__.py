@@ -2,6 +2,7 @@
 
 pools_command   `slotq pools`
 projects_command  `slotq projects`
+quota_command   `slotq quota`
 limits_command  `slotq limits`
 config_command  `slotq config`
 doctor          `slotq doctor`

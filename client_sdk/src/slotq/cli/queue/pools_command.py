@@ -13,7 +13,6 @@ from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
-from slotq_core.wire.pool_definition import NOT_LIVE_YET
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
 
@@ -25,12 +24,6 @@ def seconds(text: str) -> int | None:
     if not text.isdecimal():
         raise click.BadParameter(f"{text!r} is not a whole number of seconds, nor none")
     return int(text)
-
-
-def no_time_slice(text: str) -> None:
-    """Accept only `none`: time slices could be set in an earlier version alone."""
-    if text != "none":
-        raise click.BadParameter(f"only none is allowed: {NOT_LIVE_YET['time_slice']}")
 
 
 @click.group(invoke_without_command=True)
@@ -90,9 +83,9 @@ def show(app: App, name: str) -> None:
 )
 @click.option(
     "--time-slice",
-    type=no_time_slice,
-    metavar="none",
-    help="Remove a time slice that an earlier version allowed.",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long a job runs before it yields to another user's of the same rank.",
 )
 @click.option(
     "--pending-timeout",

@@ -18,7 +18,7 @@ from slotq.cli.words import PRIORITY
 @json_option
 @click.pass_obj
 def clone(
-    app: App, name: str, new_name: str, *, priority: int | None, to_project: str | None
+    app: App, name: str, new_name: str, *, priority: int | str | None, to_project: str | None
 ) -> None:
     """Submit the request of job NAME again as NEW_NAME.
 

@@ -26,7 +26,7 @@ def retry(
     *,
     chosen: Selection,
     new_name: str | None,
-    priority: int | None,
+    priority: int | str | None,
     to_project: str | None,
 ) -> None:
     """Resubmit jobs that failed, were cancelled or were stopped.

@@ -26,6 +26,7 @@ from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled, steps
+from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
@@ -166,7 +167,8 @@ class _World:
             fate = self._fate_in_time(job)
             ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
+        ended = after_end(job, ending, at=now, now=now, message=message).job
+        self._put(job, demoted_by_time(ended, self._rights.classes), now)
 
     def _fate_in_time(self, job: Job) -> Fate | None:
         """The failure of the live attempt if it comes before the work is done, else None."""
@@ -307,7 +309,7 @@ class _World:
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
-        self._yields = after_yield(self._yields, before, after, now)
+        self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
         self._states[after.name] = after.state
         self._jobs.put(after)

@@ -33,11 +33,7 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Subscription
-from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import Yielded
-from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.lifecycle.retry import Ending
-from slotq_core.policy.lines import by_user
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
@@ -81,42 +77,28 @@ class _Recording:
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
         self._configuration = scenario.configuration()
-        self._slices = {pool.name: pool.time_slice for pool in self._configuration.pools}
-        self._yields: tuple[Yielded, ...] = ()
         self._groups = {group.name: group for group in self._configuration.groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's classes, users, groups and time slices, which no real queue has
-        yet. With any of these, load all waiting jobs, not only the heads of lines chosen without
-        them."""
-        if self._is_known and not by_user(self._configuration):
+        """Load with the scenario's groups and scheduler, which no real queue has yet. With any of
+        these, load all waiting jobs: the heads of lines were chosen without them."""
+        if self._is_known:
             return self._store.load(now)
         world = self._store.load_all(now)
-        seen = world.snapshot
         snapshot = replace(
-            self._configuration,
-            pools=tuple(
-                replace(pool, time_slice=self._slices.get(pool.name)) for pool in seen.pools
-            ),
-            projects=seen.projects,
-            departments=seen.departments,
-            active=seen.active,
-            waiting=seen.waiting,
-            due=seen.due,
+            world.snapshot,
             groups=tuple(self._groups.values()),
-            yields=self._yields,
-            spent=seen.spent,
+            scheduler=self._configuration.scheduler,
         )
         return replace(world, snapshot=snapshot)
 
     @property
     def _is_known(self) -> bool:
         """Whether a queue can be configured with all of the scenario's world."""
-        shared = replace(self._configuration, projects=(), departments=())
-        return shared == Snapshot(pools=shared.pools)
+        return not self._groups and self._configuration.scheduler is None
 
     def refused(self, submission: Submission) -> None:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
@@ -133,7 +115,6 @@ class _Recording:
         jobs, now = self._store.commit(changes, seen=seen), self._clock.now()
         for change, job in zip(changes, jobs, strict=True):
             self._record.change(change.before, job, now)
-            self._yields = after_yield(self._yields, change.before, job, now)
             if job.terminal:
                 self._groups.update(with_ended(self._groups, job.group, job.name, job.state))
         return jobs
@@ -189,7 +170,6 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
-            rights=scenario.rights,
         )
         self._configure()
 
@@ -324,7 +304,7 @@ def _settings(scenario: Scenario, pools: Iterable[Pool]) -> Settings:
         for each in scenario.shared.projects
     )
     return Settings(
-        pools=tuple(replace(pool, time_slice=None) for pool in pools),
+        pools=tuple(pools),
         limits=NO_LIMITS,
         sharing=replace(scenario.shared, projects=projects, unchecked=frozenset(Subscription)),
     )

@@ -12,33 +12,10 @@ from slotq.simulate.scenario.contents import Contents
 from slotq_core.admission.dependencies import circle
 from slotq_core.admission.requirements import divided
 from slotq_core.model.demand import Demand
-from slotq_core.model.users import AUTO
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import Fault, listed, unknown
 
 Check = Callable[[Contents], Iterable[Fault]]
-
-
-def classes_demote_downwards(scenario: Contents) -> Iterator[Fault]:
-    classes = {each.name: each for each in scenario.classes}
-    for place, each in enumerate(scenario.classes):
-        where = ("classes", place, "demote_to")
-        if not each.demote_to:
-            continue
-        if AUTO in (each.name, each.demote_to):
-            yield Fault(
-                where,
-                (
-                    "the queue chooses the class of AUTO at each admission: nothing demotes to or "
-                    "from it"
-                ),
-            )
-        elif each.demote_to not in classes:
-            yield unknown(where, "class", each.demote_to, classes)
-        elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
-            yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
-        elif classes[each.demote_to].value >= each.value:
-            yield Fault(where, f"'{each.demote_to}' is not lower: a class demotes to a lower one")
 
 
 def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
@@ -134,10 +111,8 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
 CHECKS: tuple[Check, ...] = (
     *checks.CHECKS,
     references.names_are_unique,
-    classes_demote_downwards,
     references.jobs_name_pools_that_there_are,
     references.jobs_name_what_there_is,
-    references.limits_name_what_there_is,
     turns_come_to_an_end,
     budgets_come_to_an_end,
     references.changes_are_of_what_there_is,
@@ -147,18 +122,6 @@ CHECKS: tuple[Check, ...] = (
     references.expectations_name_what_there_is,
     references.questions_name_what_there_is,
 )
-
-
-def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> list[str]:
-    """The path from the start back to the start, if there is one."""
-    path = [start]
-    while (name := after(path[-1])) and name in known:
-        if name == start:
-            return [*path, name]
-        if name in path:
-            return []  # The circle lies further on, and is reported there.
-        path.append(name)
-    return []
 
 
 def _amounts(amounts: Demand) -> str:

@@ -8,19 +8,18 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from slotq.simulate.scenario.sections import (
-    ClassSpec,
     Expectation,
     GroupSpec,
     JobSpec,
     PoolSpec,
     SchedulerSpec,
-    UserGroupSpec,
-    UserSpec,
 )
-from slotq_core.policy.lifecycle.priority_classes import Classes, classes_of
+from slotq_core.model.users import Classes, classes_of
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.contents import SECTIONS as CONFIGURED
+from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import (
+    ClassSection,
     DepartmentSection,
     LimitsSection,
     PeopleSection,
@@ -28,6 +27,8 @@ from slotq_core.wire.document.sections import (
     ProjectSection,
     Section,
     SharingSection,
+    UserGroupSection,
+    UserSection,
 )
 from slotq_core.wire.document.values import Duration
 
@@ -37,9 +38,6 @@ DEFAULT_PROJECT = "default"
 SECTIONS: dict[str, type[Section]] = {
     **CONFIGURED,
     "pools": PoolSpec,
-    "classes": ClassSpec,
-    "users": UserSpec,
-    "user_groups": UserGroupSpec,
     "scheduler": SchedulerSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
@@ -56,9 +54,9 @@ class Contents(Section):
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
-    classes: tuple[ClassSpec, ...] = ()
-    users: tuple[UserSpec, ...] = ()
-    user_groups: tuple[UserGroupSpec, ...] = ()
+    classes: tuple[ClassSection, ...] = ()
+    users: tuple[UserSection, ...] = ()
+    user_groups: tuple[UserGroupSection, ...] = ()
     scheduler: SchedulerSpec = SchedulerSpec()
     groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
@@ -102,4 +100,4 @@ class Contents(Section):
     @cached_property
     def known_classes(self) -> Classes:
         """The configured classes, else HFAI's. Without AUTO."""
-        return classes_of(each.priority_class() for each in self.classes)
+        return classes_of(map(class_of, self.classes))

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, PlainValidator
 
 from slotq_core.model.demand import Demand
 from slotq_core.wire.document.faults import said
-from slotq_core.wire.document.values import MOST, each, period, seconds, vector, whole
+from slotq_core.wire.document.values import each, period, seconds, vector
 
 FAULT, NO_CAPACITY, NO_ROLE = FAILURES = ("fault", "no_capacity", "no_role")
 """The failures of an attempt that never runs."""
@@ -55,19 +55,6 @@ def _parts(value: object) -> dict[str, Demand]:
     return {name: amounts_of(amounts) for name, amounts in value.items()}
 
 
-def _limits(value: object) -> dict[str, dict[str, int]]:
-    if not isinstance(value, dict):
-        raise ValueError(f"limits by pool and class are needed, not {said(value)}")
-    each(value, lambda _: _by_class)
-    return dict(value)
-
-
-def _by_class(value: object) -> None:
-    if not isinstance(value, dict):
-        raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
-    each(value, lambda _: whole(0, MOST))
-
-
 Failure = Annotated[int | str | None, BeforeValidator(_failure)]
 """The failure of one attempt."""
 Moment = Annotated[int | Literal["end"], BeforeValidator(_moment)]
@@ -83,5 +70,3 @@ Amounts = Annotated[Demand, PlainValidator(vector(1, 0))]
 """The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(vector(0, 0))]
 """The part of a pool that is in use."""
-Limits = Annotated[dict[str, dict[str, int]], BeforeValidator(_limits)]
-"""`{p5: {HIGH: 4}}`: slots by pool and class."""

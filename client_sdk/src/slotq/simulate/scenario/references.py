@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import inf
 
 from slotq.simulate.scenario.contents import Contents
-from slotq.simulate.scenario.sections import UserGroupSpec, UserSpec, WhySpec
+from slotq.simulate.scenario.sections import WhySpec
 from slotq_core.model import outlook, reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
@@ -64,27 +64,6 @@ def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
             yield unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield unknown(("jobs", place, "group"), "group", job.group, groups)
-
-
-def limits_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
-    groups = {group.name for group in scenario.user_groups}
-    for place, user in enumerate(scenario.users):
-        for index, name in enumerate(user.groups):
-            if name not in groups:
-                yield unknown(("users", place, "groups", index), "user group", name, groups)
-    owners: dict[str, Sequence[UserSpec | UserGroupSpec]] = {
-        "users": scenario.users,
-        "user_groups": scenario.user_groups,
-    }
-    for section, entries in owners.items():
-        for place, entry in enumerate(entries):
-            where = (section, place, "limits")
-            for pool, limits in entry.limits.items():
-                if pool not in scenario.pool_names:
-                    yield unknown((*where, pool), "pool", pool, scenario.pool_names)
-                for its in limits:
-                    if its not in scenario.known_classes:
-                        yield unknown((*where, pool, its), "class", its, scenario.known_classes)
 
 
 def changes_are_of_what_there_is(scenario: Contents) -> Iterator[Fault]:

@@ -20,6 +20,7 @@ from slotq.simulate.scenario.sections import (
     PoolSpec,
 )
 from slotq_core.admission.contents import counting
+from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
@@ -28,7 +29,13 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.wire.document.faults import refuse
-from slotq_core.wire.document.models import department_of, project_of
+from slotq_core.wire.document.models import (
+    class_of,
+    department_of,
+    project_of,
+    user_group_of,
+    user_of,
+)
 
 INSTANCE_TYPE = "ml.m5.large"
 """The instance type of pools that name none."""
@@ -44,11 +51,11 @@ class Scenario(Contents):
             refuse(*faults)
         return self
 
-    @property
+    @cached_property
     def rights(self) -> Rights:
-        """The user limits that submissions must respect."""
-        world = self.configuration()
-        return Rights(world.classes, world.users, world.user_groups)
+        """The classes, and the user limits that submissions must respect."""
+        shared, users = self.shared, self.configuration().users
+        return Rights(shared.classes, users, shared.user_groups, contact=shared.contact)
 
     def class_of(self, job: JobSpec) -> str:
         """The job's priority class, or the default class if it names none. Empty: a number
@@ -70,6 +77,11 @@ class Scenario(Contents):
         return Sharing(
             departments=tuple(department_of(each, self.resources) for each in self.departments),
             projects=tuple(project_of(each, self.resources) for each in self.projects),
+            classes=tuple(map(class_of, self.classes)),
+            users=tuple(map(user_of, self.users)),
+            user_groups=tuple(map(user_group_of, self.user_groups)),
+            contact=self.people.contact,
+            session_roles=self.people.session_roles,
             weights=self.sharing.weights,
         ).weighed()
 
@@ -79,9 +91,9 @@ class Scenario(Contents):
             pools=counting(map(_pool, self.pools), self.shared),
             projects=self.shared.projects,
             departments=self.shared.departments,
-            classes=tuple(spec.priority_class() for spec in self.classes),
-            users=tuple(spec.user() for spec in self.users),
-            user_groups=tuple(spec.group() for spec in self.user_groups),
+            classes=self.shared.classes,
+            users=users_among(self.shared, {job.user for job in self.jobs}),
+            user_groups=self.shared.user_groups,
             scheduler=self.scheduler.settings(),
             groups=tuple(self._group(spec) for spec in self.groups),
         )

@@ -16,7 +16,6 @@ from pydantic import Field, model_validator
 from slotq.simulate.scenario.fields import (
     Amounts,
     Failure,
-    Limits,
     Moment,
     Parts,
     Priority,
@@ -31,7 +30,6 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.snapshot import SchedulerSettings
-from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.faults import Fault, refuse
 from slotq_core.wire.document.sections import PoolSection, Section
 from slotq_core.wire.document.values import (
@@ -43,7 +41,6 @@ from slotq_core.wire.document.values import (
     Period,
     Positive,
     Seconds,
-    Value,
 )
 from slotq_core.wire.pool_definition import LONGEST_NAME
 
@@ -82,36 +79,6 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
-
-
-class ClassSpec(Section):
-    name: Name
-    value: Value
-    demote_to: MaybeName = ""
-    demote_after: Duration = 0
-
-    def priority_class(self) -> PriorityClass:
-        return PriorityClass(**self.model_dump())
-
-
-class UserGroupSpec(Section):
-    """Users with the same limits. Each member may hold that many slots."""
-
-    name: Name
-    limits: Limits = Field(default={})
-
-    def group(self) -> UserGroup:
-        return UserGroup(name=self.name, limits=self.limits)
-
-
-class UserSpec(Section):
-    name: Name
-    limits: Limits = Field(default={})
-    groups: tuple[Name, ...] = ()
-    """The user's groups."""
-
-    def user(self) -> User:
-        return User(name=self.name, limits=self.limits, groups=self.groups)
 
 
 class SchedulerSpec(Section):

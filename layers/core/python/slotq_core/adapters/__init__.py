@@ -13,8 +13,8 @@ Rules that every store applies:
     snapshots       builds the snapshot of a pass
     order_keys      the order within a line, as strings
     holdings        what a transaction takes from each pool and gives back
-    expiry          how long an ended job stays readable
-    ended_attempts  the record of what an ended attempt used
+    ended_attempts  how long an ended job stays readable; what an ended attempt used
     spending        what projects with a budget have spent when a pass loads
+    yields          who has yielded to a time slice
     stored_request  a request as it is kept: compressed JSON
 """

@@ -1,17 +1,30 @@
-"""The record of an ended attempt's use: the rule that every store applies."""
+"""How long an ended job stays readable, and the record of an ended attempt's use: by one rule for
+every store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import DAY, day_of
 
+HISTORY = 30 * DAY
+"""Default time (ms) for which an ended job's records are kept."""
+
 LEAST_KEPT = 7 * DAY
 """The least time (ms) for which a record is kept, however short the history is: until its day is
 summed up, even if the ticks have failed for days."""
+
+
+def expires_at(job: Job, history: int) -> int | None:
+    """Return when the job's records may be removed, in whole SECONDS since the epoch, as DynamoDB's
+    time to live requires. None: never, because the job has not ended."""
+    if not job.terminal:
+        return None
+    return -((job.changed_at + history) // -1000)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

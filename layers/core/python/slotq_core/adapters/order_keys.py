@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.lines import Line
+from slotq_core.policy.order import Rank, Yields, entered, rank
 from slotq_core.timestamps import from_iso, iso
 
 _TOP = 1_000_000
@@ -25,6 +26,17 @@ def key_of_rank(of: Rank) -> str:
     """What the order keys of all jobs of this rank begin with."""
     workload, priority = of
     return f"{2 - workload}{_TOP - priority:07d}#"
+
+
+def key_after(job: Job, line: Line, yields: Yields) -> str:
+    """The order key before which jobs of another line are ahead of the job; empty: none of them.
+
+    A user who has yielded counts as having entered just then. So the job is behind whoever entered
+    by the moment of its user's yield, and ahead of the users who have yielded since."""
+    since = entered(job, yields)
+    if line.rank == rank(job) and yields.get((line.user, line.rank), since) > since:
+        return ""
+    return order_key(job) if since == job.entry_time else first_key(rank(job), since + 1)
 
 
 def moment_in(key: str) -> int:

@@ -44,7 +44,6 @@ from slotq_core.model.pools import Pool, PoolState
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
     DURATIONS,
-    NOT_LIVE_YET,
     SWITCHES,
     check_together,
     defined,
@@ -73,7 +72,6 @@ _PLAIN = {
     "state": f"state={'|'.join(PoolState)}",
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
-_SHOWN = [form for name, form in _PLAIN.items() if name not in NOT_LIVE_YET]
 _DAY = 86_400_000
 _LONGEST_HISTORY = 365
 _DEFAULT_HISTORY = 30
@@ -247,7 +245,7 @@ def _plain_entry(text: str) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in setting.partition("="))
         if not equals or key not in _PLAIN or key in entry:
             raise Misconfigured(
-                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_SHOWN)}"
+                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_PLAIN.values())}"
             )
         entry[key] = _amounts(value) if key in _BY_NAME else value
     return entry

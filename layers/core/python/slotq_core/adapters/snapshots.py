@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from slotq_core.adapters.yields import latest_yields
+from slotq_core.admission.user_groups import users_among
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import AUTO, AUTO_VALUE
+from slotq_core.model.users import AUTO, AUTO_VALUE, Yielded
 from slotq_core.policy.lifecycle.retry import backed_off
 from slotq_core.policy.lines import Line, first_read
 from slotq_core.policy.order import BELOW_ALL
@@ -22,10 +23,16 @@ MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
 
 
-def read_at_first(line: Line, pools: Sequence[Pool]) -> int | None:
-    """Return how many jobs of the line a load reads; None: all of them."""
-    needed = first_read(line, pools, {})
+def read_at_first(line: Line, pools: Sequence[Pool], *, by_user: bool) -> int | None:
+    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan tells
+    users apart, so that the first job of a line that does not may hide another user's."""
+    needed = None if mixes_users(line, by_user=by_user) else first_read(line, pools, {})
     return None if needed is None else max(FIRST_JOBS, needed)
+
+
+def mixes_users(line: Line, *, by_user: bool) -> bool:
+    """Whether the stored line is coarser than those of the plan."""
+    return by_user and not line.by_user
 
 
 def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
@@ -50,6 +57,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         project=line.project,
         group=line.group,
         person=line.user,
+        line_by_user=line.by_user,
     )
 
 
@@ -73,24 +81,28 @@ def snapshot_of(
     due: Iterable[Job],
     *,
     spent: Spending = NOTHING_SPENT,
+    yields: Iterable[Yielded] = (),
 ) -> Snapshot:
-    """Build a snapshot with each job once and without time slices.
+    """Build a snapshot with each job once. `yields`: what the store keeps of the pools.
 
-    No store keeps who has yielded; with time slices, a third user would therefore never have a turn
-    (`pool_definition.NOT_LIVE_YET`). A job that changed between two reads counts as first read,
-    because the ledgers were read then too: a commit that depends on the old state is refused.
+    A job that changed between two reads counts as first read, because the ledgers were read then
+    too: a commit that depends on the old state is refused.
     """
     seen: set[str] = set()
     shared = sharing.weighed()
     jobs = _once(active, seen), _once(waiting, seen), _once(due, seen)
     return Snapshot(
-        pools=tuple(replace(pool, time_slice=None) for pool in pools),
+        pools=tuple(pools),
         active=jobs[0],
         waiting=jobs[1],
         due=jobs[2],
         projects=_projects(shared.projects, jobs),
         departments=shared.departments,
         spent=spent,
+        classes=sharing.classes,
+        users=users_among(sharing, (job.person for part in jobs for job in part)),
+        user_groups=sharing.user_groups,
+        yields=latest_yields(pools, yields, jobs[0]),
     )
 
 

@@ -19,7 +19,14 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import APPROVAL, Prescription
 from slotq_core.model.projects import Project
 from slotq_core.names import MAX_TAGS
-from slotq_core.requests.field_paths import MISSING, unknown_names, value_at, values_at, with_value
+from slotq_core.requests.field_paths import (
+    MISSING,
+    keeps_checkpoints,
+    unknown_names,
+    value_at,
+    values_at,
+    with_value,
+)
 from slotq_core.requests.image_patterns import algorithm_fits, image_fits
 from slotq_core.requests.place_patterns import lies_in, written
 
@@ -99,7 +106,12 @@ def completed(
         return submission, request
     plan = value_at(filled, PLAN)
     plan = "" if plan is MISSING else str(plan)
-    return replace(submission, role=str(filled.get(ROLE, "")), plan=plan), filled
+    return replace(
+        submission,
+        role=str(filled.get(ROLE, "")),
+        plan=plan,
+        checkpoints=keeps_checkpoints(filled),
+    ), filled
 
 
 def check_amended(

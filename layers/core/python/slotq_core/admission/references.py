@@ -1,4 +1,4 @@
-"""What departments and projects name, and a change of the pools would remove."""
+"""What departments, projects and users name, and a change of the pools would remove."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Reference(NamedTuple):
 
 
 def check(before: Settings, after: Settings) -> None:
-    """Raises PoolInUse if the change removes a pool, or the last of a resource, that a department
-    or a project names. Otherwise nobody could say any more what their quota is of."""
+    """Raises PoolInUse if the change removes a pool, or the last of a resource, that a department,
+    a project or a user's limits name. Otherwise nobody could say any more what these are of."""
     gone = _there(before, after.sharing) - _there(after, after.sharing)
     lost = [each for each in _references(after.sharing) if each[2:] in gone] if gone else []
     if lost:
@@ -52,6 +52,11 @@ def _references(sharing: Sharing) -> Iterator[Reference]:
         for key, pools in (("pools", project.pools), ("requests", project.requests.pools)):
             for pool in pools:
                 yield Reference(owner, key, "pool", pool)
+
+    for kind, entries in (("user group", sharing.user_groups), ("user", sharing.users)):
+        for entry in entries:
+            for pool in entry.limits:
+                yield Reference(f"{kind} '{entry.name}'", "limits", "pool", pool)
 
 
 def _amounts(owner: str, it: Project | Department) -> Iterator[Reference]:

@@ -75,7 +75,7 @@ def admit(
         retries=submission.retries,
         workload=submission.workload,
         project=submission.project,
-        priority_class=submission.priority_class,
+        priority_class=_class_named_in(submission, rights),
         group=submission.group,
         checkpoints=submission.checkpoints,
         after=incomplete_dependencies(submission.after, states or {}),
@@ -89,10 +89,27 @@ def admit(
     return job
 
 
+def _class_named_in(submission: Submission, rights: Rights) -> str:
+    """The submission's class. Without a priority it is AUTO where classes are configured."""
+    if submission.default_priority and rights.numbers_are_classes:
+        return AUTO
+    return submission.priority_class
+
+
 def classed(job: Job, rights: Rights) -> Job:
-    """The job with its priority class: the named one, or the class whose value is the priority."""
+    """The job with its priority class: the named one, or the class whose value is the priority.
+    AUTO if its user may not choose that class."""
+    named = _named_class(job, rights)
+    return named if named.auto or rights.may_choose(named) else _as_auto(named)
+
+
+def _as_auto(job: Job) -> Job:
+    return replace(job, auto=True, priority=AUTO_VALUE, priority_class=AUTO)
+
+
+def _named_class(job: Job, rights: Rights) -> Job:
     if job.priority_class == AUTO:
-        return replace(job, auto=True, priority=AUTO_VALUE)
+        return _as_auto(job)
     if job.priority_class:
         if job.priority_class not in rights.classes:
             raise InvalidRequest(
@@ -134,9 +151,13 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())
     raise NeverFits(
         f"the job needs {job.demand.slots} slots, more than user {job.person} may hold in "
-        f"{asked}: {most}",
+        f"{asked}: {most}{_ask(rights)}",
         field="ResourceConfig.InstanceCount",
     )
+
+
+def _ask(rights: Rights) -> str:
+    return f"; {rights.contact} can give more" if rights.contact else ""
 
 
 def _unlimited(total: int | None) -> float:

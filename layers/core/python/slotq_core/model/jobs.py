@@ -138,6 +138,9 @@ class Job:
     """When the back-off ends (ms); set if and only if the state is `backoff`."""
     changed_at: int = 0
     """When the job entered its present state (ms)."""
+    line_by_user: bool = False
+    """Whether the job waits in a line that tells users and classes apart (`policy.lines`). The door
+    decides; a job from before users mattered follows when a pass finds it."""
     cause: str = ""
     """Why the job is in its state, for programs, where the state alone does not say: `max_runtime`,
     `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`, `dependency` …"""
@@ -185,6 +188,8 @@ class Submission:
     parts: tuple[tuple[str, Demand], ...] = ()
     """For a job over several pools at once: the demand in each."""
     priority: int = 0
+    default_priority: bool = False
+    """Whether the submission names no priority. Where classes are configured it is then AUTO."""
     preemptible: bool = True
     min_runtime: int = 0
     retries: int = 0

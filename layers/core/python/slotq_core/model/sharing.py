@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.model.projects import Department, Project
+from slotq_core.model.users import PriorityClass, User, UserGroup
 
 IDENTITY_CENTER = "AWSReservedSSO_*"
 """The roles that IAM Identity Center makes for its permission sets."""
@@ -40,6 +41,12 @@ class Sharing:
     """Patterns for the roles whose sessions the identity provider names: of a role's name, or of
     its ARN as STS shows it (`arn:aws:sts::123456789012:assumed-role/NAME`). See
     `privacy.identity`."""
+    classes: tuple[PriorityClass, ...] = ()
+    """Empty: HFAI's, for jobs that name one."""
+    users: tuple[User, ...] = ()
+    user_groups: tuple[UserGroup, ...] = ()
+    contact: str = ""
+    """Whom to ask for a larger quota; refusals name the contact. Empty: nobody is named."""
     weights: bool = True
     """False: weights do not count; each project's weight is its quota."""
     unchecked: frozenset[Subscription] = frozenset()
@@ -54,6 +61,11 @@ class Sharing:
             departments=tuple(replace(each, weight=None) for each in self.departments),
             projects=tuple(replace(each, weight=None) for each in self.projects),
         )
+
+    @property
+    def limits_users(self) -> bool:
+        """Whether users may have limits."""
+        return bool(self.users or self.user_groups)
 
     def project(self, name: str) -> Project | None:
         return next((each for each in self.projects if each.name == name), None)

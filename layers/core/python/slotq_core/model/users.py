@@ -1,8 +1,12 @@
-"""Time sharing between users: priority classes, user limits, and who has yielded."""
+"""Time sharing between users: priority classes, user limits, and who has yielded (DESIGN 5.3).
+
+"Named priority classes with values (none configured: HFAI's). An integer is the class of that
+value." AUTO has a name and no value, so no number means AUTO.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.jobs import Workload
@@ -19,6 +23,9 @@ class PriorityClass:
     """The class that jobs move to after `demote_after`; empty: they stay in this class."""
     demote_after: int = 0
     """Running time over all attempts before a job is demoted (ms)."""
+    chosen_by: tuple[str, ...] = ()
+    """The users and user groups that may choose the class; everybody else's job that names it is
+    AUTO. Empty: everybody may choose it."""
 
 
 AUTO = "AUTO"
@@ -26,6 +33,40 @@ AUTO = "AUTO"
 AUTO_VALUE = -1
 """The priority that a waiting AUTO job shows, as in HFAI. AUTO jobs still wait below every class:
 see `policy.order`."""
+
+_HFAI = {
+    "EXTREME_HIGH": 50,
+    "VERY_HIGH": 40,
+    "HIGH": 30,
+    "ABOVE_NORMAL": 20,
+    "NORMAL": 10,
+    "UNDER_NORMAL": 8,
+    "BELOW_NORMAL": 5,
+    "LOW": 0,
+}
+
+_HFAIS = {
+    name: PriorityClass(name=name, value=value, demote_to="NORMAL", demote_after=1_800_000)
+    if name == "ABOVE_NORMAL"
+    else PriorityClass(name=name, value=value)
+    for name, value in _HFAI.items()
+}
+"""After 30 minutes of running time a job at ABOVE_NORMAL counts as NORMAL."""
+
+Classes = Mapping[str, PriorityClass]
+"""By name, the highest value first; among equal values, the first configured. Without AUTO."""
+
+
+def classes_of(configured: Iterable[PriorityClass]) -> Classes:
+    """The configured classes; if there are none, HFAI's."""
+    ordered = sorted(configured, key=lambda each: -each.value)
+    return {each.name: each for each in ordered if each.name != AUTO} if ordered else _HFAIS
+
+
+def names_by_value(classes: Classes) -> Mapping[int, str]:
+    """The class of each value; among equal values, the first."""
+    return {each.value: each.name for each in reversed(tuple(classes.values()))}
+
 
 UserLimits = Mapping[str, Mapping[str, int]]
 """Slots that a user may hold, by pool and by class. A pool that is not listed has no limit. In a
@@ -38,6 +79,9 @@ class UserGroup:
 
     name: str
     limits: UserLimits = field(default_factory=dict)
+    members: tuple[str, ...] = ()
+    """Patterns of principals' ARNs; whom one of them means is a member, as is a `User` who names
+    the group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,3 +105,8 @@ class Yielded:
     workload: Workload
     priority: int
     at: int
+
+    @property
+    def of(self) -> tuple[str, str, int]:
+        """The user and the rank."""
+        return (self.user, self.workload, self.priority)

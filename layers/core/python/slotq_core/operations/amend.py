@@ -12,14 +12,17 @@ from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.users import Classes
 from slotq_core.names import DEMAND_TAG
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
-from slotq_core.policy.lifecycle.priority_classes import Classes
 from slotq_core.ports.training import Request
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("priority", "priority_class"), ("priority", "priority_class", "admitted_class", "auto")),
+    (
+        ("priority", "priority_class", "default_priority"),
+        ("priority", "priority_class", "admitted_class", "auto"),
+    ),
     (("pools",), ("pools",)),
     (("preemptible",), ("preemptible",)),
     (("min_runtime",), ("min_runtime",)),

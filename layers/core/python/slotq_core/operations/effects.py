@@ -25,8 +25,10 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.sharing import NO_SHARING
+from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.pool_lessons import Lessons, is_accepted
+from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -366,7 +368,7 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            return self._end(job, _ending(seen), at, shown(), seen)
+            return self._end(_as_begun(job, seen, at), _ending(seen), at, shown(), seen)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             attempt = replace(job.attempt, created=True, running_since=at)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
@@ -383,10 +385,13 @@ class Effects:
         self, job: Job, ending: Ending, at: int, message: str, seen: Observation | None = None
     ) -> Change:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
-        attempt = ended.attempt
+        attempt, after = ended.attempt, ended.job
+        if after.priority_class and not after.terminal:
+            sharing = self._store.configuration().sharing
+            after = demoted_by_time(after, classes_of(sharing.classes))
         if seen is not None:
             attempt = replace(attempt, artifact=seen.artifact, checkpoints=seen.checkpoints)
-        return Change(before=job, after=ended.job, ended=attempt)
+        return Change(before=job, after=after, ended=attempt)
 
     def _shown(self, job: str, message: str) -> str:
         """Return SageMaker's text without secrets; empty if the request cannot be read, because the
@@ -397,6 +402,15 @@ class Effects:
             return without_secrets(message, self._store.request(job))
         except (NoSuchJob, NotUnderstood):
             return ""
+
+
+def _as_begun(job: Job, seen: Observation, at: int) -> Job:
+    """Return the job with the start of its running time, if only the news of its end (`at`, ms)
+    tells the start: events may be lost."""
+    if job.attempt is None or job.attempt.running_since is not None or seen.running_since is None:
+        return job
+    since = min(max(seen.running_since, job.attempt.admitted_at), at)
+    return replace(job, attempt=replace(job.attempt, running_since=since))
 
 
 def _calls_for_pass(change: Change) -> bool:

@@ -28,7 +28,7 @@ from slotq_core.model.reasons import (
 from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
-from slotq_core.policy.order import Position, last_yields, position
+from slotq_core.policy.order import Position, Yields, last_yields, position
 from slotq_core.policy.plan import Plan, Start
 from slotq_core.ports.stored import Ahead, Configuration, World
 from slotq_core.privacy.identity import People
@@ -213,16 +213,22 @@ def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[st
     return found
 
 
-def statuses(jobs: Iterable[Job], planned: Plan, waiting: Iterable[Job] | None) -> list[Status]:
+def statuses(
+    jobs: Iterable[Job],
+    planned: Plan,
+    waiting: Iterable[Job] | None,
+    yields: Iterable[Yielded] = (),
+) -> list[Status]:
     """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
     jobs that wait for a time, ended jobs (the latest first).
 
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
     not all of them are known, and nobody gets a place.
     """
-    place = {} if waiting is None else places(waiting)
+    place = {} if waiting is None else places(waiting, yields)
     shown = [_placed(job, planned, _ahead(place.get(job.name))) for job in jobs]
-    return sorted(shown, key=_as_listed)
+    last = last_yields(yields)
+    return sorted(shown, key=lambda status: _as_listed(status, last))
 
 
 def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) -> list[Job] | None:
@@ -248,12 +254,12 @@ def _ahead(place: int | None) -> Ahead | None:
     return None if place is None else Ahead(jobs=place - 1)
 
 
-def _as_listed(status: Status) -> tuple[int, Position]:
+def _as_listed(status: Status, yields: Yields) -> tuple[int, Position]:
     job = status.job
     if job.active:
         return 0, position(job)
     if job.waits:
-        return 1, position(job)
+        return 1, position(job, yields)
     if not job.terminal:
         return 2, position(job)
     return 3, (-job.changed_at, 0, 0, False, 0, job.name)

@@ -3,7 +3,9 @@
 For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
 A line of a project has one user, because reclaim never interrupts a user's job for one of the same
 user and rank. Where users matter otherwise (`by_user`), each line has one user and one class in
-that user's limits. A plan begins with the first job of each line and asks for more where a line is
+that user's limits. A store keeps each job in the line that the job itself names
+(`Job.line_by_user`), and reads a line whole that does not tell apart what the plan has to. A plan
+begins with the first job of each line and asks for more where a line is
 served. So the cost of a pass grows with lines and decisions, not with jobs. A claimant shares no
 line, because of its claim.
 """
@@ -55,9 +57,12 @@ class Line(NamedTuple):
     """The class that counts in the user's limits."""
     role: str = ""
     """A short hash of the execution role: a missing right of one role blocks no other role."""
+    by_user: bool = False
+    """Whether the stored line has one user and one class (`Job.line_by_user`)."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
+        apart = by_user or job.line_by_user
         return cls(  # Positional arguments are faster.
             job.workload,
             rank(job)[1],
@@ -67,9 +72,10 @@ class Line(NamedTuple):
             job.pools,
             job.parts,
             job.preemptible,
-            job.person if by_user or job.project else "",
-            (job.admitted_class or job.priority_class) if by_user else "",
+            job.person if apart or job.project else "",
+            (job.admitted_class or job.priority_class) if apart else "",
             short_role(job.role),
+            job.line_by_user,
         )
 
     @property
@@ -91,10 +97,11 @@ class Line(NamedTuple):
             [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
-        if self.user or self.limited_as or self.role:
-            parts += [self.user, self.limited_as]
-        if self.role:
-            parts.append(self.role)
+        last = [self.user, self.limited_as, self.role, *([True] if self.by_user else [])]
+        while last and not last[-1]:
+            last.pop()
+        if last:
+            parts += [*last, ""] if len(last) == 1 else last
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
@@ -104,10 +111,10 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *whose = parts
-        user, limited_as, role = [*whose, "", "", ""][:3]
+        user, limited_as, role, apart = [*whose, *("", "", "", False)[len(whose) :]][:4]
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
-        return cls(*kind, preemptible, user, limited_as, role)
+        return cls(*kind, preemptible, user, limited_as, role, apart)
 
 
 @lru_cache(maxsize=1024)
@@ -119,8 +126,12 @@ def short_role(arn: str) -> str:
 def by_user(snapshot: Snapshot) -> bool:
     """Whether all lines tell users apart: with user limits, time slices or consolidation. The last
     two never interrupt a user's job for one of the same user and rank."""
-    apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
-    return apart or bool(snapshot.users)
+    return users_matter(snapshot.pools, limits=bool(snapshot.users))
+
+
+def users_matter(pools: Iterable[Pool], *, limits: bool) -> bool:
+    """The same, of a configuration. `limits`: whether users may have limits."""
+    return limits or any(pool.time_slice is not None or pool.consolidate for pool in pools)
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:

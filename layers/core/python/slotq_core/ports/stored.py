@@ -14,6 +14,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lines import users_matter
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
 from slotq_core.ports.usage import NO_MONTH, MonthSum
@@ -132,6 +133,11 @@ class Configuration:
     """What projects with a budget have spent, as of the last tick."""
     spent: Spending = NOTHING_SPENT
     """The same for the policy, with the warnings."""
+
+    @property
+    def by_user(self) -> bool:
+        """Whether plans tell users apart, so that new jobs wait in lines of their users."""
+        return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
     def people(self) -> People:

@@ -78,6 +78,8 @@ class Observation:
     phase: Phase
     at: int
     """When SageMaker says the status began (ms); the time of the call if SageMaker does not say."""
+    running_since: int | None = None
+    """When the training job got its instances (ms); None: not yet, or SageMaker does not say."""
     token: str | None = None
     """The attempt's token, if the news includes the training job's tags; "" if the tags have none;
     None if the tags are not included."""

@@ -28,6 +28,11 @@ def value_at(request: Mapping[str, Any], path: str) -> Any:
     return found
 
 
+def keeps_checkpoints(request: Mapping[str, Any]) -> bool:
+    """Whether SageMaker keeps the checkpoints of the request's job."""
+    return value_at(request, "CheckpointConfig.S3Uri") is not MISSING
+
+
 def with_value(request: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """The request with the field set. Structures on the way are made; nothing is changed in place.
     The path has no lists."""

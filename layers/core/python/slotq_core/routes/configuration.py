@@ -22,6 +22,7 @@ CONFIGURATION_ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/configuration": {"GET": Action.LOOK, "PUT": Action.OPERATE},
     "/projects": {"GET": Action.LOOK},
     "/projects/<name>": {"DELETE": Action.OPERATE, "PATCH": Action.OPERATE},
+    "/quota": {"GET": Action.LOOK},
     "/changes": {"GET": Action.LOOK},
 }
 """The methods of each path, as `api.ACTIONS`."""
@@ -44,6 +45,7 @@ class ConfigurationRoutes:
         http.add("/projects", ["GET"], self._of_documents(lambda it: it.list_projects))
         http.add("/projects/<name>", ["PATCH"], self._of_documents(lambda it: it.set_project))
         http.add("/projects/<name>", ["DELETE"], self._of_documents(lambda it: it.remove_project))
+        http.add("/quota", ["GET"], self._of_documents(lambda it: it.list_quotas))
         http.add("/changes", ["GET"], self._of_documents(lambda it: it.list_changes))
 
     def _of_settings(self, route: Callable[[PoolAndLimitRoutes], Answer]) -> Answer:

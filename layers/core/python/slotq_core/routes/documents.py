@@ -8,16 +8,19 @@ from http import HTTPStatus
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring.configurator import Changed
 from slotq_core.operations.status import NOBODY
+from slotq_core.privacy.identity import People
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
 from slotq_core.routing import Response
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
+from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.document.views import (
     applied_view,
     configuration_view,
     parse_configuration,
     parse_project,
     projects_view,
+    quotas_view,
 )
 from slotq_core.wire.record import Recorded, changes_view
 
@@ -64,6 +67,18 @@ class DocumentRoutes:
             name, by=caller, seen=seen, move_to=move_to
         )
         return _applied(done)
+
+    def list_quotas(self) -> Response:
+        """What the caller holds of the caller's limits; of others for operators alone."""
+        caller, query = self._request.caller(), self._request.query("user")
+        manager = self._manager()
+        sharing = manager.configuration.settings()[0].sharing
+        person = People(session_roles=sharing.session_roles).person(caller)
+        user = query.get("user", [person])[-1]
+        if user != person:
+            manager.authorizer.check_operates(by=caller)
+        quotas = manager.user_quotas(None if user == EVERYONE else user)
+        return json_answer(HTTPStatus.OK, quotas_view(quotas, sharing.contact))
 
     def list_changes(self) -> Response:
         query = self._request.query("limit")

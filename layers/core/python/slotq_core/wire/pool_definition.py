@@ -2,8 +2,8 @@
 
 The template's parameter, the emulator's command line and the API all use this definition. Durations
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
-without `pending_timeout` SageMaker may look for instances for ever. `time_slice` is for simulations
-only (NOT_LIVE_YET).
+without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` nobody
+takes turns.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ NAME_RULE = (
     f"1 to {LONGEST_NAME} letters, digits, dots, hyphens and underscores, beginning with a letter "
     "or digit"
 )
+CLASS_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
+"""A priority class's name. It begins with a letter, so it is no number."""
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
@@ -63,14 +65,6 @@ _ABSENT = ("reserve_after", "time_slice", "pending_timeout")
 """Durations that may be None; the others are then 0."""
 
 
-NOT_LIVE_YET: Mapping[str, str] = {
-    "time_slice": "a third user would starve, as the queue does not yet record who has "
-    "yielded; only `slotq simulate` has time slices",
-}
-"""Settings that no live pool may have, with the reason. A table may hold one from an earlier
-version: it is kept and has no effect."""
-
-
 def check_name(name: object) -> str:
     """The name, if legal. Raises InvalidRequest."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -92,9 +86,6 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
-    for key, why in NOT_LIVE_YET.items():
-        if settings.get(key) is not None:
-            raise InvalidRequest(f"pool '{name}': leave out {key}: {why}", field=key)
     wanted = {**(settings_of(before) if before else {}), **settings}
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     given: dict[str, Any] = {**durations}

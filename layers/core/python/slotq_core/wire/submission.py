@@ -14,8 +14,9 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission, Workload
+from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
-from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
+from slotq_core.wire.pool_definition import CLASS_NAME, MOST_OF_A_RESOURCE, PROPERTY
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
@@ -146,7 +147,19 @@ class SubmissionBody(BaseModel):
 
     @property
     def priority(self) -> int:
-        return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
+        """The number; 0 for a class, which has a number of its own."""
+        text = None if self.priority_class else self._tag(PRIORITY_TAG)
+        return _integer(PRIORITY_TAG, text, -PRIORITY_LIMIT, PRIORITY_LIMIT)
+
+    @property
+    def names_no_priority(self) -> bool:
+        return self._tag(PRIORITY_TAG) is None
+
+    @property
+    def priority_class(self) -> str:
+        """The named class; empty: a number, or none."""
+        text = self._tag(PRIORITY_TAG) or ""
+        return text if CLASS_NAME.fullmatch(text) else ""
 
     @property
     def project(self) -> str:
@@ -219,9 +232,11 @@ def _is_need(name: str, amount: str) -> bool:
 def _integer(tag: str, text: str | None, low: int, high: int) -> int:
     if text is None:
         return 0
+    or_class = "the name of a class or " if tag == PRIORITY_TAG else ""
     if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
         raise ValueError(
-            f"the tag '{tag}' takes an integer from {low:,} to {high:,}, not '{text[:40]}'"
+            f"the tag '{tag}' takes {or_class}an integer from {low:,} to {high:,}, not "
+            f"'{text[:40]}'"
         )
     return int(text)
 
@@ -265,9 +280,12 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         workload=read.workload,
         pools=read.pools,
         priority=read.priority,
+        priority_class=read.priority_class,
+        default_priority=read.names_no_priority,
         preemptible=read.preemptible,
         min_runtime=read.min_runtime,
         retries=read.retries,
+        checkpoints=keeps_checkpoints(request),
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
         incomplete=bool(structural),
     )

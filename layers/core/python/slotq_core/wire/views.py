@@ -98,6 +98,12 @@ class JobView(BaseModel):
     retries: int
     submitter: str
     project: str = ""
+    user: str = ""
+    """The person behind the submitter, as of the submission: whose limits count."""
+    priority_class: str = ""
+    """The class that the priority is of; `AUTO` while the job waits for one; empty: none."""
+    admitted_class: str = ""
+    """The class that counts in its user's limits, where the job was demoted since."""
     workload: str = "training"
     """The kind of work: `training`, `interactive` or `inference`."""
     attempts_begun: int
@@ -344,6 +350,9 @@ def job_view(
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
         submitter=job.submitter,
+        user=job.person,
+        priority_class=job.priority_class,
+        admitted_class=job.admitted_class,
         project=job.project,
         workload=job.workload,
         attempts_begun=job.attempts,

@@ -15,11 +15,13 @@ from slotq_core.adapters.dynamodb.layout.items import (
     ledger_of,
     mark,
     marks_in,
+    yielded_of,
 )
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of, key_in
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Ledger, Poison
 
 
@@ -40,6 +42,8 @@ class Holders:
     poison: tuple[Poison, ...]
     whole: bool
     """Whether the ledger is readable."""
+    yields: tuple[Yielded, ...] = ()
+    """Who has yielded to a time slice here."""
 
     @property
     def held(self) -> Demand:
@@ -62,7 +66,8 @@ class Holders:
     @property
     def unreadable_copies(self) -> bool:
         """Whether a holder or claimant is unreadable."""
-        return any(key_in(each)[1] != table.HEALTH for each in self.poison)
+        aside = (table.HEALTH, table.YIELD_PREFIX)
+        return any(not key_in(each)[1].startswith(aside) for each in self.poison)
 
     def offers(self, capacity: Demand) -> bool:
         """Whether the ledger offers exactly the pool's capacity, no more and no less."""
@@ -123,6 +128,7 @@ def read_holders(items: Sequence[Item]) -> Holders:
     except UNREADABLE:
         numbers, whole = (Ledger(), Demand(), None, 0), False
     return Holders(
+        yields=tuple(sieve.read(kinds.get(table.YIELD_PREFIX[:-1], ()), yielded_of)),
         ledger=numbers[0],
         foreign=numbers[1],
         free=numbers[2],

@@ -47,7 +47,7 @@ from slotq_core.adapters.dynamodb.transactions import (
     submit_actions,
 )
 from slotq_core.adapters.dynamodb.wake import Scheduler
-from slotq_core.adapters.expiry import HISTORY
+from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -106,7 +106,13 @@ class DynamoStore:
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
         self._world = WorldLoader(
-            self._calls, self._configuration, self._bounds, pause, at_once, usage=self.usage
+            self._calls,
+            self._configuration,
+            self._bounds,
+            pause,
+            at_once,
+            usage=self.usage,
+            commit=self.commit,
         )
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)

@@ -25,9 +25,9 @@ from slotq_core.adapters.dynamodb.layout.items import (
     marks_of,
     write,
 )
-from slotq_core.adapters.ended_attempts import record_of
-from slotq_core.adapters.expiry import HISTORY, expires_at
+from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.adapters.yields import yields_in
 from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
@@ -41,10 +41,9 @@ MAX_ACTIONS = 100
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
     """Return how many of MAX_ACTIONS actions a commit of these changes takes.
 
-    A start takes 5 (6 with a claim), an eviction 2, a claim 3, the end of an attempt 5, a
-    cancel of a waiting job
-    3 (4 with a claim), any other change of an active job 2, and a changed request 1. Each pool
-    whose ledger is seen or changes takes 1.
+    A start takes 5 (6 with a claim), an eviction 2 (3 for a time slice), a claim 3, the end of an
+    attempt 5, a cancel of a waiting job 3 (4 with a claim), any other change of an active job 2,
+    and a changed request 1. Each pool whose ledger is seen or changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 
@@ -67,6 +66,7 @@ def commit_actions(
 ) -> list[Action]:
     return [
         *(action for change in changes for action in _job_actions(name, change, history)),
+        *_yield_actions(name, changes),
         *_ledger_actions(name, changes, seen),
     ]
 
@@ -90,6 +90,17 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
         after[table.request_key(change.after.name)] = _request_item(change.after, packed)
     for key, item in {**after, **history_of(change), **_use_of(change, history)}.items():
         yield put(name, key, item)
+
+
+def _yield_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
+    """Yield the actions that keep who yields to a time slice, one for each user, rank and pool.
+
+    They have no condition: the decision's own, on the pool's ledger, puts such transactions in
+    order.
+    """
+    kept = {table.yield_key(pool, this): this for pool, this in yields_in(changes)}
+    for key, this in kept.items():
+        yield put(name, key, write(this))
 
 
 def _use_of(change: Change, history: int) -> Items:

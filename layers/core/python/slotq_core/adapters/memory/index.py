@@ -7,9 +7,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import TypeVar
 
-from slotq_core.adapters.order_keys import order_key
+from slotq_core.adapters.order_keys import key_after, order_key
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import Yields
 
 K = TypeVar("K")
 Place = tuple[str, str]
@@ -64,14 +65,15 @@ class Index:
         """Return the jobs that wait for a time, the earliest first, at most `most`."""
         return (name for _, name in self._due[:most])
 
-    def ahead_of(self, job: Job) -> int:
+    def ahead_of(self, job: Job, yields: Yields) -> int:
         """Return how many jobs wait ahead of this job in the lines of its pools."""
-        place = (order_key(job), "")
-        return sum(
-            bisect_left(places, place)
-            for line, places in self._lines.items()
-            if set(job.pools) & set(Line.parse(line).pools)
-        )
+        own, found = line_of(job), 0
+        for name, places in self._lines.items():
+            line = Line.parse(name)
+            if set(job.pools) & set(line.pools):
+                key = order_key(job) if name == own else key_after(job, line, yields)
+                found += bisect_left(places, (key, ""))
+        return found
 
 
 def _take(ordered: list[tuple[K, str]], place: tuple[K, str]) -> None:

@@ -11,8 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.configured import configured
-from slotq_core.adapters.ended_attempts import record_of
-from slotq_core.adapters.expiry import HISTORY, expires_at
+from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.index import Index
@@ -25,6 +24,7 @@ from slotq_core.adapters.snapshots import (
     snapshot_of,
 )
 from slotq_core.adapters.spending import spending
+from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -32,7 +32,10 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import Yields, last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
     MOST_AHEAD,
@@ -88,6 +91,8 @@ class MemoryStore:
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
+        self._yields: dict[tuple[str, tuple[str, str, int]], Yielded] = {}
+        """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
         self._generation = 0
         self._holder = ""
@@ -281,8 +286,10 @@ class MemoryStore:
         seen = {job.name for job in (*active, *claimants)}
         first: list[Job] = []
         behind: dict[str, int] = {}
+        apart = self.configuration().by_user
         for line in self._index.lines():
-            found = self._read_on(line, None, read_at_first(Line.parse(line), self._pools), seen)
+            count = read_at_first(Line.parse(line), self._pools, by_user=apart)
+            found = self._read_on(line, None, count, seen)
             first += found.jobs
             if found.behind:
                 behind[found.jobs[-1].name] = found.behind
@@ -294,7 +301,12 @@ class MemoryStore:
                 return self._read_on(line_of(need.after), need.after, need.count, seen)
 
         snapshot = replace(world.snapshot, behind=behind)
-        return replace(world, snapshot=snapshot, more=more)
+        return replace(
+            world,
+            snapshot=snapshot,
+            more=more,
+            keep_bounds=lambda: self._forget_yields(snapshot, now),
+        )
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
@@ -317,7 +329,13 @@ class MemoryStore:
             if use.raises_version:
                 self._raise_version(name, use.gained)
         self._requests.update(packed)
+        self._yields.update({(pool, this.of): this for pool, this in yields_in(changes)})
         return tuple(self._apply(change) for change in changes)
+
+    @_one_at_a_time
+    def _forget_yields(self, snapshot: Snapshot, now: int) -> None:
+        gone = outlived(self._yields.values(), snapshot, now)
+        self._yields = {key: each for key, each in self._yields.items() if each not in gone}
 
     @_one_at_a_time
     def job(self, name: str) -> Job | None:
@@ -364,8 +382,8 @@ class MemoryStore:
         return min((job.entry_time for job in waiting), default=None)
 
     @_one_at_a_time
-    def _ahead_of(self, job: Job) -> Ahead:
-        found = self._index.ahead_of(job)
+    def _ahead_of(self, job: Job, yields: Yields) -> Ahead:
+        found = self._index.ahead_of(job, yields)
         return Ahead(jobs=min(found, MOST_AHEAD + 1), or_more=found > MOST_AHEAD)
 
     @_one_at_a_time
@@ -410,17 +428,19 @@ class MemoryStore:
         return Found(jobs=tuple(self._of(found)), behind=len(names) - len(found))
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job], now: int) -> World:
+        snapshot = snapshot_of(
+            self._pools_now(),
+            self._sharing,
+            active,
+            waiting,
+            due,
+            spent=spending(self.configuration(), self.usage, now),
+            yields=self._yields.values(),
+        )
         return World(
-            snapshot=snapshot_of(
-                self._pools_now(),
-                self._sharing,
-                active,
-                waiting,
-                due,
-                spent=spending(self.configuration(), self.usage, now),
-            ),
+            snapshot=snapshot,
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
-            ahead_of=self._ahead_of,
+            ahead_of=lambda job: self._ahead_of(job, last_yields(snapshot.yields)),
         )
 
     def _check(self, name: str, use: PoolChange) -> None:

@@ -69,6 +69,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         training_job=_text(detail, "TrainingJobName"),
         phase=phase,
         at=_moment(detail, phase, at),
+        running_since=_milliseconds(detail.get("TrainingStartTime")),
         verdict=ended.verdict if ended else Verdict.OK,
         max_runtime=bool(ended and ended.max_runtime),
         message=reason or (ended.message if ended else ""),

@@ -3,5 +3,4 @@
 configurator  the operators' verbs: every change goes one way
 jobs_in_need  jobs that keep a pool or a project from being removed
 moving        a project's jobs become another project's
-ignored       settings of earlier versions that have no effect
 """

@@ -15,6 +15,7 @@ from slotq_core.admission.prescribed import (
     with_approval,
 )
 from slotq_core.admission.rules import admit
+from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
@@ -35,7 +36,6 @@ from slotq_core.operations.jobs.lookup import JobLookup, no_such_job
 from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import Status
 from slotq_core.policy.lifecycle.apply import cancelled
-from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
@@ -57,14 +57,12 @@ class Changes:
         jobs: JobLookup,
         admitter: Admitter,
         resubmitter: Resubmitter,
-        rights: Rights,
         wake: Callable[[], None],
     ) -> None:
-        """Set up the verbs. `rights`: as for the manager. `wake` asks for a pass."""
+        """Set up the verbs. `wake` asks for a pass."""
         self._store, self._clock = store, clock
         self._authorizer, self._effects = authorizer, effects
         self._jobs, self._admitter, self._resubmitter = jobs, admitter, resubmitter
-        self._rights = rights
         self._wake = wake
 
     def cancel(self, name: str, *, by: str) -> Status:
@@ -154,16 +152,17 @@ class Changes:
                 _, request = completed(revision.after, revision.request, project)
             else:
                 check_amended(revision.request, revision.before, revision.after, project)
+            rights = rights_of(stand.sharing, job.person)
             admitted = admit(
                 replace(revision.after, project=project.name if project else job.project),
                 usable_pools(revision.after, stand.pools, project),
                 submitter=job.submitter,
                 now=now,
-                rights=self._rights,
+                rights=rights,
                 people=stand.people,
                 by_default=project.pools if project else (),
             )
-            after = settled(job, revision, admitted, self._rights.classes, by=by)
+            after = settled(job, revision, admitted, rights.classes, by=by)
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)

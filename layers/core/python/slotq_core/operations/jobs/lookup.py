@@ -74,7 +74,7 @@ class JobLookup:
         jobs = status.as_loaded(jobs, world, asked)
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
-        return status.statuses(jobs, planned, waiting)
+        return status.statuses(jobs, planned, waiting, world.snapshot.yields)
 
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its

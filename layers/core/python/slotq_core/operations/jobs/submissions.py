@@ -9,13 +9,13 @@ from slotq_core.admission.prescribed import completed, usable_pools, with_approv
 from slotq_core.admission.roles import ExecutionRoles
 from slotq_core.admission.rules import admit
 from slotq_core.admission.training_plans import TrainingPlans
+from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, Refused
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.status import Status
-from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import StoredAlready
 from slotq_core.ports.surroundings import Clock
@@ -32,16 +32,14 @@ class Submissions:
         authorizer: Authorizer,
         admitter: Admitter,
         *,
-        rights: Rights,
         roles: ExecutionRoles,
         plans: TrainingPlans,
         wake: Callable[[], None],
     ) -> None:
-        """Set up the door. `rights`, `roles` and `plans`: as for the manager. `wake` asks for a
-        pass."""
+        """Set up the door. `roles` and `plans`: as for the manager. `wake` asks for a pass."""
         self._store, self._clock = store, clock
         self._authorizer, self._admitter = authorizer, admitter
-        self._rights, self._roles, self._plans = rights, roles, plans
+        self._roles, self._plans = roles, plans
         self._wake = wake
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
@@ -92,10 +90,11 @@ class Submissions:
             usable_pools(submission, stand.pools, project),
             submitter=submitter,
             now=now,
-            rights=self._rights,
+            rights=rights_of(stand.sharing, stand.people.person(submitter)),
             people=stand.people,
             by_default=project.pools if project else (),
         )
+        job = replace(job, line_by_user=stand.by_user)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:

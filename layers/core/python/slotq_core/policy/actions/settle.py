@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import classes_of
 from slotq_core.policy.lifecycle.demotion import demoted, demotes_at
-from slotq_core.policy.lifecycle.priority_classes import classes_of
 from slotq_core.policy.lifecycle.retry import backed_off, gives_up_at
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp

@@ -145,23 +145,25 @@ def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     return held
 
 
-def after_yield(
-    yields: Iterable[Yielded], before: Job | None, after: Job, now: int
-) -> tuple[Yielded, ...]:
-    """The last yield of each user and rank, after one change of a job at `now` (ms)."""
-    if before is None or not _is_yielding(after) or _is_yielding(before):
-        return tuple(yields)
-    this = Yielded(user=before.person, workload=before.workload, priority=before.priority, at=now)
-    return (*(each for each in yields if _key(each) != _key(this)), this)
-
-
-def _is_yielding(job: Job) -> bool:
+def yield_of(job: Job) -> Yielded | None:
+    """What the job's yield to a slice says of its user, while the job stops for it."""
     stop = job.attempt.stop if job.attempt else None
-    return stop is not None and stop.cause is StopCause.YIELDED
+    if stop is None or stop.cause is not StopCause.YIELDED:
+        return None
+    return Yielded(user=job.person, workload=job.workload, priority=job.priority, at=stop.at)
 
 
-def _key(each: Yielded) -> tuple[str, str, int]:
-    return (each.user, each.workload, each.priority)
+def yield_in(before: Job | None, after: Job) -> Yielded | None:
+    """The yield that one change of a job brings."""
+    return None if before is None or yield_of(before) else yield_of(after)
+
+
+def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
+    """The last yield of each user and rank, after one change of a job."""
+    this = yield_in(before, after)
+    if this is None:
+        return tuple(yields)
+    return (*(each for each in yields if each.of != this.of), this)
 
 
 def _alike(other: Job, job: Job) -> bool:

@@ -39,6 +39,7 @@ class Question:
         self._names: set[str] = set()
         self._pools = job.pools if job else ()
         self._line: Line | None = None
+        self._stored_line: Line | None = None
         self._seen: dict[str, Outlook] = {}
         """The latest outlook by pool: later turns are closer to the job's own."""
         self._gang: tuple[Job, ...] = ()
@@ -47,11 +48,12 @@ class Question:
             self._names = {job.name, *(part_name(job.name, pool) for pool, _ in job.parts)}
             if not (job.claim or job.parts or job.group in state.gangs):
                 self._line = Line.of(job, by_user=self._by_user)
+                self._stored_line = Line.of(job)._replace(role="")
 
     def concerns(self, job: Job) -> bool:
-        """Whether the job that someone asks about may be of this job's line. Roles do not count."""
-        line = self._line and self._line._replace(role="", user="", limited_as="")
-        return line == Line.of(job)._replace(role="")
+        """Whether the job that someone asks about may be of this job's line, as stored. Roles do
+        not count."""
+        return self._stored_line == Line.of(job)._replace(role="")
 
     def look(self, job: Job) -> None:
         """Record the outlook at the turn of this job, or of its gang."""

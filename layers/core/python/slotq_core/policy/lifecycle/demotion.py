@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import PriorityClass
-from slotq_core.policy.lifecycle.priority_classes import classes_of
+from slotq_core.model.users import PriorityClass, classes_of
 
 
 def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
@@ -50,8 +49,13 @@ def admitted_in(job: Job, current: PriorityClass, classes: Mapping[str, Priority
 def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
     """The job after a change of class, demoted by all its running time so far, also that in other
     classes: no change of class wins time back."""
-    job = replace(job, ran_before_class=0)
-    while _has_had_its_time(job, classes):
+    return demoted_by_time(replace(job, ran_before_class=0), classes)
+
+
+def demoted_by_time(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
+    """The job, demoted by the running time of its ended attempts. An attempt may end after its time
+    in the class and before a pass has demoted it."""
+    while not job.terminal and _has_had_its_time(job, classes):
         job = demoted(job, classes)
     return job
 

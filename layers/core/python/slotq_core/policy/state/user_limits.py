@@ -14,11 +14,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
-from slotq_core.policy.lifecycle.priority_classes import classes_of, names_by_value
+from slotq_core.model.users import (
+    AUTO,
+    PriorityClass,
+    User,
+    UserGroup,
+    UserLimits,
+    classes_of,
+    names_by_value,
+)
 from slotq_core.policy.state.journal import Journal
 
 NO_LIMITS: UserLimits = {}
+
+_ANYBODYS = PriorityClass(name="", value=0)
 
 Key = tuple[str, str, str]
 """User, class and pool: what one limit counts."""
@@ -53,9 +62,15 @@ class Rights:
         classes: Iterable[PriorityClass] = (),
         users: Iterable[User] = (),
         groups: Iterable[UserGroup] = (),
+        *,
+        contact: str = "",
     ) -> None:
-        """`classes`: the configured classes; if there are none, HFAI's."""
+        """`classes`: the configured classes; if there are none, HFAI's. `contact`: whom to ask for
+        more."""
         configured, by_name = tuple(classes), {each.name: each for each in groups}
+        users = tuple(users)
+        self.contact = contact
+        self._groups = {user.name: user.groups for user in users}
         self.classes = classes_of(configured)
         self._by_value = names_by_value(self.classes)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
@@ -78,7 +93,17 @@ class Rights:
             for class_name, slots in self._limits.get(user, {}).get(pool, {}).items()
             if slots
         )
-        return f"there are {', '.join(parts) or 'none at all'}"
+        more = f"; {self.contact} can give more" if self.contact else ""
+        return f"there are {', '.join(parts) or 'none at all'}{more}"
+
+    def may_choose(self, job: Job) -> bool:
+        """Whether the job's user may choose its class. A number between two classes is above the
+        lower one, so it takes the right to choose that."""
+        own = self.classes.get(self.class_of(job))
+        below = (each for each in self.classes.values() if each.value <= job.priority)
+        chosen_by = (own or next(below, _ANYBODYS)).chosen_by
+        user = (job.person, *self._groups.get(job.person, ()))
+        return not chosen_by or any(name in chosen_by for name in user)
 
     def class_of(self, job: Job) -> str:
         """The class that counts the job; empty: its number is no class's value."""

@@ -4,10 +4,10 @@ settings        what a document says
 contents        all sections together; reads a document
 sections        each section and its keys
 values          kinds of values
-request_fields  fields of CreateTrainingJob as values
+requests        the part of a document about CreateTrainingJob requests
 models          sections to model
 checks          what the sections ask of each other
-request_checks  what a project prescribes for requests, in itself
+time_sharing    the same of classes, users and user groups
 writing         model to document
 differences     the entries in which two configurations differ
 amending        a change of one project's entry

@@ -15,13 +15,23 @@ from slotq_core.wire.document import checks
 from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
 from slotq_core.wire.document.faults import Fault, faults_of, refused
 from slotq_core.wire.document.models import project_of
-from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
+from slotq_core.wire.document.sections import (
+    ClassSection,
+    DepartmentSection,
+    PoolSection,
+    ProjectSection,
+    UserGroupSection,
+    UserSection,
+)
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import (
+    class_entry,
     department_entry,
     doubled_names,
     pool_entry,
     project_entry,
+    user_entry,
+    user_group_entry,
 )
 from slotq_core.wire.pool_definition import NAME, NAME_RULE
 
@@ -91,6 +101,21 @@ class _Sections:
             else ProjectSection.model_validate(project_entry(each, self._doubled))
             for each in self.settings.sharing.projects
         )
+
+    @cached_property
+    def classes(self) -> tuple[ClassSection, ...]:
+        found = map(class_entry, self.settings.sharing.classes)
+        return tuple(map(ClassSection.model_validate, found))
+
+    @cached_property
+    def user_groups(self) -> tuple[UserGroupSection, ...]:
+        found = map(user_group_entry, self.settings.sharing.user_groups)
+        return tuple(map(UserGroupSection.model_validate, found))
+
+    @cached_property
+    def users(self) -> tuple[UserSection, ...]:
+        found = map(user_entry, self.settings.sharing.users)
+        return tuple(map(UserSection.model_validate, found))
 
     @cached_property
     def _doubled(self) -> frozenset[str]:

@@ -9,10 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from slotq_core.instance_types import CONTENTS, NAMES
+from slotq_core.wire.document import time_sharing
 from slotq_core.wire.document.faults import Fault, Loc, unknown
 from slotq_core.wire.document.models import by_pool, scopes
-from slotq_core.wire.document.request_checks import faults_of_requests
-from slotq_core.wire.document.sections import DepartmentSection, PoolSection, ProjectSection
+from slotq_core.wire.document.requests.request_checks import faults_of_requests
+from slotq_core.wire.document.sections import (
+    ClassSection,
+    DepartmentSection,
+    PoolSection,
+    ProjectSection,
+    UserGroupSection,
+    UserSection,
+)
 from slotq_core.wire.pool_definition import clashes
 
 
@@ -25,6 +33,12 @@ class Shared(Protocol):
     def projects(self) -> Sequence[ProjectSection]: ...
     @property
     def departments(self) -> Sequence[DepartmentSection]: ...
+    @property
+    def classes(self) -> Sequence[ClassSection]: ...
+    @property
+    def user_groups(self) -> Sequence[UserGroupSection]: ...
+    @property
+    def users(self) -> Sequence[UserSection]: ...
 
 
 Check = Callable[[Shared], Iterable[Fault]]
@@ -163,6 +177,7 @@ CHECKS: tuple[Check, ...] = (
     requests_agree,
     quotas_are_of_one_kind,
     weights_are_of_shared_resources,
+    *time_sharing.CHECKS,
 )
 
 

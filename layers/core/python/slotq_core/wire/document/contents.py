@@ -14,9 +14,16 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, refused
-from slotq_core.wire.document.models import department_of, project_of
+from slotq_core.wire.document.models import (
+    class_of,
+    department_of,
+    project_of,
+    user_group_of,
+    user_of,
+)
 from slotq_core.wire.document.sections import (
     BudgetSection,
+    ClassSection,
     DepartmentSection,
     LimitsSection,
     PeopleSection,
@@ -26,15 +33,31 @@ from slotq_core.wire.document.sections import (
     RequestsSection,
     Section,
     SharingSection,
+    UserGroupSection,
+    UserSection,
 )
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import DURATIONS, NAME, NAME_RULE, SWITCHES, defined
+from slotq_core.wire.pool_definition import (
+    CLASS_NAME,
+    DURATIONS,
+    NAME,
+    NAME_RULE,
+    SWITCHES,
+    defined,
+)
 
 T = TypeVar("T")
 
 MOST_PROJECTS = 2_000
-_MOST: Mapping[str, int] = {"pools": 500, "departments": 500, "projects": MOST_PROJECTS}
+_MOST: Mapping[str, int] = {
+    "pools": 500,
+    "departments": 500,
+    "projects": MOST_PROJECTS,
+    "classes": 100,
+    "user_groups": 500,
+    "users": 2_000,
+}
 """The most entries of each section."""
 
 SECTIONS: Mapping[str, type[Section]] = {
@@ -43,6 +66,9 @@ SECTIONS: Mapping[str, type[Section]] = {
     "projects": ProjectSection,
     "projects.budget": BudgetSection,
     "projects.requests": RequestsSection,
+    "classes": ClassSection,
+    "user_groups": UserGroupSection,
+    "users": UserSection,
     "people": PeopleSection,
     "sharing": SharingSection,
 }
@@ -56,6 +82,9 @@ class Configuration(Section):
     pools: tuple[PoolSection, ...]
     departments: tuple[DepartmentSection, ...] = ()
     projects: tuple[ProjectSection, ...] = ()
+    classes: tuple[ClassSection, ...] = ()
+    user_groups: tuple[UserGroupSection, ...] = ()
+    users: tuple[UserSection, ...] = ()
     limits: LimitsSection = Field(default={})
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
@@ -79,7 +108,7 @@ class Configuration(Section):
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         faults = [fault for check in checks.CHECKS for fault in check(self)]
-        faults += checks.names_are_unique(self, ("pools", "departments", "projects"))
+        faults += checks.names_are_unique(self, tuple(_MOST))
         faults += _names_are_short(self)
         faults += [fault for _, fault in self._pools_read() if fault]
         faults += [fault for _, fault in [self._limits_read()] if fault]
@@ -99,6 +128,10 @@ class Configuration(Section):
                 projects=tuple(project_of(each, resources) for each in self.projects),
                 operators=self.operators,
                 session_roles=self.people.session_roles,
+                classes=tuple(map(class_of, self.classes)),
+                users=tuple(map(user_of, self.users)),
+                user_groups=tuple(map(user_group_of, self.user_groups)),
+                contact=self.people.contact,
                 weights=self.sharing.weights,
                 unchecked=frozenset(self.sharing.unchecked),
             ),
@@ -155,12 +188,15 @@ def _left_out(document: Any, loc: Loc) -> bool:
 
 
 def _names_are_short(document: Configuration) -> Iterator[Fault]:
-    """A queue's projects and departments have names like its pools, because these become part of
-    keys, tags and paths. A scenario's may have any."""
-    for section in ("departments", "projects"):
+    """A queue's projects, departments, classes and user groups have names like its pools, because
+    these become part of keys, tags and paths. A scenario's may have any."""
+    for section in ("departments", "projects", "user_groups", "classes"):
         for place, entry in enumerate(getattr(document, section)):
             if not NAME.fullmatch(entry.name):
                 yield Fault((section, place, "name"), f"'{entry.name[:64]}': use {NAME_RULE}")
+            elif section == "classes" and not CLASS_NAME.fullmatch(entry.name):
+                message = f"'{entry.name}': begin with a letter, so that it is no number"
+                yield Fault((section, place, "name"), message)
 
 
 def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:

@@ -10,10 +10,13 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import (
     Entry,
+    class_entry,
     department_entry,
     limits_entry,
     pool_entry,
     project_entry,
+    user_entry,
+    user_group_entry,
     whole_sections,
 )
 
@@ -36,6 +39,7 @@ def differences(before: Settings, after: Settings) -> Iterator[Difference]:
     """Yield the entries that differ, in the order of a document."""
     yield from _named("pools", _by_name(before.pools), _by_name(after.pools), pool_entry)
     yield from _of_departments_and_projects(before.sharing, after.sharing)
+    yield from _of_time_sharing(before.sharing, after.sharing)
     yield from _whole("limits", limits_entry(before.limits), limits_entry(after.limits))
     yield from _of_the_rest(before.sharing, after.sharing)
 
@@ -43,6 +47,7 @@ def differences(before: Settings, after: Settings) -> Iterator[Difference]:
 def sharing_differences(before: Sharing, after: Sharing) -> Iterator[Difference]:
     """Yield the same without pools and limits."""
     yield from _of_departments_and_projects(before, after)
+    yield from _of_time_sharing(before, after)
     yield from _of_the_rest(before, after)
 
 
@@ -66,6 +71,13 @@ def _of_departments_and_projects(before: Sharing, after: Sharing) -> Iterator[Di
     projects = _by_name(before.projects), _by_name(after.projects)
     yield from _named("departments", *departments, department_entry)
     yield from _named("projects", *projects, project_entry)
+
+
+def _of_time_sharing(before: Sharing, after: Sharing) -> Iterator[Difference]:
+    yield from _named("classes", _by_name(before.classes), _by_name(after.classes), class_entry)
+    groups = _by_name(before.user_groups), _by_name(after.user_groups)
+    yield from _named("user_groups", *groups, user_group_entry)
+    yield from _named("users", _by_name(before.users), _by_name(after.users), user_entry)
 
 
 def _of_the_rest(before: Sharing, after: Sharing) -> Iterator[Difference]:

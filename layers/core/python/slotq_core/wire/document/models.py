@@ -9,11 +9,15 @@ from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
+from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.sections import (
     BudgetSection,
+    ClassSection,
     DepartmentSection,
     ProjectSection,
     RequestsSection,
+    UserGroupSection,
+    UserSection,
 )
 
 
@@ -51,6 +55,18 @@ def department_of(section: DepartmentSection, resources: Collection[str]) -> Dep
         over_quota=section.over_quota,
         fairness=section.fairness,
     )
+
+
+def class_of(section: ClassSection) -> PriorityClass:
+    return PriorityClass(**section.model_dump())
+
+
+def user_group_of(section: UserGroupSection) -> UserGroup:
+    return UserGroup(name=section.name, limits=section.limits, members=section.members)
+
+
+def user_of(section: UserSection) -> User:
+    return User(name=section.name, limits=section.limits, groups=section.groups)
 
 
 def amounts(quota: int | dict[str, Any] | None, resources: Collection[str]) -> Amounts:

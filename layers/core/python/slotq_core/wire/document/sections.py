@@ -31,6 +31,7 @@ from slotq_core.wire.document.values import (
     Quota,
     SessionRole,
     SlotHours,
+    UserLimits,
     Value,
     Weight,
 )
@@ -141,8 +142,39 @@ class ProjectSection(Section):
     requests: RequestsSection = RequestsSection()
 
 
+class ClassSection(Section):
+    """A named priority."""
+
+    name: Name
+    value: Value
+    demote_to: MaybeName = ""
+    demote_after: Duration = 0
+    chosen_by: tuple[Name, ...] = ()
+    """The users and user groups that may choose the class. Empty: everybody."""
+
+
+class UserGroupSection(Section):
+    """Users with the same limits. Each member may hold that many slots."""
+
+    name: Name
+    limits: UserLimits = Field(default={})
+    members: Principals = ()
+    """Patterns of people. Users may also name the group."""
+
+
+class UserSection(Section):
+    """A person, with the slots that this person may hold."""
+
+    name: Name
+    limits: UserLimits = Field(default={})
+    groups: tuple[Name, ...] = ()
+
+
 class PeopleSection(Section):
-    """Who is a person among the callers."""
+    """Who is a person among the callers, and whom they ask."""
+
+    contact: MaybeName = ""
+    """Whom to ask for a larger quota; refusals name the contact."""
 
     session_roles: Annotated[tuple[SessionRole, ...], Field(max_length=MOST_PATTERNS)] = (
         NO_SHARING.session_roles

@@ -16,7 +16,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
-from slotq_core.wire.document.request_fields import request_fields
+from slotq_core.wire.document.requests.request_fields import request_fields
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -110,6 +110,19 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
         return Demand(value)
 
     return check
+
+
+def _user_limits(value: object) -> dict[str, dict[str, int]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"limits by pool and class are needed, not {said(value)}")
+    each(value, lambda _: _by_class)
+    return dict(value)
+
+
+def _by_class(value: object) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
+    each(value, lambda _: whole(0, MOST))
 
 
 def _properties(value: object) -> Demand:
@@ -261,6 +274,7 @@ Capacity = Annotated[
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Properties = Annotated[Demand, PlainValidator(_properties), WithJsonSchema(_AMOUNTS)]
 """What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`."""
+_BY_CLASS = {"type": "object", "additionalProperties": _AMOUNTS}
 _BY_SCOPE = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _AMOUNTS]}}
 Quota = Annotated[
     int | dict[str, Any],
@@ -269,3 +283,7 @@ Quota = Annotated[
 ]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
 {slots: 4, gpus: 16}}` (pool by pool). `models.scopes` tells them apart."""
+UserLimits = Annotated[
+    dict[str, dict[str, int]], BeforeValidator(_user_limits), WithJsonSchema(_BY_CLASS)
+]
+"""`{p5: {HIGH: 4}}`: slots that a user may hold, by pool and class."""

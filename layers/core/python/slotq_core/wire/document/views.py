@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -20,6 +20,22 @@ from slotq_core.wire.document.writing import doubled_names, project_entry, writt
 from slotq_core.wire.views import VERSION
 
 Document = dict[str, Any]
+
+
+class UserQuota(Protocol):
+    """As `admission.user_quotas.UserQuota`."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def pool(self) -> str: ...
+    @property
+    def priority_class(self) -> str: ...
+    @property
+    def used(self) -> int: ...
+    @property
+    def total(self) -> int | None: ...
+
 
 NO_BUDGETS: Mapping[str, BudgetStanding] = {}
 
@@ -114,6 +130,28 @@ class ProjectView(BaseModel):
     """None: it may spend as much as it likes."""
 
 
+class UserQuotaView(BaseModel):
+    """What a user may hold in one pool and class, and holds."""
+
+    user: str
+    """The person, as in GET /me."""
+    pool: str
+    priority_class: str
+    """Empty: numbers that are the value of no class."""
+    used: int
+    """Slots that the user's jobs hold, those included that are being stopped."""
+    total: int | None
+    """Null: no limit."""
+
+
+class QuotasView(BaseModel):
+    version: int = VERSION
+    quotas: list[UserQuotaView]
+    """Those that are above 0 or used: by user, pool and class, the highest class first."""
+    contact: str = ""
+    """Whom to ask for more."""
+
+
 class ProjectsView(BaseModel):
     version: int = VERSION
     revision: int
@@ -193,6 +231,20 @@ def projects_view(
         for each in settings.sharing.projects
     ]
     return ProjectsView(revision=revision, projects=views)
+
+
+def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
+    views = [
+        UserQuotaView(
+            user=each.user,
+            pool=each.pool,
+            priority_class=each.priority_class,
+            used=each.used,
+            total=each.total,
+        )
+        for each in quotas
+    ]
+    return QuotasView(quotas=views, contact=contact)
 
 
 def _budget(standing: BudgetStanding) -> BudgetView:

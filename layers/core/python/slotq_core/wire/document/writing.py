@@ -22,13 +22,17 @@ from slotq_core.model.projects import (
     Project,
 )
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.sections import (
+    ClassSection,
     DepartmentSection,
     PoolSection,
     ProjectSection,
     RequestsSection,
     Section,
+    UserGroupSection,
+    UserSection,
 )
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.values import EVERYONE
@@ -50,6 +54,7 @@ def written(settings: Settings) -> Entry:
         "pools": [pool_entry(pool) for pool in settings.pools],
         "departments": [department_entry(each, doubled) for each in sharing.departments],
         "projects": [project_entry(each, doubled) for each in sharing.projects],
+        **time_sharing_entries(sharing),
         "limits": limits_entry(settings.limits),
         **whole_sections(sharing),
     }
@@ -60,6 +65,35 @@ def doubled_names(pools: Iterable[Pool]) -> frozenset[str]:
     """Return the names that a pool and a resource of the pools share."""
     sections = [PoolSection.model_validate(pool_entry(pool)) for pool in pools]
     return frozenset(resources_of(sections)).intersection(each.name for each in sections)
+
+
+def time_sharing_entries(sharing: Sharing) -> dict[str, list[Entry]]:
+    """Return the entries of classes, user groups and users."""
+    return {
+        "classes": [class_entry(each) for each in sharing.classes],
+        "user_groups": [user_group_entry(each) for each in sharing.user_groups],
+        "users": [user_entry(each) for each in sharing.users],
+    }
+
+
+def class_entry(its: PriorityClass) -> Entry:
+    return _entry(
+        ClassSection,
+        name=its.name,
+        value=its.value,
+        demote_to=its.demote_to,
+        demote_after=_seconds(its.demote_after),
+        chosen_by=[*its.chosen_by],
+    )
+
+
+def user_group_entry(group: UserGroup) -> Entry:
+    members = _principals(group.members)
+    return _entry(UserGroupSection, name=group.name, limits=_plain(group.limits), members=members)
+
+
+def user_entry(user: User) -> Entry:
+    return _entry(UserSection, name=user.name, limits=_plain(user.limits), groups=[*user.groups])
 
 
 def whole_sections(sharing: Sharing) -> Entry:
@@ -154,8 +188,9 @@ def _budget(budget: Budget | None) -> Any:
 
 
 def _people(sharing: Sharing) -> Entry:
+    contact = {"contact": sharing.contact} if sharing.contact else {}
     changed = sharing.session_roles != NO_SHARING.session_roles
-    return {"session_roles": [*sharing.session_roles]} if changed else {}
+    return {**contact, "session_roles": [*sharing.session_roles]} if changed else {**contact}
 
 
 def _switches(sharing: Sharing) -> Entry:

@@ -450,6 +450,15 @@ def keep_spent(packed: bytes, *, seen: int) -> Expression:
     }
 
 
+def yielded_at(at: int) -> Expression:
+    """Require that the user has not yielded again since this yield (ms), which is forgotten."""
+    return {
+        "ConditionExpression": "#at = :at",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":at": _number(at)},
+    }
+
+
 def note_once(attribute: str) -> Expression:
     """Set an attribute that stands for a fact. Condition: it is not set yet."""
     return {

@@ -24,6 +24,7 @@ from slotq_core.model.attempts import (
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
+from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
@@ -48,6 +49,7 @@ Record = (
     | Sighting
     | AttemptUse
     | DaySum
+    | Yielded
 )
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
@@ -167,6 +169,10 @@ def health_of(item: Mapping[str, Value]) -> PoolHealth:
 
 def sighting_of(item: Mapping[str, Value]) -> Sighting:
     return Sighting(**read(Sighting, item))
+
+
+def yielded_of(item: Mapping[str, Value]) -> Yielded:
+    return Yielded(**read(Yielded, item))
 
 
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
@@ -348,6 +354,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "claim": lambda value: Claim(**read(Claim, value["M"])),
         "not_before": _whole,
         "changed_at": _whole,
+        "line_by_user": _flag,
         "cause": _text,
         "message": _text,
         "digest": _text,
@@ -448,6 +455,12 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "refusals": _whole,
         "not_before": _whole,
         "message": _text,
+    },
+    Yielded: {
+        "user": _text,
+        "workload": lambda value: Workload(_text(value)),
+        "priority": _whole,
+        "at": _whole,
     },
     Sighting: {
         "training_job": _text,

@@ -18,6 +18,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.model.users import PriorityClass, User, UserGroup
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
@@ -98,5 +99,8 @@ _sharing = _reading(
     projects=_each(_project),
     operators=tuple,
     session_roles=tuple,
+    classes=_each(_reading(PriorityClass, chosen_by=tuple)),
+    users=_each(_reading(User, groups=tuple)),
+    user_groups=_each(_reading(UserGroup, members=tuple)),
     unchecked=lambda values: frozenset(map(Subscription, values)),
 )

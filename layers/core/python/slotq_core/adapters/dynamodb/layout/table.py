@@ -18,6 +18,7 @@
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
+    POOL#<pool>         YIELD#<rank>#<user>       when a user's job last yielded to a slice there
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration, with
@@ -47,7 +48,8 @@ after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold 
 there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items
 do not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
 partition also sets the ledger's `activity` to a value of its own: who finds the ledger as it was
-need not read the partition again (`pool_reading`).
+need not read the partition again (`pool_reading`). The transaction that makes a job yield to a
+time slice is one of these, so YIELD items are as old as the ledger or older.
 
 A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
 that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
@@ -76,6 +78,7 @@ from typing import Any
 
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.model.jobs import Job
+from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import line_of
 from slotq_core.timestamps import iso
 
@@ -96,6 +99,7 @@ ATTEMPT_PREFIX = "ATTEMPT#"
 ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
 HELD_PREFIX = "HELD#"
+YIELD_PREFIX = "YIELD#"
 POOL_PREFIX = "POOL#"
 CHANGE_PREFIX = "CHANGE#"
 SHARING_PREFIX = "SHARING#"
@@ -199,6 +203,11 @@ def due_key(moment: int, job: str) -> Key:
 
 def held_key(pool: str, job: str) -> Key:
     return pool_partition(pool), f"{HELD_PREFIX}{job}"
+
+
+def yield_key(pool: str, this: Yielded) -> Key:
+    rank = f"{this.workload.value}#{this.priority}"
+    return pool_partition(pool), f"{YIELD_PREFIX}{rank}#{this.user}"
 
 
 def poison_key(text: str) -> Key:

@@ -9,7 +9,8 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
@@ -28,16 +29,26 @@ from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
+from slotq_core.adapters.yields import outlived
+from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.policy.lines import users_matter
+from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports.stored import Poison, World
+from slotq_core.ports.stored import Change, Poison, World
 from slotq_core.ports.usage import UsageBook
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
+_AT_ONCE = 25
+"""Jobs in one transaction that tells their users apart: four actions each at most."""
+_MOST_FORGOTTEN = 100
+"""Maximum number of yields that one pass forgets; the next pass goes on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +65,15 @@ class _Capacity:
         return [job for each in self.holders.values() for job in each.active]
 
     @property
+    def by_user(self) -> bool:
+        """Whether plans tell users apart."""
+        return users_matter(self.pools, limits=self.sharing.limits_users)
+
+    @property
+    def yields(self) -> list[Yielded]:
+        return [this for each in self.holders.values() for this in each.yields]
+
+    @property
     def claimants(self) -> list[Job]:
         return [job for each in self.holders.values() for job in each.claimants]
 
@@ -68,11 +88,13 @@ class WorldLoader:
         in_parallel: InParallel,
         *,
         usage: UsageBook,
+        commit: Callable[[Sequence[Change]], object],
     ) -> None:
-        """Set up the loader. `pause` waits for a number of seconds."""
+        """Set up the loader. `pause` waits for a number of seconds. `commit`: as the store's."""
         self._calls = calls
         self._configuration = configuration
         self._usage = usage
+        self._commit = commit
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
@@ -95,6 +117,7 @@ class WorldLoader:
             pools=capacity.pools,
             claimants=capacity.claimants,
             active=capacity.active,
+            by_user=capacity.by_user,
             now=now,
         )
         found = waiting.read_first(sieve)
@@ -121,9 +144,42 @@ class WorldLoader:
             world,
             snapshot=snapshot,
             more=more,
-            ahead_of=lambda job: self._places.ahead_of(job, lines),
-            keep_bounds=waiting.keep_bounds,
+            ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
+            keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
         )
+
+    def _keep(
+        self, waiting: WaitingLines, capacity: _Capacity, snapshot: Snapshot, now: int
+    ) -> None:
+        """Make later loads cheaper: raise the bounds of lines, tell users apart, and forget what
+        matters no more."""
+        waiting.keep_bounds()
+        jobs = waiting.to_tell_apart()
+        for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
+            self._tell_apart(some)
+        gone = [
+            (table.yield_key(pool, each), each.at)
+            for pool, held in capacity.holders.items()
+            for each in outlived(held.yields, snapshot, now)
+        ]
+        if gone:
+            self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
+            self.forget()
+
+    def _forget_yield(self, this: tuple[table.Key, int]) -> None:
+        key, at = this
+        with suppress(Conflict):  # The user has yielded again.
+            self._calls.delete(key, expressions.yielded_at(at))
+
+    def _tell_apart(self, jobs: Sequence[Job]) -> None:
+        """Move jobs into lines of their users. A job that has changed since is left to the next
+        load."""
+        changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
+        try:
+            self._commit(changes)
+        except (Conflict, InvalidRequest):  # The line's name may be too long for the table.
+            for change in changes if len(changes) > 1 else ():
+                self._tell_apart([change.before])
 
     def forget(self) -> None:
         """Forget what is kept of pools: a decision that rested on it was refused."""
@@ -137,7 +193,8 @@ class WorldLoader:
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
         world = _world(capacity, waiting, due, sieve)
         own = [line for line in lines if line.own]
-        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own))
+        yields = last_yields(world.snapshot.yields)
+        return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
 
     def waiting_of(self, projects: frozenset[str], now: int, *, limit: int) -> list[Job] | None:
         """Return the jobs that wait in these projects, in the order of JobState, the latest entry
@@ -204,6 +261,7 @@ def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], siev
             everyone,
             due,
             spent=capacity.spent,
+            yields=capacity.yields,
         ),
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,

@@ -2,6 +2,9 @@
 
 A line with a lower bound is not read until the plan asks for it (`Snapshot.unread`). The bound
 comes from an earlier pass that has read the line; `layout.lines` says why it holds.
+
+Once users matter to the plan, a line that mixes them is read whole: its first job may hide another
+user's. The pass then moves its jobs into lines of their users.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, is_counted, parsed
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
@@ -16,7 +20,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
 from slotq_core.adapters.order_keys import order_key, place_in
-from slotq_core.adapters.snapshots import read_at_first, stand_in
+from slotq_core.adapters.snapshots import mixes_users, read_at_first, stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import line_of
@@ -25,6 +29,9 @@ from slotq_core.policy.plan import Found, Need
 
 MOST_RAISED = 256
 """Maximum number of bounds that one pass raises; the next pass goes on."""
+
+MOST_TOLD_APART = 500
+"""Maximum number of jobs that one pass moves into lines of their users."""
 
 
 class WaitingLines:
@@ -38,20 +45,23 @@ class WaitingLines:
         pools: Sequence[Pool],
         claimants: Iterable[Job],
         active: Iterable[Job],
+        by_user: bool,
         now: int,
     ) -> None:
-        """Set up the lines. `claimants` and `active`: the jobs that are known already; `now`: when
-        (ms) the load began, before the lines were read."""
+        """Set up the lines. `claimants` and `active`: the jobs that are known already; `by_user`:
+        whether the plan tells users apart; `now`: when (ms) the load began, before the lines were
+        read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
         self._lines = {line.name: line for line in lines}
         claimants = list(claimants)
-        self._pools, self._now = pools, now
+        self._pools, self._by_user, self._now = pools, by_user, now
         self._seen = {job.name for job in (*claimants, *active)}
         self._claimants = Counter(line_of(job) for job in claimants)
         self._readings: dict[str, Reading] = {}
-        stand_ins = map(_stand_in, self._lines.values(), range(len(self._lines)))
         self.stand_ins: Mapping[str, Job] = {
-            line: job for line, job in zip(self._lines, stand_ins, strict=True) if job
+            line: job
+            for number, line in enumerate(self._lines)
+            if not self._mixes_users(line) and (job := _stand_in(self._lines[line], number))
         }
         """By line."""
         self.behind = {
@@ -109,10 +119,20 @@ class WaitingLines:
         self._remove_empty(each for _, each in read if each.line in self.stand_ins)
 
     def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
-        counts = {name: read_at_first(parsed(name), self._pools) for name in names}
+        counts = {
+            name: read_at_first(parsed(name), self._pools, by_user=self._by_user) for name in names
+        }
         readings = self._reader.first_jobs(counts, self._seen, sieve)
         self._readings |= {reading.line: reading for reading in readings}
         return readings
+
+    def to_tell_apart(self) -> list[Job]:
+        """Return jobs of lines that mix users, as far as they were read: some at a time."""
+        mixed = (it for name, it in self._readings.items() if self._mixes_users(name))
+        return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_TOLD_APART)]
+
+    def _mixes_users(self, line: str) -> bool:
+        return mixes_users(parsed(line), by_user=self._by_user)
 
     def _asked_next(self, after: Job) -> Iterator[str]:
         """Yield further lines to read at once with one that the plan asks for: it will probably ask

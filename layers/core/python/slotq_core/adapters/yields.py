@@ -1,0 +1,67 @@
+"""Who has yielded to a time slice: kept by pool, by one rule for every store.
+
+The transaction that makes a job yield keeps the yield, so no crash comes between. One is kept for
+each pool, user and rank. A yield that nobody can notice any more is forgotten (`outlived`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.policy.actions.time_slice import yield_in, yield_of
+from slotq_core.policy.order import rank, rank_of
+from slotq_core.ports.stored import Change
+
+KEPT_FOR = 3_600_000
+"""How long (ms) a yield is kept at least: longer than any back-off, because most jobs in back-off
+are in no snapshot."""
+
+
+def yields_in(changes: Iterable[Change]) -> Iterator[tuple[str, Yielded]]:
+    """Return the yields that a commit brings, each with its pool."""
+    for change in changes:
+        this, attempt = yield_in(change.before, change.after), change.after.attempt
+        if this and attempt:
+            yield attempt.pool, this
+
+
+def latest_yields(
+    pools: Sequence[Pool], kept: Iterable[Yielded], active: Iterable[Job]
+) -> tuple[Yielded, ...]:
+    """Return the last yield of each user and rank; nothing where no pool has a time slice.
+
+    A read that shows part of a transaction may show the stopping job and not its yield. The job
+    then tells the yield. Afterwards it does not: it may have been demoted while it stops.
+    """
+    if all(pool.time_slice is None for pool in pools):
+        return ()
+    found = sorted(kept, key=lambda each: each.at)
+    moments = {(each.user, each.at) for each in found}
+    told = [this for job in active if (this := yield_of(job))]
+    found += [each for each in told if (each.user, each.at) not in moments]
+    return tuple({each.of: each for each in found}.values())
+
+
+def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yielded]:
+    """Return the yields that matter no more: the longest slice has passed since, and no job of that
+    user and rank waits or runs that entered before. Such a job alone would come later for it.
+
+    A job that is held all the while is not seen; released, it has its own place again.
+    """
+    longest = max((pool.time_slice or 0 for pool in snapshot.pools), default=0)
+    old = [each for each in kept if each.at + max(longest, KEPT_FOR) <= now]
+    if not old:
+        return []
+    oldest: dict[tuple[str, tuple[int, int]], int] = {}
+    for job in (*snapshot.active, *snapshot.waiting, *snapshot.due):
+        key = (job.person, rank(job))
+        oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
+    return [
+        each
+        for each in old
+        if oldest.get((each.user, rank_of(each.workload, each.priority)), now) > each.at
+    ]

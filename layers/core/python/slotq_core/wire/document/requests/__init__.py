@@ -1,0 +1,5 @@
+"""What a document prescribes for CreateTrainingJob requests.
+
+request_fields  fields of CreateTrainingJob as values
+request_checks  what a project prescribes for requests, in itself
+"""

@@ -1,0 +1,102 @@
+"""Rules across classes, users and user groups. Each check yields its faults and their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from slotq_core.model.users import AUTO, classes_of
+from slotq_core.wire.document.faults import Fault, unknown
+from slotq_core.wire.document.models import class_of
+from slotq_core.wire.document.sections import ClassSection, UserGroupSection, UserSection
+
+
+class TimeSharing(Protocol):
+    """The sections that these rules look at."""
+
+    @property
+    def pools(self) -> Sequence[Any]: ...
+    @property
+    def classes(self) -> Sequence[ClassSection]: ...
+    @property
+    def user_groups(self) -> Sequence[UserGroupSection]: ...
+    @property
+    def users(self) -> Sequence[UserSection]: ...
+
+
+def classes_demote_downwards(document: TimeSharing) -> Iterator[Fault]:
+    classes = {each.name: each for each in document.classes}
+    for place, each in enumerate(document.classes):
+        where = ("classes", place, "demote_to")
+        if not each.demote_to:
+            continue
+        if AUTO in (each.name, each.demote_to):
+            yield Fault(
+                where,
+                (
+                    "the queue chooses the class of AUTO at each admission: nothing demotes to or "
+                    "from it"
+                ),
+            )
+        elif each.demote_to not in classes:
+            yield unknown(where, "class", each.demote_to, classes)
+        elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
+            yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
+        elif classes[each.demote_to].value >= each.value:
+            yield Fault(where, f"'{each.demote_to}' is not lower: a class demotes to a lower one")
+
+
+def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Fault]:
+    known = [group.name for group in document.user_groups]
+    known += [user.name for user in document.users]
+    for place, each in enumerate(document.classes):
+        for index, name in enumerate(each.chosen_by):
+            if name not in known:
+                where = ("classes", place, "chosen_by", index)
+                yield unknown(where, "user or user group", name, known)
+
+
+def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Fault]:
+    groups = [group.name for group in document.user_groups]
+    for place, user in enumerate(document.users):
+        for index, name in enumerate(user.groups):
+            if name not in groups:
+                yield unknown(("users", place, "groups", index), "user group", name, groups)
+
+
+def limits_name_what_there_is(document: TimeSharing) -> Iterator[Fault]:
+    pools = [pool.name for pool in document.pools]
+    classes = classes_of(map(class_of, document.classes))
+    owners: Mapping[str, Sequence[UserGroupSection | UserSection]] = {
+        "user_groups": document.user_groups,
+        "users": document.users,
+    }
+    for section, entries in owners.items():
+        for place, entry in enumerate(entries):
+            for pool, limits in entry.limits.items():
+                where = (section, place, "limits", pool)
+                if pool not in pools:
+                    yield unknown(where, "pool", pool, pools)
+                for name in limits:
+                    if name not in classes:
+                        yield unknown((*where, name), "class", name, classes)
+
+
+CHECKS: tuple[Callable[[TimeSharing], Iterable[Fault]], ...] = (
+    classes_demote_downwards,
+    classes_are_chosen_by_whom_there_is,
+    users_name_groups_that_there_are,
+    limits_name_what_there_is,
+)
+
+
+def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> list[str]:
+    """The path from the start back to the start, if there is one."""
+    path = [start]
+    while (name := after(path[-1])) and name in known:
+        if name == start:
+            return [*path, name]
+        if name in path:
+            return []  # The circle lies further on, and is reported there.
+        path.append(name)
+    return []
