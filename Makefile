@@ -39,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
+install: $(INSTALLED) ## Set up .venv: the packages, editable, and the tools
 
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
@@ -124,12 +124,12 @@ clean: ## Remove everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
 
-# A pinned setuptools builds the two packages, so nothing is fetched that constraints.txt does not name.
-$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+# A pinned setuptools builds the packages, so nothing is fetched that constraints.txt does not name.
+$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml client_sdk/training/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -r requirements-dev.txt \
-		-e 'layers/core[aws]' -e 'client_sdk[local,plot,sagemaker2]'
+		-e 'layers/core[aws]' -e client_sdk/training -e 'client_sdk[local,plot,sagemaker2]'
 	@touch $@
 
 # Both majors of SageMaker's SDK are one distribution, so the tests of version 3 have their own place.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"slotq", "slotq-core"}
+OURS = {"slotq", "slotq-core", "slotq-training"}
 NOT_PINNED = {"pip"}  # part of Python
 
 
