@@ -242,7 +242,7 @@ def _now() -> int:
 def _write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader finds the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)
 
@@ -729,7 +729,7 @@ class _Server:
 
 def _token() -> str:
     """Keeps apart the ranks of two jobs on one machine. It is no secret."""
-    return f"{_training_job()}/{os.path.realpath(checkpoint_dir())}"
+    return _training_job()
 
 
 class _Group:
@@ -836,7 +836,7 @@ class _Sources:
     def __init__(self, client: Callable[[str], Any]) -> None:
         self._client = client
         self._job = _training_job()
-        self._dir = Path(checkpoint_dir())
+        self.folder = Path(checkpoint_dir()).resolve()  # The script may change its directory.
         first = _jittered(_STATUS_SECONDS) + time.monotonic()
         self._due = {"marker": 0.0, "status": first, "uri": 0.0}
         self._pause = {"marker": _MARKER_SECONDS, "status": _STATUS_SECONDS}
@@ -872,7 +872,7 @@ class _Sources:
     def forget_local(self) -> None:
         """Off SageMaker the next start has the same name: remove what asked this one."""
         if self._job == _LOCAL:
-            for path in (self._dir / marker_name(self._job), self._run / "asked.json"):
+            for path in (self.folder / marker_name(self._job), self._run / "asked.json"):
                 with contextlib.suppress(OSError):
                     path.unlink()
 
@@ -880,7 +880,7 @@ class _Sources:
         told = self._run / "asked.json"
         if self._is_news(told):
             return _read_json(told)
-        marker = self._dir / marker_name(self._job)
+        marker = self.folder / marker_name(self._job)
         return _marker(_read_json(marker)) if self._is_news(marker) else None
 
     def _is_news(self, path: Path) -> bool:
@@ -1032,6 +1032,7 @@ class _Watch:
         self._pid = os.getpid()
         self._sources = _Sources(_client)
         self._signalled = False
+        self._closed = threading.Event()
         self._alone = False
         self._agreed = False
         self._stops: dict[str, int | None] = {}
@@ -1092,11 +1093,10 @@ class _Watch:
     # The thread's side.
 
     def _run(self) -> None:
-        while True:
-            time.sleep(_TICK)
+        while not self._closed.wait(_TICK):
             try:
                 self._tick()
-            except Exception:  # noqa: BLE001 - training goes on, whatever happens here
+            except Exception:  # noqa: BLE001, PERF203 - training goes on, whatever happens here
                 traceback.print_exc()
                 time.sleep(10.0)
 
@@ -1198,6 +1198,11 @@ class _Watch:
         if callable(self._before):
             self._before(number, frame)
 
+    def close(self) -> None:
+        """End the thread, and leave SIGTERM to what handled it before."""
+        self._closed.set()
+        self.give_sigterm_back()
+
     def give_sigterm_back(self) -> None:
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
@@ -1258,7 +1263,8 @@ class _Reports:
         try:
             if content != self._written and (last or urgent or now >= self._due_file):
                 self._due_file = now + _REPORT_FILE_SECONDS
-                _write_atomically(self._path(), self._document(content))
+                path = sources.folder / report_name(_training_job())
+                _write_atomically(path, self._document(content))
                 self._written = content
             if content != self._sent and not last and (urgent or now >= self._due_send):
                 self._due_send = now + _REPORT_SECONDS
@@ -1267,10 +1273,6 @@ class _Reports:
                 self._sent = content
         finally:
             self._writing.release()
-
-    @staticmethod
-    def _path() -> Path:
-        return Path(checkpoint_dir()) / report_name(_training_job())
 
     def _document(self, content: tuple[Any, ...]) -> bytes:
         latest, checkpoint_, suspend_ = content
@@ -1526,8 +1528,8 @@ class Manager:
     def _iterator(self, loader: Any, first: int) -> Iterator[Any]:
         states, self._step_states = self._step_states, None
         if first == 0:
-            self._epoch_states = _random_states()
-        elif states is not None:
+            states, self._epoch_states = None, _random_states()
+        if states is not None:
             _set_random_states(self._epoch_states)
         batches: Iterator[Any] = iter(loader)
         if loader is not self._loader:  # That one goes on by itself.

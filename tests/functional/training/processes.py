@@ -51,7 +51,8 @@ class Container:
         self, script: str, *words: str, python: str | Path = sys.executable, **environment: str
     ) -> subprocess.Popen[str]:
         program = self.ml / "code" / "train.py"
-        program.write_text(script)
+        if not program.exists() or program.read_text() != script:
+            program.write_text(script)  # Another rank may be reading it.
         process = subprocess.Popen(
             [str(python), str(program), *words],
             cwd=self.ml / "code",
