@@ -10,6 +10,8 @@ SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py
+TORCH := $(VENV)/torch
+TORCH_INSTALLED := $(TORCH)/installed
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed
@@ -34,7 +36,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-torch test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +54,9 @@ journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and 
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
+
+test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, in an environment of its own
+	$(PYTEST) tests/functional/training/test_torch.py $(ARGS)
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks
@@ -140,6 +145,13 @@ $(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/p
 	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints-sagemaker3.txt --no-build-isolation -r requirements-dev.txt \
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
+	@touch $@
+
+# torch is large, and most work here needs none of it. A build for the CPU is enough.
+$(TORCH_INSTALLED): constraints-torch.txt | $(BIN)/python
+	$(BIN)/python -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-torch.txt torch numpy
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its

@@ -68,6 +68,8 @@ def test_the_wheels_have_types_and_the_handler(wheels):
     assert "slotq_training.py" in names["slotq_training"]
     handler = zipfile.ZipFile(wheels["slotq"]).read("slotq/local/queue_manager/app.py")
     assert handler == (ROOT / "functions" / "queue_manager" / "app.py").read_bytes()
+    shipped = zipfile.ZipFile(wheels["slotq"]).read("slotq/packaging/slotq_training.py")
+    assert shipped == (ROOT / "client_sdk" / "training" / "slotq_training.py").read_bytes()
     there = {name for each in names.values() for name in each}
     for package in (ROOT / "client_sdk" / "src", ROOT / "layers" / "core" / "python"):
         for path in package.rglob("*.py"):
