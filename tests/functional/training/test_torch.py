@@ -1,7 +1,7 @@
 """Real trainings with torch on the CPU: suspended ones end with the weights of uninterrupted ones.
 
-torch has an environment of its own (`make test-torch`); without it they are skipped. Bits are compared
-within that environment only.
+torch has an environment of its own (`make test-torch`); without it the tests are skipped. Bits are
+compared within that environment only.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def script_mode(key="job1/source/sourcedir.tar.gz"):
 
 def test_it_is_added_to_script_modes_archive(s3):
     s3.put_object(Bucket=BUCKET, Key="job1/source/sourcedir.tar.gz", Body=archive("train.py"))
-    made = training_file.shipped(s3, script_mode())
+    made = training_file.shipped(s3, script_mode()) or {}
     uri = json.loads(made["HyperParameters"]["sagemaker_submit_directory"])
     assert contents(s3, uri) == {"train.py": b"", "slotq_training.py": training_file.content()}
     assert made["HyperParameters"]["epochs"] == "3"
@@ -73,7 +73,7 @@ def test_the_new_archive_is_encrypted_as_the_old_one(s3):
         Bucket=BUCKET, Key=key, Body=archive("train.py"), ServerSideEncryption="aws:kms",
         SSEKMSKeyId="key1",
     )  # fmt: skip
-    made = training_file.shipped(s3, script_mode())
+    made = training_file.shipped(s3, script_mode()) or {}
     uri = json.loads(made["HyperParameters"]["sagemaker_submit_directory"])
     head = s3.head_object(Bucket=BUCKET, Key=uri.partition(f"{BUCKET}/")[2])
     assert head["SSEKMSKeyId"].endswith("key1")
