@@ -34,8 +34,11 @@ if __name__ == "__main__":
 
 # The form of `hfai.checkpoint`: every process calls try_save after each step.
 CHECKPOINT = """
-import time
+import os, time
 from slotq_training import hfai
+
+def say(line):
+    os.write(1, (line + chr(10)).encode())  # At once: two processes write to one pipe.
 
 class Model:
     def __init__(self):
@@ -48,7 +51,7 @@ class Model:
 def main(gpu_id, epochs):
     model, optimizer = Model(), {"rate": 0.01}
     start_epoch, start_step, others = hfai.checkpoint.init(model, optimizer, ckpt_path="latest.pt")
-    print(gpu_id, "from", start_epoch, start_step, others, flush=True)
+    say(f"{gpu_id} from {start_epoch} {start_step} {others}")
     for epoch in range(start_epoch, epochs):
         for step in range(10):
             if step < start_step:
@@ -58,7 +61,7 @@ def main(gpu_id, epochs):
             model.try_save(epoch, step, others={"best": epoch})
         start_step = 0
     whole = [(epoch, step) for epoch in range(epochs) for step in range(10)]
-    print(gpu_id, "whole", model.seen == whole, flush=True)
+    say(f"{gpu_id} whole {model.seen == whole}")
 
 if __name__ == "__main__":
     hfai.multiprocessing.spawn(main, args=(EPOCHS,), nprocs=2)

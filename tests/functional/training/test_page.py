@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -12,6 +15,31 @@ from tests.functional.training.test_torch import PYTHON
 
 PAGE = (ROOT / "docs" / "suspendable.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def oldest() -> str | None:
+    """A Python 3.8, where this machine has one."""
+    found = shutil.which("python3.8")
+    if found is None:
+        return None
+    tried = subprocess.run([found, "-c", "import ssl"], capture_output=True, check=False)
+    return found if tried.returncode == 0 else None
+
+
+OLDEST = oldest()
+
+
+@pytest.mark.skipif(OLDEST is None, reason="no python3.8")
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "import torch" not in block])
+def test_a_block_works_with_the_oldest_python(tmp_path, block):
+    container = Container(tmp_path)
+    container.environment |= {
+        name: value for name, value in os.environ.items() if name.startswith("PYENV")
+    }
+    container.ask()
+    assert OLDEST is not None
+    code, _, err = container.run(block, python=OLDEST)
+    assert code == 75, err
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(n) for n in range(len(BLOCKS))])
