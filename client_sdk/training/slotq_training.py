@@ -317,13 +317,15 @@ class _Slots:
         document = {"version": FORMAT, "number": number, **manifest}
         _write_atomically(self.slot(number) / _MANIFEST, json.dumps(document).encode())
 
-    def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest state whose files are whole: its folder and manifest."""
+    def newest(self, most: float = float("inf")) -> tuple[Path, dict[str, Any]] | None:
+        """The newest state whose files are whole: its folder and manifest. None is newer than
+        number `most`."""
         found = []
         for path in self._folder.glob("slot-*/" + _MANIFEST):
             manifest = _read_json(path)
-            if manifest is not None and isinstance(manifest.get("number"), int):
-                found.append((manifest["number"], path.parent, manifest))
+            number = None if manifest is None else manifest.get("number")
+            if manifest is not None and isinstance(number, int) and number <= most:
+                found.append((number, path.parent, manifest))
         for _, slot, manifest in sorted(found, key=lambda each: -each[0]):
             if _is_whole(slot, manifest):
                 return slot, manifest
@@ -1037,7 +1039,8 @@ class _Watch:
         self._agreed = False
         self._stops: dict[str, int | None] = {}
         self._known = threading.Condition()
-        self._before = self._catch_sigterm()
+        self._listens = False
+        self._before: Any = None
         threading.Thread(target=self._run, daemon=True, name="slotq").start()
 
     # The training's side.
@@ -1047,6 +1050,7 @@ class _Watch:
 
         A rank reaches each boundary once, so all ranks get the same answer at the same one.
         """
+        self.listen()
         self.join()
         stop = False
         with self._known:
@@ -1104,9 +1108,8 @@ class _Watch:
         if self.group is None and not self._alone and _torch_rank() is not None:
             self.alert = True  # torch.distributed has been set up meanwhile: join.
         if not (self.found or {}).get("stopping"):
-            found = self._sources.look()
-            if self._signalled:
-                found = {"via": "sigterm", "grace": None, "stopping": True}
+            signalled = {"via": "sigterm", "grace": None, "stopping": True}
+            found = signalled if self._signalled else self._sources.look()
             if found is not None and (self.found is None or found.get("stopping")):
                 self._learn(found)
         self._flush()
@@ -1141,6 +1144,7 @@ class _Watch:
                 traceback.print_exc()
 
     def add_callback(self, callback: Callable[[], None]) -> None:
+        self.listen()
         self._callbacks.append(callback)
         if self.found is not None:
             threading.Thread(target=self._call_back, daemon=True).start()
@@ -1186,12 +1190,13 @@ class _Watch:
 
     # The rest.
 
-    def _catch_sigterm(self) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            return None
-        before = signal.getsignal(signal.SIGTERM)
+    def listen(self) -> None:
+        """Catch SIGTERM: from now on the script does something about it."""
+        if self._listens or threading.current_thread() is not threading.main_thread():
+            return
+        self._listens = True
+        self._before = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        return before
 
     def _on_sigterm(self, number: int, frame: Any) -> None:
         self._signalled = True
@@ -1485,6 +1490,7 @@ class Manager:
         self._background, self._above = background, parallel_above
         self._saving: threading.Thread | None = None
         self._watch = _watch or _start()
+        self._watch.listen()
         self._watch.join()
         self._key = f"saved-{next(_managers)}"
         self._number = 0
@@ -1571,6 +1577,8 @@ class Manager:
         self._wait()
         self._watch.join()
         self._number += 1
+        if not self._all_are_here():
+            return
         number, began = self._number, time.monotonic()
         state = self._state()
         about = {"epoch": self.start_epoch, "step": self.start_step, "steps": self._steps}
@@ -1581,6 +1589,20 @@ class Manager:
             self._saving.start()
         else:
             self._write(number, state, about, began)
+
+    def _all_are_here(self) -> bool:
+        """Wait until every rank begins this save: it has loaded what it needs, and the save before
+        is whole. A rank that ran ahead would write over both."""
+        if self._watch.world < 2:
+            return True
+        numbers: dict[int, int] = {}
+        if self._watch.group is not None:
+            with contextlib.suppress(OSError):
+                numbers = self._watch.group.gather(f"{self._key}-{self._number}", self._number)
+        if len(numbers) < self._watch.world:
+            _say(f"only {len(numbers)} of {self._watch.world} ranks are there: no checkpoint")
+            return False
+        return True
 
     def _save_and_suspend(self) -> None:
         self.save(background=False)
@@ -1654,7 +1676,7 @@ class Manager:
         if self._watch.rank == 0:
             self._slots.begin(number)
         entry = self._slots.write(number, self._watch.rank, state)
-        group, key = self._watch.group, f"{self._key}-{number}"
+        group, key = self._watch.group, f"{self._key}-{number}-files"
         if group is not None and self._watch.rank:
             with contextlib.suppress(OSError):
                 group.tell(key, entry)
@@ -1682,7 +1704,7 @@ class Manager:
         self._watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
 
     def _load(self) -> None:
-        found = self._slots.newest()
+        found = self._agreed_state()
         if found is None:
             return
         slot, manifest = found
@@ -1704,6 +1726,22 @@ class Manager:
             for name, each in self._objects.items():
                 _restore(each, objects[name])
         self._take(own, manifest)
+
+    def _agreed_state(self) -> tuple[Path, dict[str, Any]] | None:
+        """The newest state that is whole for every rank: nodes may have disks of their own."""
+        found = self._slots.newest()
+        group = self._watch.group
+        number = 0 if found is None else found[1]["number"]
+        if group is None:
+            return found
+        try:
+            least = min(group.gather(f"{self._key}-load", number).values())
+        except OSError as error:
+            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
+        found = found if least == number else self._slots.newest(least)
+        if found is not None and found[1]["number"] != least:
+            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
+        return found if least else None
 
     def _whole_objects(self, files: list[Path], own: Any) -> dict[str, Any]:
         """The objects that all ranks have saved together."""
@@ -1772,7 +1810,9 @@ checkpoint = SimpleNamespace(manager=Manager)
 
 def _receive_suspend_command() -> bool:
     """Return whether the job has to go: on the first node, in any process of it."""
-    return (_watch or _start()).found is not None
+    watch = _watch or _start()
+    watch.listen()
+    return watch.found is not None
 
 
 def _go_suspend() -> None:
@@ -1822,7 +1862,7 @@ def _spawn(  # noqa: PLR0917 - as below
     Raises RuntimeError if one fails: the others are killed. If one suspends the job, this process
     ends too.
     """
-    _start()  # It learns of a suspend for all its processes.
+    _start().listen()  # This process learns of a suspend for all of them.
     context = multiprocessing.get_context(start_method)
     processes = [
         context.Process(  # type: ignore[attr-defined]

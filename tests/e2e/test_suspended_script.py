@@ -29,8 +29,8 @@ for epoch in ckpt.epochs(1):
 def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
     bucket = "sagemaker-us-east-1-123456789012"
-    settings = ("--image", "none", "--role", "arn:aws:iam::123456789012:role/trainer")
-    settings += ("--output", f"s3://{bucket}/runs", "--source", str(tmp_path))
+    settings = ["--image", "none", "--role", "arn:aws:iam::123456789012:role/trainer"]
+    settings += ["--output", f"s3://{bucket}/runs", "--source", str(tmp_path)]
     python = ("sh", "-c", "exec python train.py")
     sent = slotq("submit", "--name", "first", *settings, "--", *python)
     assert sent.exit_code == 0, sent.output

@@ -212,3 +212,19 @@ def test_off_sagemaker_sigterm_ends_the_script(tmp_path):
     assert process.returncode == 75
     code, out, _ = container.run(LOOP.replace("100000", "100"))
     assert (code, out) == (0, "attempt 1\n"), "the next run is not asked again"
+
+
+def test_a_script_that_only_reports_still_dies_of_sigterm(tmp_path):
+    script = """
+import time
+import slotq_training as slotq
+
+slotq.report(1)
+print("attempt", flush=True)
+time.sleep(60)
+"""
+    container = Container(tmp_path)
+    process = started(container, script)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGTERM

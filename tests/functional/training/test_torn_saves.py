@@ -123,3 +123,16 @@ def test_a_rank_killed_in_a_save_leaves_the_last_whole_one(tmp_path):
             began = {int(out.split()[0]) for out, _ in ranks(container, 0, 0)}
             assert began in ({step + 1}, {step + 2}), (kills, kill_at)  # Both ranks, the same.
             step = began.pop() + 2
+
+
+def test_a_fast_rank_waits_until_the_slow_one_has_loaded(tmp_path):
+    """Else it would write over what the slow one is about to load."""
+    container = Container(tmp_path)
+    ranks(container, 0, 0)
+    slow = TWO_RANKS.replace("model =", "__import__('time').sleep(1.5 * (1 - rank))\nmodel =")
+    processes = [
+        container.start(slow, "0", "0", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=20) for process in processes]
+    assert [out.split()[0] for out, _ in said] == ["2", "2"], said
