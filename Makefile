@@ -27,7 +27,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
 TESTS := $(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal
 # What lives through whole jobs, starts processes or tries very many things.
-JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
+JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/functional/test_burst.py \
 	tests/functional/test_cost_of_a_job.py tests/faults \
 	tests/contract/test_project_scenarios.py \
 	tests/attack/test_broken_events.py tests/attack/test_items.py
