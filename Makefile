@@ -10,6 +10,8 @@ SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py
+TORCH := $(VENV)/torch
+TORCH_INSTALLED := $(TORCH)/installed
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed
@@ -25,7 +27,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
 TESTS := $(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal
 # What lives through whole jobs, starts processes or tries very many things.
-JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
+JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/functional/test_burst.py \
 	tests/functional/test_cost_of_a_job.py tests/faults \
 	tests/contract/test_project_scenarios.py \
 	tests/attack/test_broken_events.py tests/attack/test_items.py
@@ -34,12 +36,12 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-torch test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
+install: $(INSTALLED) ## Set up .venv: the packages, editable, and the tools
 
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
@@ -52,6 +54,9 @@ journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and 
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
+
+test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, in an environment of its own
+	$(PYTEST) tests/functional/training/test_torch.py $(ARGS)
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks
@@ -124,12 +129,12 @@ clean: ## Remove everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
 
-# A pinned setuptools builds the two packages, so nothing is fetched that constraints.txt does not name.
-$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+# A pinned setuptools builds the packages, so nothing is fetched that constraints.txt does not name.
+$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml client_sdk/training/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -r requirements-dev.txt \
-		-e 'layers/core[aws]' -e 'client_sdk[local,plot,sagemaker2]'
+		-e 'layers/core[aws]' -e client_sdk/training -e 'client_sdk[local,plot,sagemaker2]'
 	@touch $@
 
 # Both majors of SageMaker's SDK are one distribution, so the tests of version 3 have their own place.
@@ -140,6 +145,13 @@ $(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/p
 	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints-sagemaker3.txt --no-build-isolation -r requirements-dev.txt \
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
+	@touch $@
+
+# torch is large, and most work here needs none of it. A build for the CPU is enough.
+$(TORCH_INSTALLED): constraints-torch.txt | $(BIN)/python
+	$(BIN)/python -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-torch.txt torch numpy
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its

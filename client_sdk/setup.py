@@ -1,7 +1,8 @@
-"""Packs the Lambda's handler into the package: `slotq local` runs the very file that is deployed.
+"""Packs two files into the package that stand outside of it, where pyproject.toml cannot reach.
 
-It stands outside of this folder (functions/queue_manager/app.py), where pyproject.toml alone cannot
-reach. A source distribution carries a copy of it at the place where the package looks for it.
+`slotq local` runs the very handler that is deployed (functions/queue_manager/app.py). `slotq
+submit` ships slotq_training.py, a distribution of its own (training/). A source distribution has
+copies of them where the package looks for them.
 """
 
 from __future__ import annotations
@@ -14,28 +15,32 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).parent
-HANDLER = HERE.parent / "functions" / "queue_manager" / "app.py"
-PLACE = Path("slotq/local/queue_manager/app.py")
+FILES = {
+    Path("slotq/local/queue_manager/app.py"): HERE.parent / "functions/queue_manager/app.py",
+    Path("slotq/packaging/slotq_training.py"): HERE / "training/slotq_training.py",
+}
 
 
-class BuildWithHandler(build_py):
+class BuildWithFiles(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:  # An editable install finds it in the checkout.
-            _copy(Path(self.build_lib) / PLACE)
+            _copy(Path(self.build_lib))
 
 
-class SdistWithHandler(sdist):
+class SdistWithFiles(sdist):
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, files)
-        _copy(Path(base_dir) / "src" / PLACE)
+        _copy(Path(base_dir) / "src")
 
 
-def _copy(target: Path) -> None:
-    """From the checkout, else from where a source distribution has it."""
-    source = next(path for path in (HANDLER, HERE / "src" / PLACE) if path.is_file())
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+def _copy(folder: Path) -> None:
+    """From the checkout, else from where a source distribution has them."""
+    for place, file in FILES.items():
+        source = next(path for path in (file, HERE / "src" / place) if path.is_file())
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
 
 
-setup(cmdclass={"build_py": BuildWithHandler, "sdist": SdistWithHandler})
+setup(cmdclass={"build_py": BuildWithFiles, "sdist": SdistWithFiles})

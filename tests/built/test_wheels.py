@@ -1,4 +1,4 @@
-"""The wheels of both packages, in an environment that has nothing else of this repository."""
+"""The wheels of the packages, in an environment that has nothing else of this repository."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     for part in ("layers/core", "client_sdk", "functions"):  # What is built leaves no trace here.
         shutil.copytree(ROOT / part, copy / part, ignore=made)
-    sources = (copy / "layers" / "core", copy / "client_sdk")
+    sources = (copy / "layers" / "core", copy / "client_sdk", copy / "client_sdk" / "training")
     build = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
     run(sys.executable, "-m", "pip", *build, *sources, folder=folder)
     return {path.name.split("-")[0]: path for path in folder.glob("*.whl")}
@@ -65,8 +65,11 @@ def test_the_wheels_have_types_and_the_handler(wheels):
     names = {name: set(zipfile.ZipFile(path).namelist()) for name, path in wheels.items()}
     assert "slotq_core/py.typed" in names["slotq_core"]
     assert "slotq/py.typed" in names["slotq"]
+    assert "slotq_training.py" in names["slotq_training"]
     handler = zipfile.ZipFile(wheels["slotq"]).read("slotq/local/queue_manager/app.py")
     assert handler == (ROOT / "functions" / "queue_manager" / "app.py").read_bytes()
+    shipped = zipfile.ZipFile(wheels["slotq"]).read("slotq/packaging/slotq_training.py")
+    assert shipped == (ROOT / "client_sdk" / "training" / "slotq_training.py").read_bytes()
     there = {name for each in names.values() for name in each}
     for package in (ROOT / "client_sdk" / "src", ROOT / "layers" / "core" / "python"):
         for path in package.rglob("*.py"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"slotq", "slotq-core"}
+OURS = {"slotq", "slotq-core", "slotq-training"}
 NOT_PINNED = {"pip"}  # part of Python
 
 
@@ -34,6 +34,7 @@ def test_every_installed_version_is_pinned():
         "constraints-audit.txt",
         "constraints-awscli.txt",
         "constraints-sam.txt",
+        "constraints-torch.txt",
         "layers/core/python/requirements.txt",
     ],
 )

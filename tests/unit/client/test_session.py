@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
+import tarfile
 import time
 from functools import cache
 
@@ -325,3 +328,20 @@ def test_a_missing_sdk_is_an_import_error_that_says_what_to_install():
         "else:\n    raise SystemExit(1)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_session_ships_the_training_file_with_the_code(session, queue, aws, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    settings = {"entry_point": "train.py", "source_dir": str(tmp_path)}
+    estimator(session(ship_training=True), **settings).fit(job_name="job1", wait=False)
+    uri = json.loads(queue.requests["job1"]["HyperParameters"]["sagemaker_submit_directory"])
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(body)) as tar:
+        assert sorted(tar.getnames()) == ["slotq_training.py", "train.py"]
+
+
+def test_a_request_without_code_is_said_to_ship_nothing(session, queue, said):
+    estimator(session(ship_training=True)).fit("s3://data/train", job_name="job1", wait=False)
+    assert "job1" in queue.requests
+    assert any("not shipped" in line for line in said)

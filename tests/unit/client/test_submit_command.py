@@ -75,7 +75,7 @@ def test_the_shortest_command_line_is_enough(submit, queue, s3):
     assert set(s3.objects) == {f"{code}sourcedir.tar.gz", f"{code}run.sh"}
     assert s3.objects[f"{code}run.sh"].endswith(b"\nexec python train.py --epochs 3\n")
     with tarfile.open(fileobj=io.BytesIO(s3.objects[f"{code}sourcedir.tar.gz"])) as tar:
-        assert tar.getnames() == ["train.py"]
+        assert tar.getnames() == ["train.py", "slotq_training.py"]
     assert request == {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
@@ -270,6 +270,76 @@ def test_a_name_is_made_from_the_command(command, stem):
     assert name.endswith("-1120-103000-123")
     assert is_legal(name)
     assert name.startswith(stem) or stem == "gro-e"
+
+
+NODES = {
+    "outside of SageMaker": (None, "127.0.0.1 127.0.0.1 2222 1 0"),
+    "one node": (
+        {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "eth0"},
+        "127.0.0.1 127.0.0.1 2222 1 0",
+    ),
+    "the twelfth of twelve": (
+        {
+            "current_host": "algo-12",
+            "hosts": [f"algo-{n}" for n in range(1, 13)],
+            "instance_groups": [{"hosts": [f"algo-{n}" for n in range(1, 13)]}],
+            "network_interface_name": "lo",
+        },
+        "127.0.0.1 127.0.0.1 2222 12 11",
+    ),
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("case", NODES)
+def test_the_driver_says_which_node_it_is(tmp_path, case, indent):
+    resources, wanted = NODES[case]
+    ran = driven(
+        tmp_path, resources and json.dumps(resources, indent=indent), PATH=os.environ["PATH"]
+    )
+    assert ran.stdout.strip() == wanted, ran.stderr
+
+
+def test_the_driver_waits_for_the_masters_name(tmp_path):
+    resources = {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]}
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "getent").write_text(
+        f"#!/bin/sh\n[ -e {tmp_path}/asked ] || {{ touch {tmp_path}/asked; exit 2; }}\n"
+        'echo "10.0.0.7    $2"\n'
+    )
+    (tools / "sleep").write_text("#!/bin/sh\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    ran = driven(tmp_path, json.dumps(resources), PATH=f"{tools}:{os.environ['PATH']}")
+    assert ran.stdout.strip() == "10.0.0.7 algo-1 2222 2 1", ran.stderr
+
+
+def test_the_jobs_own_environment_wins_over_the_drivers(tmp_path):
+    ran = driven(tmp_path, None, PATH=os.environ["PATH"], MASTER_PORT="5000", RANK="3")
+    assert ran.stdout.strip() == "127.0.0.1 127.0.0.1 5000 1 3"
+
+
+def driven(tmp_path, resources, **environ):
+    """What the driver tells the command of the nodes."""
+    ml = tmp_path / "ml"
+    channel = ml / "input" / "data" / "slotq"
+    channel.mkdir(parents=True)
+    (ml / "input" / "config").mkdir()
+    if resources:
+        (ml / "input/config/resourceconfig.json").write_text(resources)
+    with tarfile.open(channel / "sourcedir.tar.gz", "w:gz"):
+        pass
+    shown = "echo $MASTER_IP $MASTER_ADDR $MASTER_PORT $WORLD_SIZE $RANK"
+    (channel / "run.sh").write_bytes(driver(["sh", "-c", shown]))
+    return subprocess.run(
+        ["/bin/sh", channel / "run.sh"], capture_output=True, text=True, env=environ, check=False
+    )
+
+
+def test_only_python_itself_is_known_to_get_sigterm():
+    assert b"SLOTQ_PASSES_SIGTERM=1" in driver(["python3.11", "train.py"])
+    assert b"SLOTQ_PASSES_SIGTERM" not in driver(["sh", "-c", "python train.py"])
 
 
 def test_the_driver_unpacks_the_code_and_runs_the_command(tmp_path):

@@ -1,6 +1,7 @@
 """A folder and a command as a training job.
 
-command_job  the request for a command
-archive      the folder as an archive
-ignore_file  which files stay at home
+command_job    the request for a command
+archive        the folder as an archive
+ignore_file    which files stay at home
+training_file  `slotq_training.py` beside the user's code
 """

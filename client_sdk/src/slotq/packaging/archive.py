@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +25,15 @@ class Pack:
     content: bytes
     """A tar file, compressed with gzip."""
     files: int
+    """Files of the folder."""
     digest: str
     """Digest of the content: 16 hex digits."""
 
 
-def pack(folder: Path) -> Pack:
+def pack(folder: Path, *, beside: Mapping[str, bytes] | None = None) -> Pack:
     """Pack everything in the folder that is not ignored.
+
+    `beside`: further files by name; a file of the folder with that name takes their place.
 
     Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself.
     """
@@ -42,10 +45,13 @@ def pack(folder: Path) -> Pack:
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in files:
             _add(archive, folder / name, name)
+        for name, content in (beside or {}).items():
+            if name not in files:
+                _add_content(archive, name, content, mode=0o644)
     # mtime=0: a timestamp would make every archive different.
-    content = gzip.compress(tar.getvalue(), mtime=0)
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    return Pack(content=content, files=len(files), digest=digest)
+    packed = gzip.compress(tar.getvalue(), mtime=0)
+    digest = hashlib.sha256(packed).hexdigest()[:16]
+    return Pack(content=packed, files=len(files), digest=digest)
 
 
 def packed_files(folder: Path) -> Iterator[str]:
@@ -104,8 +110,11 @@ def _check_size(folder: Path, files: list[str]) -> None:
 
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
     """Add a file under `name`: links are followed; owner and time are left out."""
+    mode = 0o755 if os.access(file, os.X_OK) else 0o644
+    _add_content(archive, name, file.read_bytes(), mode=mode)
+
+
+def _add_content(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int) -> None:
     entry = tarfile.TarInfo(name)
-    content = file.read_bytes()
-    entry.size = len(content)
-    entry.mode = 0o755 if os.access(file, os.X_OK) else 0o644
+    entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))

@@ -3,7 +3,8 @@
 The code arrives through an input channel. Script mode uses hyperparameters instead, which need the
 image's own toolkit. With a channel, any image with `sh` and `tar` works, even without a network,
 and the command receives SageMaker's SIGTERM, which the toolkit would not pass on. As in script
-mode, SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and SM_CHANNEL_… are set.
+mode, SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and SM_CHANNEL_… are set. So are MASTER_IP, MASTER_ADDR,
+MASTER_PORT, WORLD_SIZE (nodes) and RANK (this node), unless the job's environment has them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ CHANNEL = "slotq"
 """The input channel for the code; no other input may use this name."""
 ARCHIVE, DRIVER = "sourcedir.tar.gz", "run.sh"
 _LONGEST_STEM = 40
+_PYTHON = re.compile(r"python[0-9.]*")
 _RUNNERS = re.compile(r"(python|sh|bash|zsh|torchrun|accelerate|deepspeed)[0-9.]*")
 
 _DRIVER = """#!/bin/sh
@@ -41,7 +43,23 @@ for channel in "$ml"/input/data/*/; do
   name=$(basename "$channel" | tr 'a-z-' 'A-Z_')
   export "SM_CHANNEL_$name=${{channel%/}}"
 done
-mkdir -p "$ml/code"
+config="$ml/input/config/resourceconfig.json"
+nodes=$(grep -o '"algo-[0-9]*"' "$config" 2>/dev/null | sort -u | wc -l)
+node=$(grep -o '"current_host" *: *"algo-[0-9]*"' "$config" 2>/dev/null | tr -dc 0-9)
+master=127.0.0.1 address=127.0.0.1
+if [ "$nodes" -gt 1 ] && ! grep -q '"network_interface_name" *: *"lo"' "$config"; then
+  master=algo-1 tries=0
+  until address=$(getent hosts "$master") || [ $tries -ge 60 ]; do
+    tries=$((tries + 1))
+    sleep 1
+  done
+  address=${{address%% *}}
+fi
+export MASTER_ADDR="${{MASTER_ADDR:-$master}}" MASTER_IP="${{MASTER_IP:-${{address:-$master}}}}"
+export MASTER_PORT="${{MASTER_PORT:-2222}}"
+export WORLD_SIZE="${{WORLD_SIZE:-$((nodes > 1 ? nodes : 1))}}"
+export RANK="${{RANK:-$((${{node:-1}} - 1))}}"
+{passes}mkdir -p "$ml/code"
 cd "$ml/code"
 tar -xzf "$here/{archive}"
 exec {command}
@@ -70,7 +88,9 @@ class CommandJob:
 
 def driver(command: Sequence[str]) -> bytes:
     """The script that the container runs."""
-    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command)).encode()
+    # A shell between the two would keep the signal to itself.
+    passes = "export SLOTQ_PASSES_SIGTERM=1\n" if _PYTHON.fullmatch(Path(command[0]).name) else ""
+    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command), passes=passes).encode()
 
 
 def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Unpack
 
 import boto3
@@ -21,6 +21,7 @@ from slotq.configuration.keywords import takes
 from slotq.configuration.settings import load
 from slotq.jobs.foreign_names import QUICK, ForeignNames
 from slotq.jobs.notices import log, logged
+from slotq.packaging import training_file
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.session.queue_settings import QueueSettings, job_settings
@@ -78,7 +79,22 @@ def connect(
         if own.get("project") is None and PROJECT_TAG not in queue.tags:
             own["project"] = config.project
     queue = queue.with_settings(**own)
-    return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
+    training = TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
+    if settings.get("ship_training"):
+        training.ship = partial(
+            _shipped, cache(lambda: (aws or aws_session.made()).client("s3")), say
+        )
+    return queue, training
+
+
+def _shipped(
+    s3: Callable[[], Any], say: Callable[[str], object], request: Mapping[str, Any]
+) -> dict[str, Any]:
+    made = training_file.shipped(s3(), request)
+    if made is None:
+        say(f"{training_file.NAME} is not shipped: the request names no code in S3")
+        return dict(request)
+    return made
 
 
 class Installation:

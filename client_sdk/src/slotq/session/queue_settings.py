@@ -15,6 +15,9 @@ class QueueSettings(JobSettings, total=False):
     endpoint: Annotated[str | None, "the URL of the queue's API; default from the config"]
     api_id: Annotated[str | None, "the API's id, with a VPC endpoint; default from the config"]
     queue: Annotated[QueueClient | None, "an existing client, instead of a new one"]
+    ship_training: Annotated[
+        bool | None, "put slotq_training.py beside the code, for scripts that can be suspended"
+    ]
     say: Annotated[
         Callable[[str], None] | None,
         "takes each line that tells of a job; the logger `slotq` gets the lines too",

@@ -69,6 +69,8 @@ class TrainingCalls:
         self._say, self._clock, self._sleep = say, clock, sleep
         self.names: ForeignNames | None = None
         """Looks whether a new job's name is free in SageMaker; None: nobody looks."""
+        self.ship: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+        """Puts slotq_training.py beside the code of a request; None: nobody does."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
 
@@ -104,6 +106,8 @@ class TrainingCalls:
         if self.names is not None:
             with untouched():
                 self.names.check(sent.get("TrainingJobName"), region)
+        if self.ship is not None:
+            sent = self.ship(sent)
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
         self._forgotten.discard(job.name)

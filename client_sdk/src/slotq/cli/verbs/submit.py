@@ -26,6 +26,7 @@ from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
+from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
 from slotq.remote_shell.ports import Forward
@@ -278,7 +279,7 @@ def _from_command(
         **{key: value for key, value in given.items() if value is not None},
     )
     config: Config = client.config
-    packed = pack(source or Path())
+    packed = pack(source or Path(), beside={training_file.NAME: training_file.content()})
     code = code_uri(job, packed, config)
     kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
     request = request_of(job, config, code=code, pools=kinds, now=app.now())

@@ -1,0 +1,1976 @@
+"""Make a training script suspendable: one file, to be imported by the script.
+
+    import slotq_training as slotq
+
+    for step in range(start, steps):
+        train()
+        slotq.report(step, of=steps)
+        if slotq.should_suspend():
+            save()
+            slotq.suspend()
+
+Standard library only, Python 3.8 or newer. boto3 is imported only on SageMaker, to ask S3 and
+SageMaker whether the queue wants the job's slots. Importing this file does nothing else: the first
+call starts a background thread.
+
+In reading order:
+
+formats       the marker, the report, the release: what the queue writes and reads
+surroundings  where the script runs: folders, names, nodes
+checkpoints   saved states on disk: atomic, verified
+agreement     all ranks stop at the same step
+signals       how the process learns of a suspend
+words         should_suspend, suspend, on_suspend, report, life_state …
+manager       checkpoint.manager
+HFAI          the names of HFAI's library
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import copy
+import hashlib
+import io
+import itertools
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle  # nosec B403 - a script reads the checkpoints that it has written itself
+import random
+import re
+import secrets
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import zlib
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO, Callable, Iterator, Mapping
+
+__all__ = [
+    "attempt",
+    "checkpoint",
+    "checkpoint_dir",
+    "distributed_env",
+    "hfai",  # noqa: F822 - made at its first use
+    "life_state",
+    "on_suspend",
+    "report",
+    "should_suspend",
+    "suspend",
+]
+__version__ = "0.2.0"
+
+# --- formats ---
+# What the queue and the script tell each other. All of it lies below the job's checkpoints, in S3
+# (CheckpointConfig.S3Uri) as on disk. Names contain the training job of the attempt, so nothing
+# that an earlier attempt left is mistaken for news.
+
+FOLDER = "_slotq"
+"""The folder below the checkpoints."""
+RELEASED = "slotq-released"
+"""The text of /opt/ml/output/failure that says: the job is saved, take its slots."""
+EXIT_RELEASED = 75
+"""The exit code that goes with it (EX_TEMPFAIL of sysexits.h)."""
+ATTEMPT, CHECKPOINTS, CHECKPOINT_DIR, PORT = (
+    "SLOTQ_ATTEMPT",
+    "SLOTQ_CHECKPOINTS",
+    "SLOTQ_CHECKPOINT_DIR",
+    "SLOTQ_PORT",
+)
+"""Environment variables that a job may have: the attempt's number, the S3 URI of the checkpoints,
+the folder of the checkpoints, and the port at which the ranks of several nodes agree."""
+PASSES_SIGTERM = "SLOTQ_PASSES_SIGTERM"
+"""Environment variable, `1`: SIGTERM reaches the script, so it never asks for the job's status."""
+FORMAT = 1
+"""The version of the documents below."""
+
+
+def marker_name(training_job: str) -> str:
+    """Where the queue asks an attempt to suspend, relative to the checkpoints.
+
+    The object may be empty. Or it is JSON: {"version": 1, "asked_at": ms, "grace": seconds}.
+    """
+    return f"{FOLDER}/{training_job}/suspend.json"
+
+
+def report_name(training_job: str) -> str:
+    """Where the script writes the report of an attempt, relative to the checkpoints (JSON).
+
+    version        1
+    training_job   the attempt's training job
+    at             when it was written (ms)
+    started_at     when the script first used this file (ms)
+    step, of       steps done, and how many there are; null where unknown
+    metrics        numbers by name, as the script gave them
+    reported_at    when the script reported that step (ms)
+    checkpoint     null, or {"step", "epoch", "at" (ms), "seconds": how long the save took}
+    suspend        null, or {"via": "marker" | "sigterm" | "status", "asked_at" (ms),
+                   "acknowledged_at" (ms or null), "released_at" (ms or null)}
+    """
+    return f"{FOLDER}/{training_job}/report.json"
+
+
+LIFE_STATE = FOLDER + "/life_state.json"
+"""The value that attempts hand on, relative to the checkpoints: {"version": 1, "value": …}."""
+LIFE_STATE_BYTES = 4096
+
+# --- surroundings ---
+
+MASTER_PORT = 2222
+_OWN_PORT = 2223
+_LOCAL = "local"
+"""The training job's name where there is none: the script runs on somebody's machine."""
+_ATTEMPT_OF = re.compile(r"-qstamp-(\d+)-[0-9a-f]{6}$")
+
+
+def _ml() -> Path:
+    """/opt/ml, or the folder that stands for it."""
+    if "SM_OUTPUT_DIR" in os.environ:
+        return Path(os.environ["SM_OUTPUT_DIR"]).parent
+    if "SM_OUTPUT_DATA_DIR" in os.environ:
+        return Path(os.environ["SM_OUTPUT_DATA_DIR"]).parent.parent
+    return Path("/opt/ml")
+
+
+def _training_job() -> str:
+    return os.environ.get("TRAINING_JOB_NAME") or _LOCAL
+
+
+def checkpoint_dir() -> str:
+    """Return the folder for checkpoints; create it if needed.
+
+    On SageMaker that is /opt/ml/checkpoints, which SageMaker copies to S3 and brings to the next
+    attempt. Elsewhere it is ./checkpoints. SLOTQ_CHECKPOINT_DIR overrides both.
+    """
+    given = os.environ.get(CHECKPOINT_DIR)
+    ml = _ml()
+    here = Path(given) if given else ml / "checkpoints" if ml.is_dir() else Path("checkpoints")
+    here.mkdir(parents=True, exist_ok=True)
+    return str(here)
+
+
+def attempt() -> int:
+    """Return the number of this attempt: 1 at the first start, 2 after the first eviction …"""
+    given = os.environ.get(ATTEMPT, "")
+    if given.isdigit():
+        return int(given)
+    found = _ATTEMPT_OF.search(_training_job())
+    return int(found.group(1)) if found else 1
+
+
+def distributed_env(*, export: bool = False) -> dict[str, str]:
+    """Return MASTER_IP, MASTER_ADDR, MASTER_PORT, WORLD_SIZE (nodes) and RANK (this node).
+
+    These count nodes. torch's own WORLD_SIZE and RANK count processes: under torchrun, read those
+    from os.environ. `export`: also set them in os.environ, unless they are set.
+    """
+    config = _resource_config()
+    node, hosts = _nodes(config)
+    master = hosts[0]
+    port = str(MASTER_PORT)
+    if "LOCAL_RANK" not in os.environ:  # torchrun chooses another one for its own.
+        port = os.environ.get("MASTER_PORT", port)
+    found = {
+        "MASTER_IP": _address_of(master, config),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": port,
+        "WORLD_SIZE": str(len(hosts)),
+        "RANK": str(node),
+    }
+    if found["MASTER_IP"] == "127.0.0.1":
+        found["MASTER_ADDR"] = "127.0.0.1"
+    if export:
+        for name, value in found.items():
+            os.environ.setdefault(name, value)
+    return found
+
+
+def _resource_config() -> dict[str, Any]:
+    try:
+        text = (_ml() / "input/config/resourceconfig.json").read_text()
+        found = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _nodes(config: Mapping[str, Any]) -> tuple[int, list[str]]:
+    """This node's number, and the hosts of the job in order."""
+    hosts = sorted(config.get("hosts") or ["localhost"], key=_host_order)
+    here = config.get("current_host")
+    return (hosts.index(here) if here in hosts else 0), hosts
+
+
+def _host_order(host: str) -> tuple[int, str]:
+    """algo-2 comes before algo-10."""
+    digits = host.rpartition("-")[2]
+    return (int(digits) if digits.isdigit() else 0, host)
+
+
+def _address_of(host: str, config: Mapping[str, Any], patience: float = 60.0) -> str:
+    """The IP address of a host of the job. A name may resolve only some seconds after the start."""
+    if len(config.get("hosts") or ()) < 2 or config.get("network_interface_name") == "lo":
+        return "127.0.0.1"  # Alone, or every host is this machine.
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return socket.gethostbyname(host)
+        except OSError:  # noqa: PERF203 - it waits anyway
+            if time.monotonic() > until:
+                return host
+            time.sleep(1.0)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"slotq: {text}\n")
+        sys.stderr.flush()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader finds the old content or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """The document in a file; None if there is none, or if it is damaged."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# --- checkpoints ---
+# A saved state is a folder `slot-N` with a file of each rank, and a manifest, written last, that
+# names each file with its size and its CRC. Without a manifest that fits its files it is not there.
+#
+# The folders are used in turn, one more than are kept. SageMaker copies files to S3 and never
+# removes any there: folders named by step would be brought to every later attempt.
+
+_MANIFEST = "manifest.json"
+
+
+class _Summed:
+    """A file being written, with its size and its CRC-32."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = self.crc32 = 0
+
+    def write(self, content: Any) -> int:
+        self.crc32 = zlib.crc32(content, self.crc32)
+        self.bytes += len(memoryview(content).cast("B"))
+        self._file.write(content)
+        return len(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+class _Slots:
+    """The saved states below a folder."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self._folder, self._count = folder, keep + 1
+
+    def slot(self, number: int) -> Path:
+        """The folder of the save with this number: the oldest one's."""
+        return self._folder / f"slot-{number % self._count}"
+
+    def begin(self, number: int) -> None:
+        """Make the slot's old state invalid, before it is written over."""
+        slot = self.slot(number)
+        slot.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            (slot / _MANIFEST).unlink()
+
+    def write(self, number: int, rank: int, state: Any) -> dict[str, Any]:
+        """Write a rank's file. Returns its entry in the manifest."""
+        slot = self.slot(number)
+        slot.mkdir(parents=True, exist_ok=True)
+        name = f"rank-{rank:05d}.{'pt' if 'torch' in sys.modules else 'pickle'}"
+        unfinished = slot / f".{name}.unfinished"
+        with unfinished.open("wb") as file:
+            summed = _Summed(file)
+            _dump(state, summed)
+        unfinished.replace(slot / name)
+        return {"file": name, "bytes": summed.bytes, "crc32": summed.crc32}
+
+    def commit(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest: from now on the state is there."""
+        document = {"version": FORMAT, "number": number, **manifest}
+        _write_atomically(self.slot(number) / _MANIFEST, json.dumps(document).encode())
+
+    def newest(self, most: float = float("inf")) -> tuple[Path, dict[str, Any]] | None:
+        """The newest state whose files are whole: its folder and manifest. None is newer than
+        number `most`."""
+        found = []
+        for path in self._folder.glob("slot-*/" + _MANIFEST):
+            manifest = _read_json(path)
+            number = None if manifest is None else manifest.get("number")
+            if manifest is not None and isinstance(number, int) and number <= most:
+                found.append((number, path.parent, manifest))
+        for _, slot, manifest in sorted(found, key=lambda each: -each[0]):
+            if _is_whole(slot, manifest):
+                return slot, manifest
+            _say(
+                f"the checkpoint of step {manifest.get('step')} is incomplete: an older one is used"
+            )
+        return None
+
+
+def _is_whole(slot: Path, manifest: Mapping[str, Any]) -> bool:
+    try:
+        return all(
+            (slot / each["file"]).stat().st_size == each["bytes"]
+            and _crc32(slot / each["file"]) == each["crc32"]
+            for each in manifest["files"]
+        )
+    except (OSError, KeyError, TypeError):
+        return False
+
+
+def _crc32(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        for content in iter(lambda: file.read(1 << 22), b""):
+            crc = zlib.crc32(content, crc)
+    return crc
+
+
+def _dump(state: Any, file: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.save(state, file)
+    else:
+        pickle.dump(state, file, protocol=4)
+
+
+def _load(path: Path) -> Any:
+    if path.suffix == ".pt":
+        import torch
+
+        # The script's own file, with random states and the user's values in it.
+        return torch.load(str(path), map_location="cpu", weights_only=False)  # nosec B614
+    with path.open("rb") as file:
+        return pickle.load(file)  # noqa: S301 - as above # nosec B301
+
+
+# What several ranks hold alike they save in parts, each rank some of the large tensors.
+
+_LARGE = 1 << 16
+"""Bytes of a tensor that is worth a part."""
+
+
+class _Part:
+    """Stands in a saved state for a tensor that is in the file of some rank."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _size(value: Any) -> int:
+    """The bytes of a tensor or an array; 0 for anything else."""
+    if hasattr(value, "numel") and hasattr(value, "element_size"):
+        return int(value.numel()) * int(value.element_size())
+    size = getattr(value, "nbytes", 0)
+    return size if isinstance(size, int) else 0
+
+
+def _mapped(state: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of nested dicts, lists and tuples, with each other value changed."""
+    if type(state) in {list, tuple}:
+        return type(state)(_mapped(each, change) for each in state)
+    if not isinstance(state, dict):
+        return change(state)
+    same = copy.copy(state)  # An OrderedDict of torch carries its metadata.
+    for key, each in state.items():
+        same[key] = _mapped(each, change)
+    return same
+
+
+def _divided(state: Any, world: int, above: int) -> tuple[Any, list[dict[int, Any]]]:
+    """The state with parts in place of its large tensors, and the tensors of each rank.
+
+    A state of up to `above` bytes is not divided. Each rank gets the same division.
+    """
+    tensors: list[Any] = []
+    total = 0
+
+    def replaced(value: Any) -> Any:
+        nonlocal total
+        size = _size(value)
+        total += size
+        if size < _LARGE:
+            return value
+        tensors.append(value)
+        return _Part(len(tensors) - 1)
+
+    skeleton = _mapped(state, replaced)
+    if world < 2 or total <= above:
+        return state, [{} for _ in range(world)]
+    loads = [0] * world
+    parts: list[dict[int, Any]] = [{} for _ in range(world)]
+    for number in sorted(range(len(tensors)), key=lambda n: (-_size(tensors[n]), n)):
+        rank = loads.index(min(loads))
+        loads[rank] += _size(tensors[number])
+        parts[rank][number] = tensors[number]
+    return skeleton, parts
+
+
+def _joined(state: Any, tensors: Mapping[int, Any]) -> Any:
+    return _mapped(state, lambda v: tensors[v.number] if isinstance(v, _Part) else v)
+
+
+def _snapshot(state: Any) -> Any:
+    """A copy that training does not change: tensors in main memory."""
+
+    def copied(value: Any) -> Any:
+        if hasattr(value, "detach"):
+            return value.detach().to("cpu", copy=True)
+        return copy.deepcopy(value)
+
+    return _mapped(state, copied)
+
+
+def _random_states() -> dict[str, Any]:
+    """The states of all generators that the script may use."""
+    states: dict[str, Any] = {"python": random.getstate()}
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        states["numpy"] = numpy.random.get_state()
+    if torch is not None:
+        states["torch"] = torch.get_rng_state()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_states(states: Mapping[str, Any]) -> None:
+    random.setstate(states["python"])
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and "numpy" in states:
+        numpy.random.set_state(states["numpy"])
+    if torch is not None and "torch" in states:
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state(states["cuda"])
+
+
+# --- agreement ---
+# All ranks stop at the same step, without a collective while nothing is asked.
+#
+# Each rank counts its boundaries: its calls of should_suspend (or of the manager, after a step).
+# Rank 0 serves a socket; a thread of each rank waits at it. When one rank learns of a suspend, rank
+# 0 asks all of them. Each thread answers with the number of boundaries that its rank has passed,
+# and from then on the rank goes no further than the next boundary without knowing the answer: one
+# more than the largest number. No rank has passed that boundary, and every rank reaches it.
+
+_CONNECT_SECONDS = 300.0
+"""How long a rank waits for rank 0 at its first boundary."""
+_AGREE_SECONDS = 60.0
+"""How long the ranks wait for each other in an agreement."""
+_GATHER_SECONDS = 600.0
+"""How long rank 0 waits for what the others have saved."""
+_ONE_STEP_MORE = 1
+
+
+class _Place:
+    """This process among those of the job."""
+
+    def __init__(self, rank: int, world: int, master: str, port: int) -> None:
+        self.rank, self.world, self.master, self.port = rank, world, master, port
+
+
+_spawned: tuple[int, int] | None = None
+"""Number and count, in a process that hfai.multiprocessing.spawn has started."""
+_forked = False
+
+
+def _place() -> _Place | None:
+    """The rank of this process; None for a single process, and for a helper process of a rank."""
+    found = _torch_rank() or _spawned_rank() or _torchrun_rank() or _node_rank()
+    if found is None or found[1] < 2:
+        return None
+    config = _resource_config()
+    _, hosts = _nodes(config)
+    port = int(os.environ.get(PORT) or _OWN_PORT) if len(hosts) > 1 else 0
+    return _Place(found[0], found[1], _address_of(hosts[0], config), port)
+
+
+def _local_rank() -> int:
+    """The rank among the processes of this node, as far as it is known."""
+    found = _torch_rank() or _spawned
+    return found[0] if found else int(os.environ.get("LOCAL_RANK") or 0)
+
+
+def _torch_rank() -> tuple[int, int] | None:
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if _forked or distributed is None or not distributed.is_available():
+        return None
+    if not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _spawned_rank() -> tuple[int, int] | None:
+    if _spawned is None:
+        return None
+    number, count = _spawned
+    node, hosts = _nodes(_resource_config())
+    return node * count + number, len(hosts) * count
+
+
+def _torchrun_rank() -> tuple[int, int] | None:
+    if _is_helper() or "LOCAL_RANK" not in os.environ:
+        return None
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def _node_rank() -> tuple[int, int] | None:
+    """One process on each node."""
+    if _is_helper() or "LOCAL_RANK" in os.environ:
+        return None
+    node, hosts = _nodes(_resource_config())
+    return node, len(hosts)
+
+
+def _is_helper() -> bool:
+    """Whether another Python process of this job has started this one: it inherited the names."""
+    return _forked or multiprocessing.parent_process() is not None
+
+
+def _run_dir() -> Path:
+    """A private folder of this run on this machine: processes of one job find each other there."""
+    config = _ml() / "input/config/resourceconfig.json"
+    started = config.stat().st_mtime_ns if config.is_file() else 0
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    run = "\0".join(
+        (
+            _training_job(),
+            str(started),
+            os.path.realpath(checkpoint_dir()),
+            os.environ.get("TORCHELASTIC_RUN_ID", ""),
+            os.environ.get("MASTER_PORT", "") if "LOCAL_RANK" in os.environ else "",
+        )
+    )
+    name = f"slotq-{user}-{hashlib.sha256(run.encode()).hexdigest()[:16]}"
+    folder = Path(tempfile.gettempdir()) / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and folder.stat().st_uid != user:
+        raise RuntimeError(f"{folder} belongs to somebody else")
+    return folder
+
+
+class _Line:
+    """A connection that carries one JSON document a line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._reader = connection.makefile("rb")
+        self._sending = threading.Lock()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Raises OSError."""
+        with self._sending:
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Everything that comes, until the connection ends."""
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._reader:
+                yield json.loads(line)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+class _Server:
+    """What rank 0 does for all ranks: it counts them, asks them, and gathers what they say."""
+
+    def __init__(self, place: _Place) -> None:
+        self._world = place.world
+        self._token = _token()
+        self._lock = threading.RLock()
+        self._members: dict[int, _Line] = {}
+        self._passed: dict[str, dict[int, int]] = {}
+        self._stops: dict[str, int] = {}
+        self._gathered: dict[str, dict[int, Any]] = {}
+        self._waiting: dict[str, list[int]] = {}
+        self._lost: dict[int, bool] = {}
+        self._asked = 0
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("" if place.port else "127.0.0.1", place.port))
+        self._socket.listen(1024)
+        if not place.port:
+            port = self._socket.getsockname()[1]
+            _write_atomically(_run_dir() / "port", str(port).encode())
+        threading.Thread(target=self._accept, daemon=True, name="slotq ranks").start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(_Line(connection),), daemon=True).start()
+
+    def _serve(self, line: _Line) -> None:
+        rank = -1
+        for message in line.messages():
+            if rank < 0:
+                if message.get("token") != self._token:
+                    break
+                rank = int(message["rank"])
+                if not self._enter(rank, line):
+                    rank = -1
+                    break
+            else:
+                self._take(rank, message)
+        if rank >= 0:
+            self._leave(rank)
+        line.close()
+
+    def _enter(self, rank: int, line: _Line) -> bool:
+        with self._lock:
+            if rank in self._members:
+                return False  # A helper process that looks like its rank.
+            self._members[rank] = line
+            self._lost.pop(rank, None)
+            self._send(line, {"welcome": True})
+            for key in self._passed:
+                self._send(line, {"ask": key})
+            return True
+
+    def _leave(self, rank: int) -> None:
+        with self._lock:
+            self._members.pop(rank, None)
+            self._lost[rank] = True
+            for key in list(self._passed):
+                self._settle(key)
+            for key in list(self._gathered):
+                self._complete(key)
+
+    def _take(self, rank: int, message: dict[str, Any]) -> None:
+        with self._lock:
+            if "ask" in message:
+                self._ask(str(message["ask"]))
+            elif "passed" in message:
+                self._passed[message["key"]][rank] = int(message["passed"])
+                self._settle(message["key"])
+            elif "gather" in message:
+                key = str(message["gather"])
+                self._gathered.setdefault(key, {})[rank] = message["value"]
+                if message["wait"]:
+                    self._waiting.setdefault(key, []).append(rank)
+                self._complete(key)
+
+    def _ask(self, kind: str) -> None:
+        if any(key.startswith(kind) and key not in self._stops for key in self._passed):
+            return  # It is being agreed on.
+        if kind == "suspend" and any(key.startswith(kind) for key in self._stops):
+            return  # Once is enough.
+        self._asked += 1
+        key = f"{kind}#{self._asked}"
+        self._passed[key] = {}
+        for line in self._members.values():
+            self._send(line, {"ask": key})
+        late = threading.Timer(_AGREE_SECONDS, self._settle, args=(key,), kwargs={"late": True})
+        late.daemon = True
+        late.start()
+
+    def _settle(self, key: str, *, late: bool = False) -> None:
+        """Fix the boundary when every rank has answered, or has gone, or is too late."""
+        with self._lock:
+            passed = self._passed[key]
+            if key in self._stops:
+                for rank, line in self._members.items():
+                    if rank in passed:
+                        self._send(line, {"stop": key, "at": self._stops[key]})
+                return
+            if len(set(passed) | set(self._lost)) < self._world and not late:
+                return
+            self._stops[key] = max(passed.values(), default=0) + _ONE_STEP_MORE
+            for line in self._members.values():
+                self._send(line, {"stop": key, "at": self._stops[key]})
+
+    def _complete(self, key: str) -> None:
+        """Answer when every rank that is still there has said something."""
+        values = self._gathered[key]
+        if len(set(values) | set(self._lost)) < self._world:
+            return
+        del self._gathered[key]
+        for rank in self._waiting.pop(key, ()):
+            if rank in self._members:
+                self._send(self._members[rank], {"all": key, "values": values})
+
+    @staticmethod
+    def _send(line: _Line, message: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            line.send(message)
+
+
+def _token() -> str:
+    """Keeps apart the ranks of two jobs on one machine. It is no secret."""
+    return _training_job()
+
+
+class _Group:
+    """A rank's side of the agreement.
+
+    `asked(key)` and `stop(key, boundary)` are called in a thread; `asked` returns the number of
+    boundaries that this rank has passed. `stop(None, …)`: rank 0 has gone.
+    """
+
+    def __init__(
+        self,
+        place: _Place,
+        *,
+        asked: Callable[[str], int],
+        stop: Callable[[str | None, int], None],
+    ) -> None:
+        self.rank, self.world = place.rank, place.world
+        self._place, self._asked, self._stop = place, asked, stop
+        self._server = _Server(place) if place.rank == 0 else None
+        self._welcome = threading.Event()
+        self._all: dict[str, dict[int, Any]] = {}
+        self._arrived = threading.Condition()
+        self.gone = False
+        self._line = self._connected()
+        threading.Thread(target=self._listen, daemon=True, name="slotq rank").start()
+        if not self._welcome.wait(_CONNECT_SECONDS):
+            raise OSError("rank 0 does not answer")
+
+    def ask(self, kind: str) -> None:
+        """Agree on a boundary. Raises OSError if rank 0 has gone."""
+        if self.gone:
+            raise OSError("rank 0 has gone")
+        self._line.send({"ask": kind})
+
+    def tell(self, key: str, value: Any) -> None:
+        """Say something that rank 0 gathers. Raises OSError if rank 0 has gone."""
+        self._line.send({"gather": key, "value": value, "wait": False})
+
+    def gather(self, key: str, value: Any, seconds: float = _GATHER_SECONDS) -> dict[int, Any]:
+        """What each rank said under this key; of ranks that have gone, nothing. Raises OSError."""
+        self._line.send({"gather": key, "value": value, "wait": True})
+        with self._arrived:
+            self._arrived.wait_for(lambda: key in self._all or self.gone, seconds)
+            if key not in self._all:
+                raise OSError(f"no answer of all {self.world} ranks within {seconds:g} s")
+            return self._all.pop(key)
+
+    def _connected(self) -> _Line:
+        until = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            try:
+                port = self._place.port or int((_run_dir() / "port").read_text())
+                host = self._place.master if self._place.port and self.rank else "127.0.0.1"
+                line = _Line(socket.create_connection((host, port), timeout=5.0))
+                line._connection.settimeout(None)  # noqa: SLF001 - of the same file
+                line.send({"rank": self.rank, "token": _token()})
+                return line
+            except (OSError, ValueError):  # noqa: PERF203 - as above
+                if time.monotonic() > until:
+                    raise OSError("rank 0 cannot be reached") from None
+                time.sleep(0.05)
+
+    def _listen(self) -> None:
+        for message in self._line.messages():
+            if "welcome" in message:
+                self._welcome.set()
+            elif "ask" in message:
+                passed = self._asked(message["ask"])
+                with contextlib.suppress(OSError):
+                    self._line.send({"passed": passed, "key": message["ask"]})
+            elif "stop" in message:
+                self._stop(message["stop"], int(message["at"]))
+            elif "all" in message:
+                with self._arrived:
+                    values = message["values"].items()
+                    self._all[message["all"]] = {int(rank): value for rank, value in values}
+                    self._arrived.notify_all()
+        with self._arrived:
+            self.gone = True
+            self._arrived.notify_all()
+        self._stop(None, 0)
+
+
+# --- signals ---
+# How the process learns that it has to go: SIGTERM where it arrives; else the queue's marker beside
+# the checkpoints; else the training job's own status. One process of a machine asks AWS (the first
+# that gets a lock), and only on the node of rank 0. The others look at a file.
+
+_TICK = 0.2
+"""Seconds between two looks at the files of this machine."""
+_MARKER_SECONDS = 2.0
+_STATUS_SECONDS = 20.0
+_URI_SECONDS = 60.0
+_REPORT_SECONDS = 15.0
+"""Seconds between two uploads of a report. On disk it is written each second."""
+_REPORT_FILE_SECONDS = 1.0
+_SLOWEST = 300.0
+"""Seconds between two calls while AWS refuses them."""
+
+
+class _Sources:
+    """What says from outside that the job has to go."""
+
+    def __init__(self, client: Callable[[str], Any]) -> None:
+        self._client = client
+        self._job = _training_job()
+        self.folder = Path(checkpoint_dir()).resolve()  # The script may change its directory.
+        first = _jittered(_STATUS_SECONDS) + time.monotonic()
+        self._due = {"marker": 0.0, "status": first, "uri": 0.0}
+        self._pause = {"marker": _MARKER_SECONDS, "status": _STATUS_SECONDS}
+        self._uri = os.environ.get(CHECKPOINTS, "")
+        self._leads: BinaryIO | None = None
+        self.first_node = _nodes(_resource_config())[0] == 0
+        self._remote = self._job != _LOCAL and self.first_node
+        self._run = _run_dir()
+        self._since = time.time()
+
+    def look(self) -> dict[str, Any] | None:
+        """What asks for a suspend: {"via", "grace", "stopping"}; None while nothing does."""
+        return self._on_disk() or (self._in_aws() if self._may_ask() else None)
+
+    def tell_others(self, found: Mapping[str, Any]) -> None:
+        """Tell the other processes of this machine."""
+        with contextlib.suppress(OSError):
+            _write_atomically(self._run / "asked.json", json.dumps(found).encode())
+
+    def put(self, name: str, content: bytes) -> bool:
+        """Put a document beside the checkpoints in S3, if that is known to be possible."""
+        if self._job == _LOCAL:
+            return False
+        try:
+            where = self._bucket_and_prefix()
+            if where is None:
+                return False
+            self._client("s3").put_object(Bucket=where[0], Key=where[1] + name, Body=content)
+        except Exception:  # noqa: BLE001 - boto3 is not imported here; SageMaker copies the file
+            return False
+        return True
+
+    def forget_local(self) -> None:
+        """Off SageMaker the next start has the same name: remove what asked this one."""
+        if self._job == _LOCAL:
+            for path in (self.folder / marker_name(self._job), self._run / "asked.json"):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _on_disk(self) -> dict[str, Any] | None:
+        told = self._run / "asked.json"
+        if self._is_news(told):
+            return _read_json(told)
+        marker = self.folder / marker_name(self._job)
+        return _marker(_read_json(marker)) if self._is_news(marker) else None
+
+    def _is_news(self, path: Path) -> bool:
+        try:
+            written = path.stat().st_mtime
+        except OSError:
+            return False
+        return self._job != _LOCAL or written >= self._since - 1.0
+
+    def _may_ask(self) -> bool:
+        if not self._remote:
+            return False
+        if self._leads is None:
+            self._leads = _locked(self._run / "leader")
+        return self._leads is not None
+
+    def _in_aws(self) -> dict[str, Any] | None:
+        now = time.monotonic()
+        if now >= self._due["marker"]:
+            found = self._tried("marker", self._marker_object)
+            if found is not None:
+                return found
+        asks = os.environ.get(PASSES_SIGTERM) != "1"
+        if asks and now >= self._due["status"]:
+            return self._tried("status", self._status)
+        return None
+
+    def _tried(self, what: str, ask: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+        """Ask; after a failure more and more rarely."""
+        usual = _MARKER_SECONDS if what == "marker" else _STATUS_SECONDS
+        try:
+            found = ask()
+            self._pause[what] = usual
+        except Exception:  # noqa: BLE001 - boto3 is not imported here, and training goes on
+            found = None
+            self._pause[what] = min(self._pause[what] * 2, _SLOWEST)
+        self._due[what] = time.monotonic() + _jittered(self._pause[what])
+        return found
+
+    def _marker_object(self) -> dict[str, Any] | None:
+        where = self._bucket_and_prefix()
+        if where is None:
+            raise LookupError("the checkpoints are not in S3")
+        s3 = self._client("s3")
+        try:
+            answer = s3.get_object(Bucket=where[0], Key=where[1] + marker_name(self._job))
+            text = answer["Body"].read()
+        except Exception as error:
+            if _code(error) in _NOT_THERE:
+                return None
+            raise
+        try:
+            return _marker(json.loads(text))
+        except ValueError:
+            return _marker(None)
+
+    def _status(self) -> dict[str, Any] | None:
+        described = self._describe()
+        if described.get("TrainingJobStatus") != "Stopping":
+            return None
+        return {"via": "status", "grace": None, "stopping": True}
+
+    def _bucket_and_prefix(self) -> tuple[str, str] | None:
+        if not self._uri:
+            if time.monotonic() < self._due["uri"]:
+                raise LookupError("it is not known where the checkpoints are in S3")
+            self._due["uri"] = time.monotonic() + _jittered(_URI_SECONDS)
+            config = self._describe().get("CheckpointConfig") or {}
+            self._uri = config.get("S3Uri") or "none"
+        scheme, _, rest = self._uri.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        if scheme != "s3":
+            return None
+        return bucket, prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+
+    def _describe(self) -> dict[str, Any]:
+        sagemaker = self._client("sagemaker")
+        return dict(sagemaker.describe_training_job(TrainingJobName=self._job))
+
+
+_NOT_THERE = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
+"""What S3 says of an object that is not there: without s3:ListBucket it says 403."""
+
+
+def _marker(document: Mapping[str, Any] | None) -> dict[str, Any]:
+    grace = document.get("grace") if isinstance(document, dict) else None
+    return {"via": "marker", "grace": grace, "stopping": False}
+
+
+def _code(error: BaseException) -> str:
+    answer = getattr(error, "response", None) or {}
+    return str((answer.get("Error") or {}).get("Code", ""))
+
+
+def _jittered(seconds: float) -> float:
+    """Many jobs start together; they need not ask together."""
+    return seconds * (0.8 + 0.4 * secrets.randbelow(1000) / 1000)
+
+
+def _locked(path: Path) -> BinaryIO | None:
+    """The lock on a file, held until the process ends; None while another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # Not on Unix: every process asks.
+        return io.BytesIO()
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+_clients: dict[str, Any] = {}
+
+
+def _client(service: str) -> Any:
+    """A client of boto3. Raises ImportError and boto3's errors."""
+    if service not in _clients:
+        import boto3
+        from botocore.config import Config
+
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if not region:
+            region = (os.environ.get("TRAINING_JOB_ARN", "").split(":") + [""] * 4)[3] or None
+        quick = Config(connect_timeout=2, read_timeout=5, retries={"max_attempts": 1})
+        session = boto3.session.Session(region_name=region)
+        _clients[service] = session.client(service, config=quick)
+    return _clients[service]
+
+
+class _Watch:
+    """What this process knows of a suspend, and the thread that keeps it up to date."""
+
+    def __init__(self) -> None:
+        self.boundary = 0
+        """How many boundaries the rank has passed."""
+        self.alert = True
+        """Whether the next boundary has to look closer. The first one joins the other ranks."""
+        self.found: dict[str, Any] | None = None
+        """What asked for the suspend."""
+        self.save_due = False
+        """Whether the ranks have agreed to save now."""
+        self.group: _Group | None = None
+        self.rank, self.world = 0, 1
+        self.reports = _Reports()
+        self._callbacks: list[Callable[[], None]] = []
+        self._pid = os.getpid()
+        self._sources = _Sources(_client)
+        self._signalled = False
+        self._closed = threading.Event()
+        self._alone = False
+        self._agreed = False
+        self._stops: dict[str, int | None] = {}
+        self._known = threading.Condition()
+        self._listens = False
+        self._before: Any = None
+        threading.Thread(target=self._run, daemon=True, name="slotq").start()
+
+    # The training's side.
+
+    def look_closer(self) -> bool:
+        """Whether the rank has to stop at this boundary. Waits for the agreement, where one is due.
+
+        A rank reaches each boundary once, so all ranks get the same answer at the same one.
+        """
+        self.listen()
+        self.join()
+        stop = False
+        with self._known:
+            for key in list(self._stops):
+                self._known.wait_for(partial(self._is_decided, key), _AGREE_SECONDS)
+                at = self._stops[key]
+                if at is not None and self.boundary < at:
+                    continue
+                if key.startswith("suspend"):
+                    stop = True
+                else:
+                    self.save_due = True
+                    del self._stops[key]
+            self.alert = bool(self._stops)
+        if stop:
+            self._agreed = self.group is not None
+            self.reports.acknowledge()
+        return stop
+
+    def _is_decided(self, key: str) -> bool:
+        return self._stops[key] is not None
+
+    def leave(self) -> None:
+        """End this process, so that the queue takes the job's slots. Never returns."""
+        stopping = self._is_stopping()
+        if self._agreed and self.group is not None:
+            with contextlib.suppress(OSError):  # The others may still be saving.
+                stopping = any(self.group.gather("leave", stopping).values())
+        stopping = stopping or self._is_stopping()
+        self.reports.released(None if stopping else _now())
+        self.at_exit()
+        self._sources.forget_local()
+        if stopping and _training_job() != _LOCAL:
+            # A script that ends by itself now would end its job.
+            _say("saved; SageMaker is stopping the job")
+            while True:
+                time.sleep(60.0)
+        _release()
+
+    def _is_stopping(self) -> bool:
+        """Whether StopTrainingJob has been called."""
+        return self._signalled or bool((self.found or {}).get("stopping"))
+
+    # The thread's side.
+
+    def _run(self) -> None:
+        while not self._closed.wait(_TICK):
+            try:
+                self._tick()
+            except Exception:  # noqa: BLE001, PERF203 - training goes on, whatever happens here
+                traceback.print_exc()
+                time.sleep(10.0)
+
+    def _tick(self) -> None:
+        if self.group is None and not self._alone and _torch_rank() is not None:
+            self.alert = True  # torch.distributed has been set up meanwhile: join.
+        if not (self.found or {}).get("stopping"):
+            signalled = {"via": "sigterm", "grace": None, "stopping": True}
+            found = signalled if self._signalled else self._sources.look()
+            if found is not None and (self.found is None or found.get("stopping")):
+                self._learn(found)
+        self._flush()
+
+    def _learn(self, found: dict[str, Any]) -> None:
+        """Take in that the job has to go; a stop may follow what was first only asked."""
+        first = self.found is None
+        self.found = found
+        self._sources.tell_others(found)
+        if first:
+            self.reports.asked(found["via"])
+            self._ask()
+            self._call_back()
+
+    def _ask(self) -> None:
+        try:
+            if self.group is not None:
+                self.group.ask("suspend")
+                return
+        except OSError:
+            pass
+        with self._known:
+            self._stops["suspend"] = 0
+            self.alert = True
+
+    def _call_back(self) -> None:
+        while self._callbacks:
+            callback = self._callbacks.pop(0)
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - the next one saves something else
+                traceback.print_exc()
+
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        self.listen()
+        self._callbacks.append(callback)
+        if self.found is not None:
+            threading.Thread(target=self._call_back, daemon=True).start()
+
+    # The agreement.
+
+    def join(self) -> None:
+        """Take part in the agreement, if this process is one of several ranks."""
+        if self.group is not None or self._alone:
+            return
+        place = _place()
+        if place is None:
+            return
+        self.rank, self.world = place.rank, place.world
+        try:
+            self.group = _Group(place, asked=self._asked, stop=self._stop)
+        except OSError as error:
+            self._alone = True
+            _say(f"this rank decides alone when it stops: {error}")
+            return
+        with self._known:
+            known = self._stops.pop("suspend", None) is not None
+        if known:
+            self._ask()
+
+    def _asked(self, key: str) -> int:
+        with self._known:
+            self._stops[key] = None
+            self.alert = True
+            return self.boundary  # Read after `alert` is set: the next boundary waits.
+
+    def _stop(self, key: str | None, boundary: int) -> None:
+        with self._known:
+            for each in list(self._stops) if key is None else [key]:
+                if key is not None or self._stops[each] is None:
+                    self._stops[each] = boundary
+                    self.alert = True
+            self._known.notify_all()
+        if key is not None and key.startswith("suspend") and self.found is None:
+            self.found = {"via": "marker", "grace": None, "stopping": False}
+            self.reports.asked("marker")  # Another rank has learned of it.
+            self._call_back()
+
+    # The rest.
+
+    def listen(self) -> None:
+        """Catch SIGTERM: from now on the script does something about it."""
+        if self._listens or threading.current_thread() is not threading.main_thread():
+            return
+        self._listens = True
+        self._before = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+
+    def _on_sigterm(self, number: int, frame: Any) -> None:
+        self._signalled = True
+        if callable(self._before):
+            self._before(number, frame)
+
+    def close(self) -> None:
+        """End the thread, and leave SIGTERM to what handled it before."""
+        self._closed.set()
+        self.give_sigterm_back()
+
+    def give_sigterm_back(self) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _flush(self, *, last: bool = False) -> None:
+        rank = self.group.rank if self.group is not None else _local_rank()
+        if self._sources.first_node and rank == 0:
+            self.reports.write(self._sources, last=last)
+
+    def at_exit(self) -> None:
+        if os.getpid() == self._pid:
+            with contextlib.suppress(Exception):
+                self._flush(last=True)
+
+
+class _Reports:
+    """What the script says of its progress."""
+
+    def __init__(self) -> None:
+        self.latest: tuple[Any, Any, dict[str, Any], int] | None = None
+        self._checkpoint: dict[str, Any] | None = None
+        self._suspend: dict[str, Any] | None = None
+        self._started = _now()
+        self._written: tuple[Any, ...] = (None, None, None)
+        self._sent: tuple[Any, ...] = (None, None, None)
+        self._urgent = False
+        self._due_file = self._due_send = 0.0
+        self._writing = threading.Lock()
+
+    def saved(self, *, epoch: int, step: int, seconds: float) -> None:
+        self._checkpoint = {"epoch": epoch, "step": step, "at": _now(), "seconds": seconds}
+
+    def asked(self, via: str) -> None:
+        self._suspend = {
+            "via": via, "asked_at": _now(), "acknowledged_at": None, "released_at": None,
+        }  # fmt: skip
+
+    def acknowledge(self) -> None:
+        suspend = self._suspend
+        if suspend is not None and suspend["acknowledged_at"] is None:
+            self._suspend = {**suspend, "acknowledged_at": _now()}
+            self._urgent = True
+
+    def released(self, at: int | None) -> None:
+        if self._suspend is not None:
+            self._suspend = {**self._suspend, "released_at": at}
+
+    def write(self, sources: _Sources, *, last: bool) -> None:
+        """Write the report if it has changed and is due. What is urgent is due now.
+
+        `last`: the process ends. SageMaker copies the file, so nobody waits for S3.
+        """
+        now = time.monotonic()
+        content = (self.latest, self._checkpoint, self._suspend)
+        urgent = self._urgent
+        if not any(content) or not self._writing.acquire(timeout=5.0):
+            return
+        try:
+            if content != self._written and (last or urgent or now >= self._due_file):
+                self._due_file = now + _REPORT_FILE_SECONDS
+                path = sources.folder / report_name(_training_job())
+                _write_atomically(path, self._document(content))
+                self._written = content
+            if content != self._sent and not last and (urgent or now >= self._due_send):
+                self._due_send = now + _REPORT_SECONDS
+                self._urgent = False
+                sources.put(report_name(_training_job()), self._document(content))
+                self._sent = content
+        finally:
+            self._writing.release()
+
+    def _document(self, content: tuple[Any, ...]) -> bytes:
+        latest, checkpoint_, suspend_ = content
+        step, of, metrics, reported = latest or (None, None, {}, None)
+        document = {
+            "version": FORMAT,
+            "training_job": _training_job(),
+            "at": _now(),
+            "started_at": self._started,
+            "step": step,
+            "of": of,
+            "metrics": {name: _number(value) for name, value in metrics.items()},
+            "reported_at": reported,
+            "checkpoint": checkpoint_,
+            "suspend": suspend_,
+        }
+        return json.dumps(document).encode()
+
+
+def _number(value: Any) -> Any:
+    """A metric as JSON: a number, else its text. NaN and infinity are no JSON."""
+    with contextlib.suppress(TypeError, ValueError):
+        number = float(value)
+        whole = isinstance(value, int)
+        return value if whole else number if number - number == 0 else str(number)
+    return str(value)
+
+
+def _release() -> None:
+    """End the job so that the queue reads `released`. Never returns."""
+    failure = _ml() / "output/failure"
+    if failure.parent.is_dir():
+        with contextlib.suppress(OSError):
+            failure.write_text(RELEASED)
+    # SageMaker's training toolkit writes that file anew, with what the script has said last.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.write(RELEASED + "\n")
+        sys.stderr.flush()
+    os._exit(EXIT_RELEASED)
+
+
+# --- words ---
+
+_watch: _Watch | None = None
+_starting = threading.Lock()
+
+
+def _start() -> _Watch:
+    global _watch
+    with _starting:
+        if _watch is None:
+            _watch = _Watch()
+            atexit.register(_watch.at_exit)
+        return _watch
+
+
+# A forked child, such as a loader's worker, has no threads: it begins anew, and is no rank of its
+# own. SIGTERM means to it what it meant before; Python would forget one that comes during the fork.
+
+
+def _before_fork() -> None:
+    if _watch is not None:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _masks.mask = None if signal.SIGTERM in mask else mask
+
+
+def _after_fork_in_parent() -> None:
+    mask, _masks.mask = getattr(_masks, "mask", None), None
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _after_fork_in_child() -> None:
+    global _watch, _forked, _starting
+    if _watch is not None:
+        _watch.give_sigterm_back()
+    _watch, _forked, _starting = None, True, threading.Lock()
+    _clients.clear()
+    _after_fork_in_parent()
+
+
+_masks = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
+
+
+def should_suspend() -> bool:
+    """Return whether to save and call suspend() now. Ask after each step.
+
+    In a job of several ranks each rank asks at the same places: then all get True after the same
+    step. While nothing is asked that costs no communication, and less than a microsecond.
+    """
+    watch = _watch or _start()
+    watch.boundary += 1
+    return watch.look_closer() if watch.alert else False
+
+
+def suspend() -> None:
+    """Give the job's slots back, so that the job waits and later resumes. Never returns.
+
+    Save first. The process ends at once: nothing that would run at its exit runs. In a job of
+    several ranks it waits until all of them have come here, if all have been told to stop.
+    """
+    (_watch or _start()).leave()
+
+
+def on_suspend(callback: Callable[[], None]) -> None:
+    """Call `callback` in a thread as soon as a suspend is asked, once; for scripts without a loop.
+
+    The callback may save and call suspend(). An exception in it is printed.
+    """
+    (_watch or _start()).add_callback(callback)
+
+
+def report(step: int, of: int | None = None, **metrics: Any) -> None:
+    """Report progress: `step` steps done, `of` so many, and any numbers to show beside.
+
+    Cheap enough for each step: a thread writes the newest about once a second. Only rank 0's
+    counts.
+    """
+    watch = _watch or _start()
+    watch.reports.latest = (step, of, metrics, int(time.time() * 1000))
+
+
+class _LifeState:
+    """One small value, handed from attempt to attempt. Of several ranks, rank 0 sets it."""
+
+    def get(self, default: Any = None) -> Any:
+        """Return the value last set, by this attempt or an earlier one."""
+        found = _read_json(self._path())
+        return default if found is None else found.get("value", default)
+
+    def set(self, value: Any) -> None:
+        """Keep a value: what JSON can hold in 4,096 bytes. Raises ValueError and TypeError."""
+        content = json.dumps({"version": FORMAT, "value": value}, allow_nan=False).encode()
+        if len(content) > LIFE_STATE_BYTES:
+            raise ValueError(
+                f"life_state has at most {LIFE_STATE_BYTES} bytes as JSON, not {len(content)}: "
+                "save larger things in a checkpoint"
+            )
+        _write_atomically(self._path(), content)
+
+    @staticmethod
+    def _path() -> Path:
+        return Path(checkpoint_dir()) / LIFE_STATE
+
+
+life_state = _LifeState()
+
+
+# --- manager ---
+
+_PARALLEL_ABOVE = 256 << 20
+
+
+class Manager:
+    """Saves and resumes a training: `checkpoint.manager` makes it.
+
+        ckpt = checkpoint.manager(model, optimizer, every_minutes=10)
+        for epoch in ckpt.epochs(10):
+            for x, y in ckpt.batches(loader):
+                ...
+
+    Or, with loops of your own: begin at `start_epoch` and `start_step`, and call `after_step` and
+    `after_epoch`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any = None,
+        *,
+        scheduler: Any = None,
+        dataloader: Any = None,
+        path: str | os.PathLike[str] | None = None,
+        keep: int = 2,
+        every_steps: int | None = None,
+        every_minutes: float | None = None,
+        every_epoch: bool = True,
+        background: bool = False,
+        parallel_above: int = _PARALLEL_ABOVE,
+        **more: Any,
+    ) -> None:
+        """Resume from the newest whole checkpoint below `path`, if there is one.
+
+        `model` and the others: anything with `state_dict` and `load_state_dict`, or a dict.
+        `more`: others by name, such as a GradScaler.
+        `path`: a folder below checkpoint_dir(), or an absolute one. Default: checkpoint_dir().
+        `keep`: so many newest checkpoints stay.
+        `background`: save in a thread, from a copy of the state, except at a suspend.
+        `parallel_above`: bytes of a model above which the ranks share the writing.
+
+        Raises ValueError if the checkpoint is of other objects, or of another number of ranks where
+        each rank holds a shard of its own.
+        """
+        if keep < 1:
+            raise ValueError("keep must be at least 1")
+        objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
+        self._objects = {name: each for name, each in objects.items() if each is not None}
+        self._loader = dataloader if hasattr(dataloader, "state_dict") else None
+        self._slots = _Slots(Path(checkpoint_dir()) / (path or "."), keep)
+        self._every_steps, self._every_epoch = every_steps, every_epoch
+        self._pause = None if every_minutes is None else every_minutes * 60.0
+        self._due = time.monotonic() + (self._pause or 0.0)
+        self._background, self._above = background, parallel_above
+        self._saving: threading.Thread | None = None
+        self._watch = _watch or _start()
+        self._watch.listen()
+        self._watch.join()
+        self._key = f"saved-{next(_managers)}"
+        self._number = 0
+        self._steps = 0
+        self.start_epoch = 0
+        """The epoch to begin with."""
+        self.start_step = 0
+        """The step of that epoch to begin with."""
+        self.others: Any = {}
+        """Your own values, saved and restored: anything that pickle takes."""
+        self.resumed = False
+        """Whether a checkpoint has been loaded."""
+        self._epoch_states = _random_states()
+        self._step_states: dict[str, Any] | None = None
+        self._load()
+
+    # Loops.
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs that are left of `count`."""
+        while self.start_epoch < count:
+            epoch = self.start_epoch
+            yield epoch
+            self.after_epoch(epoch)
+
+    def batches(self, loader: Any) -> Iterator[Any]:
+        """The batches that are left of this epoch; after each one the step is counted as done.
+
+        After a resume in the middle of an epoch the loader is run through the batches already
+        done, with the random states of the epoch's begin, so the order is that of the first time.
+        """
+        epoch, first = self.start_epoch, self.start_step
+        set_epoch = getattr(getattr(loader, "sampler", None), "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
+        batches = self._iterator(loader, first)
+        for step, batch in enumerate(batches, first):
+            yield batch
+            self.after_step(epoch, step)
+
+    def _iterator(self, loader: Any, first: int) -> Iterator[Any]:
+        states, self._step_states = self._step_states, None
+        if first == 0:
+            states, self._epoch_states = None, _random_states()
+        if states is not None:
+            _set_random_states(self._epoch_states)
+        batches: Iterator[Any] = iter(loader)
+        if loader is not self._loader:  # That one goes on by itself.
+            for _ in range(first):
+                next(batches, None)
+        if states is not None:
+            _set_random_states(states)
+        return batches
+
+    # Loops of your own.
+
+    def after_step(self, epoch: int, step: int, others: Any = None) -> None:
+        """Count a step as done; save if that is due. On a suspend: save, and never return.
+
+        `others`: your own values, in place of those kept so far.
+        """
+        self._steps += 1
+        self.start_epoch, self.start_step = epoch, step + 1
+        if others is not None:
+            self.others = others
+        if should_suspend():
+            self._save_and_suspend()
+        elif self._is_due():
+            self.save()
+
+    def after_epoch(self, epoch: int, others: Any = None) -> None:
+        """Count an epoch as done; save if that is due. On a suspend: save, and never return."""
+        self.start_epoch, self.start_step = epoch + 1, 0
+        self._epoch_states = _random_states()
+        if others is not None:
+            self.others = others
+        if should_suspend():
+            self._save_and_suspend()
+        elif self._every_epoch:
+            self.save()
+
+    def save(self, *, background: bool | None = None) -> None:
+        """Save now. In a job of several ranks, every rank calls it after the same step."""
+        self._wait()
+        self._watch.join()
+        self._number += 1
+        if not self._all_are_here():
+            return
+        number, began = self._number, time.monotonic()
+        state = self._state()
+        about = {"epoch": self.start_epoch, "step": self.start_step, "steps": self._steps}
+        self._due = began + (self._pause or 0.0)
+        if self._background if background is None else background:
+            state = _snapshot(state)
+            self._saving = threading.Thread(target=self._write, args=(number, state, about, began))
+            self._saving.start()
+        else:
+            self._write(number, state, about, began)
+
+    def _all_are_here(self) -> bool:
+        """Wait until every rank begins this save: it has loaded what it needs, and the save before
+        is whole. A rank that ran ahead would write over both."""
+        if self._watch.world < 2:
+            return True
+        numbers: dict[int, int] = {}
+        if self._watch.group is not None:
+            with contextlib.suppress(OSError):
+                numbers = self._watch.group.gather(f"{self._key}-{self._number}", self._number)
+        if len(numbers) < self._watch.world:
+            _say(f"only {len(numbers)} of {self._watch.world} ranks are there: no checkpoint")
+            return False
+        return True
+
+    def _save_and_suspend(self) -> None:
+        self.save(background=False)
+        suspend()
+
+    def _wait(self) -> None:
+        """Wait until the save in the background has ended."""
+        if self._saving is not None:
+            self._saving.join()
+            self._saving = None
+
+    def _is_due(self) -> bool:
+        if self._every_steps and self._steps % self._every_steps == 0:
+            return True
+        if self._pause is None:
+            return False
+        if self._watch.group is None:
+            return time.monotonic() >= self._due
+        if self._watch.save_due:  # The ranks' clocks differ: rank 0 says when, all agree where.
+            self._watch.save_due = False
+            return True
+        if self._watch.rank == 0 and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._pause
+            with contextlib.suppress(OSError):
+                self._watch.group.ask("save")
+        return False
+
+    # The state.
+
+    def _is_fsdp1(self) -> bool:
+        modules = getattr(self._objects["model"], "modules", None)
+        return modules is not None and any(_is_fsdp1(module) for module in modules())
+
+    @contextlib.contextmanager
+    def _local_shards(self) -> Iterator[None]:
+        """FSDP's first version would gather the whole model on each rank."""
+        if not self._is_fsdp1():
+            yield
+            return
+        from torch.distributed.fsdp import FullyShardedDataParallel, StateDictType
+
+        model = self._objects["model"]
+        with FullyShardedDataParallel.state_dict_type(model, StateDictType.LOCAL_STATE_DICT):
+            yield
+
+    def _state(self) -> dict[str, Any]:
+        """What this rank writes."""
+        with self._local_shards():
+            objects = {name: _state_of(each) for name, each in self._objects.items()}
+        sharded = self._watch.world > 1 and (self._is_fsdp1() or _has_shards(objects))
+        own: dict[str, Any] = {
+            "random": _random_states(),
+            "epoch_random": self._epoch_states,
+            "others": self.others,
+            "loader": None if self._loader is None else self._loader.state_dict(),
+            "sharded": sharded,
+        }
+        if sharded:
+            return {**own, "objects": objects, "parts": {}}
+        skeleton, parts = _divided(objects, self._watch.world, self._above)
+        return {
+            **own,
+            "objects": skeleton if self._watch.rank == 0 else None,
+            "parts": parts[self._watch.rank],
+        }
+
+    def _write(
+        self, number: int, state: dict[str, Any], about: dict[str, Any], began: float
+    ) -> None:
+        """Write this rank's file; rank 0 then waits for the others', and writes the manifest."""
+        if self._watch.rank == 0:
+            self._slots.begin(number)
+        entry = self._slots.write(number, self._watch.rank, state)
+        group, key = self._watch.group, f"{self._key}-{number}-files"
+        if group is not None and self._watch.rank:
+            with contextlib.suppress(OSError):
+                group.tell(key, entry)
+            return
+        entries = {0: entry}
+        if group is not None:
+            try:
+                entries = group.gather(key, entry)
+            except OSError as error:
+                _say(f"the checkpoint is not complete: {error}")
+                return
+        if len(entries) < self._watch.world:
+            _say(f"only {len(entries)} of {self._watch.world} ranks have saved: no checkpoint")
+            return
+        seconds = round(time.monotonic() - began, 3)
+        manifest = {
+            **about,
+            "ranks": self._watch.world,
+            "sharded": state["sharded"],
+            "saved_at": _now(),
+            "seconds": seconds,
+            "files": [entries[rank] for rank in sorted(entries)],
+        }
+        self._slots.commit(number, manifest)
+        self._watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
+
+    def _load(self) -> None:
+        found = self._agreed_state()
+        if found is None:
+            return
+        slot, manifest = found
+        files = [slot / each["file"] for each in manifest["files"]]
+        own = _load(files[self._watch.rank]) if self._watch.rank < len(files) else None
+        if manifest["sharded"]:
+            if manifest["ranks"] != self._watch.world or own is None:
+                raise ValueError(
+                    f"the checkpoint in {slot} has the shards of {manifest['ranks']} ranks, and "
+                    f"this job has {self._watch.world}"
+                )
+            objects = own["objects"]
+        else:
+            objects = self._whole_objects(files, own)
+        missing = sorted(set(self._objects) - set(objects))
+        if missing:
+            raise ValueError(f"the checkpoint in {slot} has no {', '.join(missing)}")
+        with self._local_shards():
+            for name, each in self._objects.items():
+                _restore(each, objects[name])
+        self._take(own, manifest)
+
+    def _agreed_state(self) -> tuple[Path, dict[str, Any]] | None:
+        """The newest state that is whole for every rank: nodes may have disks of their own."""
+        found = self._slots.newest()
+        group = self._watch.group
+        number = 0 if found is None else found[1]["number"]
+        if group is None:
+            return found
+        try:
+            least = min(group.gather(f"{self._key}-load", number).values())
+        except OSError as error:
+            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
+        found = found if least == number else self._slots.newest(least)
+        if found is not None and found[1]["number"] != least:
+            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
+        return found if least else None
+
+    def _whole_objects(self, files: list[Path], own: Any) -> dict[str, Any]:
+        """The objects that all ranks have saved together."""
+        first = own if self._watch.rank == 0 else _load(files[0])
+        tensors = dict(first["parts"])
+        for rank, file in enumerate(files[1:], 1):
+            tensors.update((own if rank == self._watch.rank else _load(file))["parts"])
+        self.others = first["others"]
+        return dict(_joined(first["objects"], tensors))
+
+    def _take(self, own: Any, manifest: Mapping[str, Any]) -> None:
+        """Go on where the checkpoint was saved. A rank that was not there then starts afresh."""
+        self._number = manifest["number"]
+        self._steps = manifest["steps"]
+        self.start_epoch, self.start_step = manifest["epoch"], manifest["step"]
+        self.resumed = True
+        if own is not None:
+            self.others = own["others"]
+            self._epoch_states = own["epoch_random"]
+            self._step_states = own["random"]
+            _set_random_states(own["random"])
+            if self._loader is not None and own["loader"] is not None:
+                self._loader.load_state_dict(own["loader"])
+        if self._watch.rank == 0:
+            _say(f"resumes after step {self._steps} (epoch {self.start_epoch})")
+
+
+_managers = itertools.count()
+
+
+def _is_fsdp1(module: Any) -> bool:
+    return any(each.__name__ == "FullyShardedDataParallel" for each in type(module).__mro__)
+
+
+def _state_of(each: Any) -> Any:
+    return each.state_dict() if hasattr(each, "state_dict") else dict(each)
+
+
+def _restore(each: Any, state: Any) -> None:
+    if hasattr(each, "load_state_dict"):
+        each.load_state_dict(state)
+    else:
+        each.clear()
+        each.update(state)
+
+
+def _has_shards(state: Any) -> bool:
+    """Whether a state holds tensors of which this rank has only a shard (DTensor, as in FSDP2)."""
+    found: list[Any] = []
+
+    def look(value: Any) -> Any:
+        if hasattr(value, "to_local"):
+            found.append(value)
+        return value
+
+    _mapped(state, look)
+    return bool(found)
+
+
+checkpoint = SimpleNamespace(manager=Manager)
+
+
+# --- HFAI ---
+# Scripts for HFAI's platform run with only the import changed: from slotq_training import hfai
+
+
+def _receive_suspend_command() -> bool:
+    """Return whether the job has to go: on the first node, in any process of it."""
+    watch = _watch or _start()
+    watch.listen()
+    return watch.found is not None
+
+
+def _go_suspend() -> None:
+    """Let the job's slots go, from any node. Never returns."""
+    suspend()
+
+
+def _get_whole_life_state() -> int:
+    """Return the value that attempts hand on; 0 at first."""
+    return int(life_state.get(0))
+
+
+def _set_whole_life_state(state: int) -> None:
+    life_state.set(int(state))
+
+
+class _Distributed:
+    """torch.distributed, but that `get_rank` is the node's number, as in HFAI's examples."""
+
+    @staticmethod
+    def get_rank() -> int:
+        return _nodes(_resource_config())[0]
+
+    @staticmethod
+    def get_world_size() -> int:
+        return len(_nodes(_resource_config())[1])
+
+    def __getattr__(self, name: str) -> Any:
+        import torch.distributed
+
+        return getattr(torch.distributed, name)
+
+
+def _spawn(  # noqa: PLR0917 - as below
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,  # noqa: FBT001, FBT002 - HFAI's and torch's signature
+    daemon: bool = False,  # noqa: FBT001, FBT002
+    start_method: str = "spawn",
+    bind_numa: bool = False,  # noqa: FBT001, FBT002
+) -> Any:
+    """Run `fn(number, *args)` in `nprocs` processes; with `join` wait until all have ended.
+
+    `bind_numa`: give the processes the CPUs of one NUMA node each, evenly.
+
+    Raises RuntimeError if one fails: the others are killed. If one suspends the job, this process
+    ends too.
+    """
+    _start().listen()  # This process learns of a suspend for all of them.
+    context = multiprocessing.get_context(start_method)
+    processes = [
+        context.Process(  # type: ignore[attr-defined]
+            target=_spawned_main, args=(fn, number, nprocs, args, bind_numa), daemon=daemon
+        )
+        for number in range(nprocs)
+    ]
+    for process in processes:
+        process.start()
+    if not join:
+        return processes
+    _join_all(processes)
+    return None
+
+
+def _spawned_main(
+    fn: Callable[..., Any],
+    number: int,
+    count: int,
+    args: tuple[Any, ...],
+    bind_numa: bool,  # noqa: FBT001 - passed by position
+) -> None:
+    global _spawned, _forked
+    _spawned, _forked = (number, count), False
+    if bind_numa:
+        _bind_numa(number, count)
+    fn(number, *args)
+
+
+def _join_all(processes: list[Any]) -> None:
+    left = {process.sentinel: process for process in processes}
+    while left:
+        for sentinel in multiprocessing.connection.wait(list(left)):
+            process = left.pop(sentinel)
+            process.join()
+            if process.exitcode == 0:
+                continue
+            for other in left.values():
+                other.kill()
+            if process.exitcode == EXIT_RELEASED:
+                _release()
+            raise RuntimeError(f"process {process.name} ended with {process.exitcode}")
+
+
+def _bind_numa(number: int, count: int) -> None:
+    """Bind this process to the CPUs of its NUMA node, where Linux tells which they are."""
+    lists = sorted(Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"))
+    if not lists or not hasattr(os, "sched_setaffinity"):
+        return
+    with contextlib.suppress(OSError, ValueError):
+        text = lists[number * len(lists) // count].read_text().strip()
+        cpus = {cpu for part in text.split(",") for cpu in _cpus(part)}
+        allowed = cpus & os.sched_getaffinity(0)
+        if allowed:
+            os.sched_setaffinity(0, allowed)
+
+
+def _cpus(part: str) -> Iterator[int]:
+    """`0-3` as 0, 1, 2, 3."""
+    first, _, last = part.partition("-")
+    yield from range(int(first), int(last or first) + 1)
+
+
+def _init(
+    model: Any,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    amp_scaler: Any = None,
+    ckpt_path: str | os.PathLike[str] = "latest.pt",
+    *,
+    every_minutes: float | None = 10.0,
+) -> tuple[int, int, Any]:
+    """Resume, and give the model a method `try_save(epoch, step, others=None)`.
+
+    Returns the epoch and the step to begin with, and the user's own values (None at first). Each
+    process calls `try_save` after each step: on a suspend it saves and never returns.
+    """
+    made = Manager(
+        model,
+        optimizer,
+        scheduler=scheduler,
+        path=ckpt_path,
+        every_minutes=every_minutes,
+        every_epoch=False,
+        **({} if amp_scaler is None else {"amp_scaler": amp_scaler}),
+    )
+    model.try_save = made.after_step
+    return made.start_epoch, made.start_step, made.others if made.resumed else None
+
+
+def _hfai() -> SimpleNamespace:
+    distributed_env(export=True)  # Its platform sets MASTER_IP and the others in each process.
+    return SimpleNamespace(
+        client=SimpleNamespace(
+            receive_suspend_command=_receive_suspend_command,
+            go_suspend=_go_suspend,
+            get_whole_life_state=_get_whole_life_state,
+            set_whole_life_state=_set_whole_life_state,
+        ),
+        distributed=_Distributed(),
+        multiprocessing=SimpleNamespace(spawn=_spawn),
+        checkpoint=SimpleNamespace(init=_init),
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name != "hfai":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = _hfai()
+    globals()["hfai"] = made
+    return made
