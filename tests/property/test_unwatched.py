@@ -7,31 +7,10 @@ from hypothesis import strategies as st
 
 from slotq.simulate import simulate
 from slotq.simulate.scenario.scenario import Scenario
-from tests.property import (
-    test_budgets,
-    test_consolidation,
-    test_everything,
-    test_flow,
-    test_gangs,
-    test_moves_and_limits,
-    test_projects,
-    test_resources,
-    test_time_sharing,
-)
+from tests.property.test_budgets import budgeted
+from tests.property.test_narrow import with_projects, without_projects
 
 
-@given(
-    st.one_of(
-        test_budgets.budgeted(),
-        test_consolidation.crowded(),
-        test_everything.worlds(),
-        test_flow.worlds(),
-        test_gangs.worlds(),
-        test_moves_and_limits.worlds(),
-        test_projects.worlds(),
-        test_resources.worlds(),
-        test_time_sharing.worlds(),
-    )
-)
+@given(st.one_of(budgeted(), with_projects, without_projects))
 def test_a_watched_simulation_has_the_same_events(scenario: Scenario) -> None:
     assert simulate(scenario).events == simulate(scenario, lambda *_: None).events

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.functional.local.account import Account
-from tests.functional.local.conftest import SLOTQ
 from tests.functional.local.test_forwarding import forwarded, page, running
+from tests.functional.local.test_shell import slotq
 
 PAGE = (Path(__file__).parents[3] / "docs" / "interactive.md").read_text()
 LINES = [
@@ -63,35 +62,23 @@ def work(emulator: Account, tmp_path: Path) -> Iterator[Path]:
         del emulator.variables[name]
 
 
-def run(account: Account, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SLOTQ, *words],
-        input=text,
-        env={**os.environ, **account.variables},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-
-
 def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict[str, int]) -> None:
     shell, jupyter, two, other_host = (words[1:] for words in LINES)
     serve = ["python3", "serve.py", str(ports["8888"]), str(ports["6006"])]
 
     shell[shell.index("sleep") :] = serve
-    opened = run(account, shell, 'echo "in $TRAINING_JOB_NAME"; exit 3')
+    opened = slotq(account, *shell, text='echo "in $TRAINING_JOB_NAME"; exit 3')
     assert (opened.returncode, opened.stdout) == (3, "in lab\n"), opened.stderr
     with running(account, *with_ports(two, ports), folder=work) as process:
         found = {theirs: here for here, theirs in (forwarded(process), forwarded(process))}
         assert found[ports["8888"]] == ports["9999"]
         for here in found.values():
             account.until(partial(served, here), "the page")
-    refused = run(account, with_ports(other_host, ports))
+    refused = slotq(account, *with_ports(other_host, ports))
     assert (refused.returncode, "no process algo-2" in refused.stderr) == (1, True)
 
     jupyter[jupyter.index("jupyter") :] = serve
-    run(account, ["cancel", "lab"])
+    slotq(account, "cancel", "lab")
     with running(account, *with_ports(jupyter, ports), folder=work) as process:
         here, _ = forwarded(process)
         account.until(partial(served, here), "the page")
@@ -99,7 +86,7 @@ def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict
         assert process.wait(20) == 130
     back = f"`slotq shell notebook --forward {ports['8888']} --wait` comes back to it"
     assert back in (work / "err").read_text()
-    run(account, ["cancel", "notebook"])
+    slotq(account, "cancel", "notebook")
     account.ended("notebook")
 
 

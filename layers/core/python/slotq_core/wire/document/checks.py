@@ -14,17 +14,14 @@ from slotq_core.wire.document.faults import Fault, Loc, unknown
 from slotq_core.wire.document.models import by_pool, scopes
 from slotq_core.wire.document.requests.request_checks import faults_of_requests
 from slotq_core.wire.document.sections import (
-    ClassSection,
     DepartmentSection,
     PoolSection,
     ProjectSection,
-    UserGroupSection,
-    UserSection,
 )
 from slotq_core.wire.pool_definition import clashes
 
 
-class Shared(Protocol):
+class Shared(time_sharing.TimeSharing, Protocol):
     """The sections that a configuration and a scenario have in common."""
 
     @property
@@ -33,12 +30,6 @@ class Shared(Protocol):
     def projects(self) -> Sequence[ProjectSection]: ...
     @property
     def departments(self) -> Sequence[DepartmentSection]: ...
-    @property
-    def classes(self) -> Sequence[ClassSection]: ...
-    @property
-    def user_groups(self) -> Sequence[UserGroupSection]: ...
-    @property
-    def users(self) -> Sequence[UserSection]: ...
 
 
 Check = Callable[[Shared], Iterable[Fault]]
