@@ -196,6 +196,13 @@ def _burst(versions: Versions) -> Rows:
         yield [text, *map(_text, values)]
 
 
+def _burst_parts(versions: Versions) -> Rows:
+    """What a submission in a burst consists of."""
+    yield ["", "times a raw transaction"]
+    for name, share in _now(versions)["burst"]["parts"].items():
+        yield [name, _text(share)]
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "promises": ("", _promises),
     "passes": ("passes", _passes),
@@ -213,6 +220,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Versions], Rows]]] = {
     "rates": ("limits", _rates),
     "sizes": ("limits", _sizes),
     "burst": ("burst", _burst),
+    "burst parts": ("burst", _burst_parts),
 }
 """Each table, and the part that it shows; empty: of all parts."""
 

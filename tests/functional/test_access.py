@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.api import METHODS
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import JobState
+from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations import status
 from slotq_core.usage.calendar_days import DAY
-from tests.functional.account import HOUR, Account, forget
+from tests.functional.account import HOUR, NOW, Account, forget
+from tests.functional.account import TABLE as TABLE_NAME
 from tests.functional.sharing import (
     ADMIN,
     MEMBER,
@@ -172,6 +175,27 @@ def test_a_refusal_says_who_may(shared: Account):
 def test_another_session_of_the_submitters_role_is_the_submitter(shared: Account):
     another = OWNER.replace("/ada", "/grace")
     assert amend(shared, JOB, by=another, held=True)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"access": replace(VISION.access, members=())}, (403, "project_not_allowed")),
+        ({"requests": Prescription(max_priority=1)}, (403, "priority_too_high")),
+        ({"requests": Prescription(approval=True)}, (202, "held")),
+    ],
+    ids=["rights", "priority", "approval"],
+)
+def test_a_warm_container_judges_by_what_another_has_just_changed(
+    shared: Account, change: dict[str, Any], answer: tuple[int, str]
+):
+    """No time passes: what was answered before a submission begins binds it."""
+    assert submit(shared, "before", "vision", by=MEMBER, priority="2")[0] == 202
+    other = DynamoStore(shared.dynamodb, TABLE_NAME)
+    vision = replace(VISION, **change)
+    other.configure(sharing=replace(SHARING, projects=(vision, SPEECH)), who="test", now=NOW)
+    status, told = submit(shared, "after", "vision", by=MEMBER, priority="2")
+    assert (status, told.get("code") or told["state"]) == answer
 
 
 def test_who_has_left_the_project_sees_the_own_jobs_and_changes_none(shared: Account):
