@@ -36,7 +36,7 @@ JOBS = 200
 AT_ONCE = 20
 """Calls of one kind before the next kind's turn."""
 SAMPLE = "sample-of-the-burst"
-SUBMISSION, TRANSACTION, HANDLER = "a submission", "its transaction", "the handler itself"
+SUBMISSION, TRANSACTION, HANDLER = "submission", "transaction", "handler"
 Prepare = Callable[[str], Callable[[], None]]
 """Makes one call ready for a name. Only the call itself is measured: its caller's work is neither
 the queue's nor the engine's."""
