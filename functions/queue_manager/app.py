@@ -42,6 +42,7 @@ from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.lambda_wake import AsynchronousPass, InlinePass
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
+from slotq_core.adapters.scripts.s3 import S3Scripts, s3_client
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
@@ -319,6 +320,7 @@ def manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
+        scripts=S3Scripts(clock=clock, make_client=s3_client),
     )
 
 

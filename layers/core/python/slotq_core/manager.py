@@ -24,6 +24,7 @@ from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
 from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
@@ -65,16 +66,18 @@ class QueueManager:
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
+        scripts: Scripts | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove."""
         self._roles = roles
         self._plans = plans
+        self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
         self._notifier = notifier
-        self._effects = Effects(store, training, clock)
+        self._effects = Effects(store, training, clock, self._scripts)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
         self._passes = Passes(
@@ -117,7 +120,7 @@ class QueueManager:
         """The jobs, as callers see them."""
         from slotq_core.operations.jobs.lookup import JobLookup
 
-        return JobLookup(self._store, self._clock, self.authorizer)
+        return JobLookup(self._store, self._clock, self.authorizer, self._scripts)
 
     @cached_property
     def changes(self) -> Changes:
@@ -193,6 +196,10 @@ class QueueManager:
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
         try:
+            self.listen(stand)
+        except SlotQError as error:
+            troubles.append(f"reports: {error}")
+        try:
             self._admitter.audit(stand)
         except SlotQError as error:
             troubles.append(f"limits: {error}")
@@ -225,6 +232,15 @@ class QueueManager:
             from slotq_core.operations.usage.month_sums import MonthSums
 
             MonthSums(self._store, self._clock).count(stand, self._clock.now())
+
+    def listen(self, stand: Configuration | None = None) -> None:
+        """Read what scripts report where it decides something. `stand`: the configuration, if it
+        has just been read."""
+        pools = (stand or self._store.configuration()).pools
+        if any(pool.listens for pool in pools):
+            from slotq_core.operations.scripts.listening import Listener
+
+            Listener(self._store, self._scripts).listen(pools, self._clock.now())
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
         """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports import (
+from slotq_core.model.reports.report import (
     LONGEST_TEXT,
     MOST_METRICS,
     MOST_STEPS,
@@ -123,17 +123,17 @@ def _metric(value: object) -> Metric | None:
     if isinstance(value, str):
         return _printable(value) or None
     number = _number(value)
-    return number if number is None or abs(number) <= MOST_STEPS else float(f"{_float(number):.6g}")
+    return number if number is None or abs(number) <= MOST_STEPS else _rounded(number)
 
 
-def _float(number: int | float) -> float:
-    """A number of any size; an integer beyond the largest float is that."""
+def _rounded(number: float) -> float | None:
+    """A large number to six digits; None if it is larger than any float."""
     try:
-        return float(number)
+        return float(f"{float(number):.6g}")
     except OverflowError:
-        return math.copysign(1.797693e308, number)
+        return None
 
 
 def _printable(text: str) -> str:
-    """What prints of the first characters of a text; characters that UTF-8 cannot encode do not."""
+    """What prints of the first characters of a text."""
     return "".join(each for each in text[:LONGEST_TEXT] if each.isprintable())

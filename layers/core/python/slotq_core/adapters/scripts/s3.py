@@ -11,7 +11,7 @@ from typing import Any
 
 from slotq_core.adapters.scripts.report_document import LARGEST, report_in
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports import Report
+from slotq_core.model.reports.report import Report
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import from_datetime
 
@@ -74,10 +74,8 @@ class S3Scripts:
         def read(attempt: Attempt) -> Report | None:
             return self.report(attempt) if self._clock.now() < until else None
 
-        if len(placed) == 1:
-            found = [read(placed[0])]
-        else:
-            found = list(self._threads.map(read, placed))
+        run = map if len(placed) == 1 else self._threads.map
+        found = run(read, placed)
         return {
             attempt.training_job: report
             for attempt, report in zip(placed, found, strict=True)

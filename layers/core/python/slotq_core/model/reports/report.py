@@ -1,5 +1,6 @@
-"""What a training script says of its own attempt. It is a stranger's word: it decides about no other
-job, and no more is kept of it than stands here.
+"""What a training script says of its own attempt.
+
+It is a stranger's word: it decides about no other job, and no more is kept of it than stands here.
 """
 
 from __future__ import annotations
