@@ -19,7 +19,13 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.scripts.s3 import LONGEST_BATCH, S3Scripts
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import LONGEST_TEXT, MOST_METRICS, Saved, SuspendSeen
+from slotq_core.model.reports.report import (
+    LONGEST_TEXT,
+    MOST_METRICS,
+    Report,
+    Saved,
+    SuspendSeen,
+)
 from slotq_core.ports.scripts import Scripts
 
 BUCKET = "checkpoints"
@@ -107,11 +113,11 @@ def test_a_report_is_read_whole(scripts, write, attempt, clock):
 
 
 def test_there_may_be_no_report_or_no_place(scripts, attempt):
-    assert scripts.report(attempt) is None
-    for place in ("", "s3://", "s3://no-such-bucket/x", "file:///etc/passwd", "s3:///x"):
-        assert scripts.report(replace(attempt, checkpoints=place)) is None
-    assert scripts.reports([attempt, replace(attempt, checkpoints="")]) == {}
-    assert scripts.reports([]) == {}
+    assert scripts.report(attempt) == Report()
+    nowhere = replace(attempt, checkpoints="")
+    assert scripts.report(nowhere) is None
+    assert scripts.reports([attempt, nowhere]) == {"job1": Report()}
+    assert scripts.reports([nowhere]) == scripts.reports([]) == {}
 
 
 def test_reports_are_read_together(scripts, write, attempt, clock):
@@ -119,7 +125,8 @@ def test_reports_are_read_together(scripts, write, attempt, clock):
     for name in names[::2]:
         write(name, document(clock, training_job=name))
     found = scripts.reports([replace(attempt, training_job=name) for name in names])
-    assert sorted(found) == sorted(names[::2])
+    assert sorted(found) == sorted(names)
+    assert [name for name in names if found[name].step] == names[::2]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +207,15 @@ def test_a_suspend_is_read(scripts, write, attempt, clock):
     report = scripts.report(attempt)
     assert report is not None
     assert report.suspend == SuspendSeen(marked=True, acknowledged_at=at)
+
+
+@pytest.mark.parametrize(
+    "place", ["s3://", "s3://no-such-bucket/x", "file:///etc/passwd", "s3:///x", "s3", "S3://B"]
+)
+def test_a_place_that_is_none_is_not_read(attempt, clock, place):
+    with mock_aws():
+        scripts = S3Scripts(clock=clock, make_client=lambda: boto3.client("s3", "us-east-1"))
+        assert scripts.report(replace(attempt, checkpoints=place)) is None
 
 
 class _Slow:

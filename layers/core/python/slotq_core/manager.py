@@ -6,6 +6,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -182,9 +183,10 @@ class QueueManager:
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, then a pass.
 
-        The periodic work audits the callers' counters and some of the stored lines, marks old
-        history for removal, adds up what was used on days that are over and what projects with a
-        budget have spent, and reconciles if due. An error in one part does not stop the others.
+        The periodic work adds up what projects with a budget have spent and what was used on days
+        that are over, reads the reports that decide something, audits the callers' counters and
+        some of the stored lines, marks old history for removal, and reconciles if due. An error in
+        one part does not stop the others.
         `budget` is in ms.
         """
         until = self._clock.now() + budget
@@ -195,22 +197,17 @@ class QueueManager:
             self.count_spending(stand)
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
-        try:
-            self.listen(stand)
-        except SlotQError as error:
-            troubles.append(f"reports: {error}")
-        try:
-            self._admitter.audit(stand)
-        except SlotQError as error:
-            troubles.append(f"limits: {error}")
-        try:
-            self._store.expire(now=self._clock.now())
-        except SlotQError as error:
-            troubles.append(f"history: {error}")
-        try:
-            self._day_sums.run_if_due(self._clock.now())
-        except SlotQError as error:
-            troubles.append(f"usage: {error}")
+        parts: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("reports", lambda: self.listen(stand)),
+            ("limits", lambda: self._admitter.audit(stand)),
+            ("history", lambda: self._store.expire(now=self._clock.now())),
+            ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
+        )
+        for name, run in parts:
+            try:
+                run()
+            except SlotQError as error:
+                troubles.append(f"{name}: {error}")
         try:
             findings = self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:

@@ -84,6 +84,17 @@ class Observed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _News:
+    """An observation, with what is looked up once, however often the job changes meanwhile."""
+
+    seen: Observation
+    shown: Callable[[], str]
+    """SageMaker's message without secrets."""
+    reported: Callable[[Attempt], Attempt]
+    """The ended attempt with its script's last report."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Taken:
     """A job after a change, or as it was if nothing was left to change."""
 
@@ -177,14 +188,11 @@ class Effects:
         def shown() -> str:
             return self._shown(name, observation.message)
 
-        @cache
-        def reported(attempt: Attempt) -> Attempt:
-            return self._reported(attempt)
-
+        news = _News(seen=observation, shown=shown, reported=cache(self._reported))
         taken = self._change(
             job or self._store.job(name),
             training_job,
-            lambda job: self._seen(job, observation, shown, reported),
+            lambda job: self._seen(job, news),
             answer=_answer_in(observation),
         )
         if taken is None:
@@ -377,21 +385,16 @@ class Effects:
         attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
         return Change(before=job, after=replace(job, attempt=attempt))
 
-    def _seen(
-        self,
-        job: Job,
-        seen: Observation,
-        shown: Callable[[], str],
-        reported: Callable[[Attempt], Attempt],
-    ) -> Change | None:
+    def _seen(self, job: Job, news: _News) -> Change | None:
         assert job.attempt is not None
+        seen = news.seen
         if seen.token is not None and seen.token != job.attempt.token:
             return None  # A training job of the same name that belongs to somebody else.
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
             begun = _as_begun(job, seen, at)
-            return self._end(begun, _ending(seen), at, shown(), seen, reported)
+            return self._end(begun, _ending(seen), at, news.shown(), news)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
             attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
@@ -406,25 +409,19 @@ class Effects:
         return self._created(job, seen.checkpoints)
 
     def _end(
-        self,
-        job: Job,
-        ending: Ending,
-        at: int,
-        message: str,
-        seen: Observation | None = None,
-        reported: Callable[[Attempt], Attempt] | None = None,
+        self, job: Job, ending: Ending, at: int, message: str, news: _News | None = None
     ) -> Change:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
             sharing = self._store.configuration().sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
-        if seen is not None:
-            place = seen.checkpoints or attempt.checkpoints
-            attempt = replace(attempt, artifact=seen.artifact, checkpoints=place)
-        if reported is not None and attempt.outcome in STOPPED_BY_THE_QUEUE:
-            attempt = reported(attempt)
-            after = replace(after, reports=after.reports or attempt.reported)
+        if news is not None:
+            place = news.seen.checkpoints or attempt.checkpoints
+            attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
+            if attempt.outcome in STOPPED_BY_THE_QUEUE:
+                attempt = news.reported(attempt)
+                after = replace(after, reports=after.reports or attempt.reported)
         return Change(before=job, after=after, ended=attempt)
 
     def _reported(self, attempt: Attempt) -> Attempt:

@@ -14,7 +14,8 @@ class Scripts(Protocol):
     report: the queue then knows nothing of the script."""
 
     def report(self, attempt: Attempt) -> Report | None:
-        """What the attempt's script has reported last; None: nothing that can be read."""
+        """What the attempt's script has reported last; an empty report if there is none. None: it
+        cannot be read now, or is no report."""
 
     def reports(self, attempts: Sequence[Attempt]) -> Mapping[str, Report]:
         """The reports of several attempts by training job, read at once, in a few seconds at most.

@@ -18,7 +18,7 @@ from slotq_core.model.outlook import Outlook
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.model.reasons import Number, Reason
 from slotq_core.model.reports.outcome import resumption
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports.report import Report, Saved
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -385,20 +385,19 @@ def _saved(attempt: Attempt) -> SavedView | None:
 
 
 def progress_view(report: Report, eta: int | None) -> ProgressView:
-    saved = report.saved
     return ProgressView(
         step=report.step,
         of=report.of,
         at=_iso(report.at),
         eta_seconds=None if eta is None else seconds(eta),
         metrics=dict(report.metrics),
-        saved=saved
-        and SavedView(
-            step=saved.step,
-            at=iso(saved.at),
-            took_seconds=None if saved.took is None else seconds(saved.took),
-        ),
+        saved=_save_view(report.saved) if report.saved else None,
     )
+
+
+def _save_view(saved: Saved) -> SavedView:
+    took = None if saved.took is None else seconds(saved.took)
+    return SavedView(step=saved.step, at=iso(saved.at), took_seconds=took)
 
 
 def job_view(

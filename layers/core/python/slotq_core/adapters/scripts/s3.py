@@ -23,6 +23,10 @@ LONGEST_BATCH = 3_000
 _CONNECT, _READ = 1, 2
 """Seconds to connect and to read. Each call is tried once: the next look is soon."""
 
+_THERE_IS_NONE = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
+"""What S3 answers for an object that does not exist: to a caller who may not list the bucket, as
+the queue may not, that access is denied."""
+
 _SECOND = 999
 """S3 tells the second of a write (ms)."""
 
@@ -61,8 +65,8 @@ class S3Scripts:
             with found["Body"] as body:
                 content = body.read(LARGEST + 1)
             written = from_datetime(found["LastModified"]) + _SECOND
-        except Exception:  # noqa: BLE001 - a user's bucket must stop nothing
-            return None
+        except Exception as error:  # noqa: BLE001 - a user's bucket must stop nothing
+            return Report() if _code(error) in _THERE_IS_NONE else None
         return report_in(content, attempt, latest=min(written, self._clock.now()))
 
     def reports(self, attempts: Sequence[Attempt]) -> Mapping[str, Report]:
@@ -102,6 +106,11 @@ class S3Scripts:
 
             self._executor = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="slotq-report")
         return self._executor
+
+
+def _code(error: Exception) -> str:
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
 def _place(attempt: Attempt, name: str) -> dict[str, str] | None:
