@@ -82,8 +82,9 @@ def life(
     account.settle()
     account.call("add-job-urgent")
     account.settle()
-    account.call(add_job(TrainingJobName="cancelled"))
     resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
+    _evict_without_events(account, {**resources, "InstanceCount": 2})
+    account.call(add_job(TrainingJobName="cancelled"))
     reserved = {**resources, "TrainingPlanArn": PLAN, "VolumeKmsKeyId": VOLUMES}
     account.call(add_job(TrainingJobName="reserved", ResourceConfig=reserved))
     account.call("amend-job")
@@ -120,6 +121,20 @@ def life(
     account.send("poison-no-detail")
     app.handler(sample("tick"), context(milliseconds=app.TIME_TO_END))  # no time for a pass
     return recorders
+
+
+def _evict_without_events(account: Account, resources: Any) -> None:  # noqa: F811
+    """Evict the job that runs, and lose its events: the door finds its end."""
+    urgent = [{"Key": "priority", "Value": "9"}]
+    account.call(add_job(TrainingJobName="first", ResourceConfig=resources, Tags=urgent))
+    while account.lambda_.events:
+        account.send(account.lambda_.events.pop(0))
+    account.plane.advance()
+    account.emitted.clear()
+    account.clock.set(account.clock.now() + HOUR)
+    account.call("mend")
+    account.call({**sample("cancel-job"), "path": "/jobs/first"})
+    account.settle()
 
 
 @pytest.fixture

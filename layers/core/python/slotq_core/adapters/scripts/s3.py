@@ -20,9 +20,6 @@ IN_FLIGHT = 16
 LONGEST_BATCH = 3_000
 """No read of a batch begins later (ms): somebody may wait for the answer."""
 
-_CONNECT, _READ = 1, 2
-"""Seconds to connect and to read. Each call is tried once: the next look is soon."""
-
 _THERE_IS_NONE = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """What S3 answers for an object that does not exist: to a caller who may not list the bucket, as
 the queue may not, that access is denied."""
@@ -31,26 +28,11 @@ _SECOND = 999
 """S3 tells the second of a write (ms)."""
 
 
-def s3_client() -> Any:
-    """Return a client for short reads."""
-    from botocore.config import Config
-    from botocore.session import get_session
-
-    config = Config(
-        connect_timeout=_CONNECT,
-        read_timeout=_READ,
-        retries={"mode": "standard", "total_max_attempts": 1},
-        max_pool_connections=IN_FLIGHT,
-        user_agent_extra="slotq",
-    )
-    return get_session().create_client("s3", config=config)
-
-
 class S3Scripts:
     """The training scripts, through S3 (`ports.Scripts`). `make_client` is called with the first
-    read: most cold starts never need it."""
+    read: most cold starts never need it. Its calls should end within seconds."""
 
-    def __init__(self, *, clock: Clock, make_client: Callable[[], Any] = s3_client) -> None:
+    def __init__(self, *, clock: Clock, make_client: Callable[[], Any]) -> None:
         self._clock = clock
         self._make_client = make_client
         self._built: Any = None
