@@ -83,7 +83,8 @@ def life(
     account.call("add-job-urgent")
     account.settle()
     resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
-    _evict_without_events(account, {**resources, "InstanceCount": 2})
+    for name, lost in (("first", True), ("second", True), ("third", False)):
+        _evict(account, name, {**resources, "InstanceCount": 2}, lost=lost)
     account.call(add_job(TrainingJobName="cancelled"))
     reserved = {**resources, "TrainingPlanArn": PLAN, "VolumeKmsKeyId": VOLUMES}
     account.call(add_job(TrainingJobName="reserved", ResourceConfig=reserved))
@@ -123,17 +124,20 @@ def life(
     return recorders
 
 
-def _evict_without_events(account: Account, resources: Any) -> None:  # noqa: F811
-    """Evict the job that runs, and lose its events: the door finds its end."""
+def _evict(account: Account, name: str, resources: Any, *, lost: bool) -> None:  # noqa: F811
+    """Evict the job that runs, and let it run again. Where its events are lost, the door finds its
+    end."""
     urgent = [{"Key": "priority", "Value": "9"}]
-    account.call(add_job(TrainingJobName="first", ResourceConfig=resources, Tags=urgent))
-    while account.lambda_.events:
-        account.send(account.lambda_.events.pop(0))
-    account.plane.advance()
-    account.emitted.clear()
-    account.clock.set(account.clock.now() + HOUR)
-    account.call("mend")
-    account.call({**sample("cancel-job"), "path": "/jobs/first"})
+    account.call(add_job(TrainingJobName=name, ResourceConfig=resources, Tags=urgent))
+    if lost:
+        while account.lambda_.events:
+            account.send(account.lambda_.events.pop(0))
+        account.plane.advance()
+        account.emitted.clear()
+        account.clock.set(account.clock.now() + HOUR)
+        account.call("mend")
+    account.settle()
+    account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})
     account.settle()
 
 
@@ -142,7 +146,9 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     """What people read."""
     account.call("add-job")
     account.settle()
+    account.call("get-job")
     account.call("add-job-urgent")
+    account.settle()
     account.call(add_job(TrainingJobName="waiting"))
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
     for event in (
