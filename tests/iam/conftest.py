@@ -146,9 +146,7 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     """What people read."""
     account.call("add-job")
     account.settle()
-    account.call("get-job")
     account.call("add-job-urgent")
-    account.settle()
     account.call(add_job(TrainingJobName="waiting"))
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
     for event in (
@@ -161,6 +159,10 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
         "list-quotas",
     ):
         assert account.call(event)[0] == 200
+    urgent = [{"Key": "priority", "Value": "9"}]
+    account.call(add_job(TrainingJobName="at-once", Tags=urgent))
+    account.settle()
+    assert account.call("list-jobs")[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"
