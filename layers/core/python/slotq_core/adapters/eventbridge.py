@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
-from slotq_core.model.reasons.stalled import Stalled
+from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
 from slotq_core.timestamps import iso
@@ -126,17 +126,9 @@ def detail(queue: str, before: Job | None, after: Job) -> dict[str, Any]:
 
 def warnings(change: Change, after: Job) -> Iterator[tuple[str, str]]:
     """Yield code and sentence of each warning that comes with a change."""
-    was, attempt = change.before.attempt, after.attempt
-    if (
-        was is not None
-        and attempt is not None
-        and was.stalled_at is None
-        and attempt.stalled_at is not None
-        and attempt.silent_since is not None
-    ):
-        silent_for = attempt.stalled_at - attempt.silent_since
-        why = Stalled(since=attempt.silent_since, silent_for=silent_for)
-        yield why.code, why.sentence()
+    stalled = warned_of(after)
+    if stalled is not None and warned_of(change.before) is None:
+        yield stalled.code, stalled.sentence()
     if change.ended is not None and change.ended.warning:
         yield "unreleased", change.ended.warning
 

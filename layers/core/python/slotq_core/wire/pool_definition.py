@@ -53,16 +53,9 @@ SWITCHES: Mapping[str, bool] = {
     "read_reports": False,
 }
 """Settings that are true or false, each with its default."""
-SETTINGS = (
-    "slots",
-    "instance_type",
-    *DURATIONS,
-    "on_stall",
-    *SWITCHES,
-    "resources",
-    "properties",
-    "state",
-)
+CHOICES: Mapping[str, StrEnum] = {"on_stall": OnStall.WARN, "state": PoolState.ACTIVE}
+"""Settings that are one of a few words, each with its default."""
+SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 
 
@@ -109,12 +102,11 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     given |= {
         key: _switch(name, key, wanted.get(key, default)) for key, default in SWITCHES.items()
     }
+    given |= {key: _word(name, key, wanted.get(key, word)) for key, word in CHOICES.items()}
     given |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
-        "state": _word(name, "state", wanted.get("state", PoolState.ACTIVE), PoolState),
-        "on_stall": _word(name, "on_stall", wanted.get("on_stall", OnStall.WARN), OnStall),
     }
     return replace(before, **given) if before else Pool(name=name, **given)
 
@@ -177,11 +169,10 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         "slots": pool.capacity.slots,
         "instance_type": pool.instance_type,
         **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
-        "on_stall": pool.on_stall.value,
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": dict(pool.properties),
-        "state": pool.state.value,
+        **{key: getattr(pool, key).value for key in CHOICES},
     }
 
 
@@ -216,7 +207,8 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
     )
 
 
-def _word(pool: str, key: str, value: object, words: type[StrEnum]) -> StrEnum:
+def _word(pool: str, key: str, value: object) -> StrEnum:
+    words = type(CHOICES[key])
     if not isinstance(value, str) or value not in tuple(words):
         raise _wrong(pool, key, f"one of {', '.join(words)}", value)
     return words(value)

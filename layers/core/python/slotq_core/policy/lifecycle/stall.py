@@ -42,6 +42,15 @@ def silence(job: Job, now: int) -> Stalled:
     return Stalled(since=since, silent_for=now - since)
 
 
+def warned_of(job: Job) -> Stalled | None:
+    """The silence that the queue has warned of, of a running job; None: there is none."""
+    attempt = job.attempt
+    if attempt is None or attempt.stalled_at is None or attempt.silent_since is None:
+        return None
+    since = attempt.silent_since
+    return Stalled(since=since, silent_for=attempt.stalled_at - since)
+
+
 def listens_to(job: Job, pool: Pool) -> bool:
     """Whether the job's reports decide something in its pool: whether it stalls, or, for a job that
     may be evicted, what an eviction costs."""
