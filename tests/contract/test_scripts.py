@@ -15,6 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+import slotq_training
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.scripts.s3 import LONGEST_BATCH, S3Scripts
@@ -110,6 +111,27 @@ def test_a_report_is_read_whole(scripts, write, attempt, clock):
     assert (report.metrics, report.suspend) == ({"loss": 0.25}, None)
     assert report.eta(now) == 5800 * 1500 - 2000
     assert report.alive_at == now - 2000
+
+
+def test_what_the_script_writes_is_understood(scripts, write, attempt, clock, monkeypatch):
+    """Both ends know the format: here they meet."""
+    monkeypatch.setenv("TRAINING_JOB_NAME", "job1")
+    said = slotq_training._Reports()
+    now = clock.now()
+    said.first = {"step": 1, "at": now - 5000}
+    said.latest = (6, 10, {"loss": 0.5, "odd": float("nan")}, now)
+    said.saved(epoch=0, step=5, seconds=1.5)
+    said.asked("marker")
+    said.acknowledge()
+    write("job1", said._document((said.latest, said._checkpoint, said._suspend)))
+    report = scripts.report(attempt)
+    assert report is not None
+    assert (report.step, report.of, report.metrics) == (6, 10, {"loss": 0.5, "odd": "nan"})
+    assert (report.began_step, report.began_at) == (1, now - 5000)
+    assert report.saved is not None
+    assert (report.saved.step, report.saved.took) == (5, 1500)
+    assert report.suspend is not None
+    assert report.suspend.marked and report.suspend.acknowledged_at is not None
 
 
 def test_there_may_be_no_report_or_no_place(scripts, attempt):
