@@ -41,6 +41,11 @@ class Host:
         return text if self.isolated else text.replace(OPT_ML, str(self.root))
 
     @property
+    def packages(self) -> Path:
+        """Where the job installs packages. Gone with the job."""
+        return self.root.parent / "packages"
+
+    @property
     def failure(self) -> str:
         """The content of /opt/ml/output/failure."""
         file = self.root / "output/failure"
@@ -72,10 +77,9 @@ def lay_out(host: Host, request: Mapping[str, Any]) -> None:
     """Create the folders and the input/config/*.json files."""
     for folder in ("input/config", "input/data", "model", "output/data", "code", "checkpoints"):
         (host.root / folder).mkdir(parents=True, exist_ok=True)
-    channels = request.get("InputDataConfig") or ()
     _write(host, "hyperparameters", dict(request.get("HyperParameters") or {}))
     _write(host, "resourceconfig", resource_config(host, request))
-    _write(host, "inputdataconfig", {one["ChannelName"]: _channel(one) for one in channels})
+    _write(host, "inputdataconfig", input_data_config(request))
 
 
 def resource_config(host: Host, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +100,11 @@ def resource_config(host: Host, request: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "network_interface_name": NETWORK_INTERFACE,
     }
+
+
+def input_data_config(request: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    channels = request.get("InputDataConfig") or ()
+    return {channel["ChannelName"]: _channel(channel) for channel in channels}
 
 
 def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
