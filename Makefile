@@ -58,7 +58,7 @@ test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
 test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, in an environment of its own
-	$(PYTEST) tests/functional/training/test_torch.py tests/functional/training/test_torch_on_emulator.py $(ARGS)
+	$(PYTEST) tests/functional/training/test_torch.py tests/functional/local/test_torch.py $(ARGS)
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)

@@ -4,6 +4,7 @@ there."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,7 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
 
 def etc_hosts(names: Sequence[str]) -> str:
     """The /etc/hosts text: every host of the job is this machine."""
-    return f"127.0.0.1 localhost {' '.join(names)}\n::1 localhost\n"
+    return f"127.0.0.1 localhost {' '.join(names)} {socket.gethostname()}\n::1 localhost\n"
 
 
 def _write(host: Host, name: str, value: Any) -> None:
