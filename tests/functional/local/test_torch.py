@@ -6,10 +6,12 @@ compared within that environment only.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -56,7 +58,7 @@ address = "tcp://{MASTER_ADDR}:{MASTER_PORT}".format(**env)
 dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
 torch.set_num_threads(1)
 torch.manual_seed(3)
-data = torch.utils.data.TensorDataset(torch.randn(320, 16), torch.randn(320, 1))
+data = torch.utils.data.TensorDataset(torch.randn(1600, 16), torch.randn(1600, 1))
 net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Dropout(0.2), torch.nn.Linear(64, 1))
 model = torch.nn.parallel.DistributedDataParallel(net)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -107,9 +109,9 @@ if file.exists():
     optimizer.load_state_dict(state["optimizer"])
     begin = state["step"]
 print("begins", begin, flush=True)
-for step in range(begin, 40):
+for step in range(begin, 200):
     torch.manual_seed(1000 * rank + step)
-    train(*data[torch.randint(320, (4,))])
+    train(*data[torch.randint(1600, (4,))])
     if (step + 1) % 5 == 0:
         if rank == 0:
             new = file.with_suffix(".new")
@@ -154,14 +156,17 @@ def submit(
     )
 
 
+def patiently(account: Account, condition: Callable[[], Any], what: str) -> Any:
+    """Wait longer than other tests do: torch alone needs seconds to start on a busy machine."""
+    for _ in range(4):
+        with contextlib.suppress(AssertionError):
+            return account.until(condition, what)
+    return account.until(condition, what)
+
+
 def ended(account: Account, queue: QueueClient, name: str) -> str:
     """Wait until a job completes. Returns its last training job."""
-    for _ in range(4):
-        try:
-            account.until(lambda: queue.job(name).state in {"completed", "failed"})
-            break
-        except AssertionError:
-            continue  # A machine may be busy with other tests.
+    patiently(account, lambda: queue.job(name).state in {"completed", "failed"}, f"end of {name}")
     job = queue.job(name)
     assert job.state == "completed", (job, account.said(job.training_job or name))
     assert job.training_job is not None
@@ -177,7 +182,7 @@ def evicted(account: Account, queue: QueueClient, name: str, attempt: int) -> st
         steps = numbers(account, job.training_job or "", "step") if begun else []
         return job.training_job if len(steps) >= 6 else None
 
-    training_job = str(account.until(trains, f"attempt {attempt} of {name}"))
+    training_job = str(patiently(account, trains, f"attempt {attempt} of {name}"))
     urgent = account.request(f"{name}-urgent-{attempt}", "pass", instances=2)
     queue.submit(urgent | {"Tags": [{"Key": "priority", "Value": "5"}]})
     ended(account, queue, f"{name}-urgent-{attempt}")
