@@ -205,6 +205,16 @@ time.sleep(100)
 """
 
 
+def test_a_script_that_sigterm_ends_was_stopped(runs: Account) -> None:
+    source = "import time; print('ready', flush=True); time.sleep(100)"
+    runs.create("ends", source, Environment={"SLOTQ_PASSES_SIGTERM": "1"})
+    runs.wait_for_line("ends", "ready")
+    runs.knobs({"grace_seconds": 60})
+    runs.sagemaker.stop_training_job(TrainingJobName="ends")
+    assert runs.ended("ends")["TrainingJobStatus"] == "Stopped"
+    runs.knobs({"grace_seconds": 1.5})
+
+
 @pytest.mark.parametrize("passes", ["0", "1"])
 def test_sigterm_reaches_the_script_only_where_asked(runs: Account, passes: str) -> None:
     name = f"hears-{passes}"

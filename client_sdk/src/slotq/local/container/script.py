@@ -73,6 +73,11 @@ def _is_package(code: Path, program: str) -> bool:
     return not program.endswith(".sh") and (code / "setup.py").is_file()
 
 
+def ended_by(signal: int, failure: str) -> bool:
+    """Whether the toolkit's text says that a signal has ended the script."""
+    return f"\nExitCode -{signal}\n" in failure
+
+
 def failure_of(command: Sequence[str], code: int, last_lines: Sequence[str]) -> str:
     """The text that the toolkit writes to /opt/ml/output/failure if the script wrote none."""
     said = "\n".join(last_lines)

@@ -218,16 +218,22 @@ class TrainingRun:
             process.signal(number)
 
     def _exit_of(self, name: str, ended: Exit) -> Exit:
-        """How the job ended, if this host decides. In script mode of our own, with the exit code
-        and the failure text that the toolkit would have made of the script's."""
+        """How the job ended, if this host decides."""
         host = next(host for host in self._hosts if host.name == name)
-        own = self._script_mode and self._image.toolkit is None
-        if ended.code == 0 or not own or (self._stopping and ended.killed):
+        if ended.code == 0 or not self._script_mode or (self._stopping and ended.killed):
             return replace(ended, failure=host.failure)
-        process = self._processes.get(name)
+        if self._image.toolkit is None:
+            return self._exit_of_toolkit(host, ended.code)
+        if self._stopping and script.ended_by(_SIGTERM, host.failure):
+            return Exit(code=-_SIGTERM)  # The toolkit has turned the signal into a failure.
+        return replace(ended, failure=host.failure)
+
+    def _exit_of_toolkit(self, host: Host, code: int) -> Exit:
+        """What the toolkit would have made of the script's exit code."""
+        process = self._processes.get(host.name)
         command = script.shown_command(self._request, host, self._image)
         lines = list(process.last_lines) if process else []
-        failure = host.failure or script.failure_of(command, ended.code, lines)
+        failure = host.failure or script.failure_of(command, code, lines)
         return Exit(code=script.TOOLKITS_EXIT, failure=failure)
 
     def _keep(self, done: threading.Event) -> None:
