@@ -27,6 +27,7 @@ _KEPT = (
     *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "USER", "TZ", "VIRTUAL_ENV"),
     *("PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_NO_INDEX"),
 )
+"""Variables of the emulator's own that jobs have too: the user's surroundings, and pip's index."""
 _FRAMEWORK = "SAGEMAKER_TRAINING_MODULE"
 
 
@@ -84,7 +85,7 @@ def _sm_variables(request: Mapping[str, Any], host: Host) -> dict[str, str]:
         "channels": sorted(channels),
         "input_data_config": channels,
         **{f"channel_{name}": f"{base}/input/data/{name}" for name in channels},
-        "framework_module": os.environ.get(_FRAMEWORK),
+        "framework_module": (request.get("Environment") or {}).get(_FRAMEWORK),
         "num_cpus": os.cpu_count() or 1,
         "num_gpus": 0,
         "num_neurons": 0,
