@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import slotq_training
 
+import slotq_training
 from slotq.local.container import image
 from slotq.local.container.image import Image, NoPython
 from slotq.local.container.signals import group_of, has_handler
