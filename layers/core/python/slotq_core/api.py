@@ -24,6 +24,7 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
+from slotq_core.operations.jobs.warnings import warnings_of
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
@@ -329,6 +330,7 @@ def _view(status: Status) -> wire.JobView:
         reason=status.reason,
         outlook=status.outlook,
         attempts=status.attempts,
+        warnings=warnings_of(status),
     )
 
 

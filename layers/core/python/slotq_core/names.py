@@ -43,6 +43,9 @@ DEMAND_TAG = "slotq:demand"
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
 
+CHECKPOINTS_FOLDER = "slotq-checkpoints"
+"""The folder below a job's output in which the queue provides places for checkpoints."""
+
 MAX_TAGS = 44
 """The most tags of a submission. SageMaker allows 50; the queue adds six."""
 
@@ -93,6 +96,16 @@ def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
         return request
     others = [tag for tag in request.get("Tags") or () if tag["Key"] != PROJECT_TAG]
     return {**request, "Tags": [*others, {"Key": PROJECT_TAG, "Value": project}]}
+
+
+def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request without a place for checkpoints that the queue provided: that is one job's, and a
+    clone at the same place would go on from the other job's work, or spoil it."""
+    config = request.get("CheckpointConfig")
+    place = config.get("S3Uri") if isinstance(config, Mapping) else None
+    if f"/{CHECKPOINTS_FOLDER}/" not in str(place):
+        return request
+    return {key: value for key, value in request.items() if key != "CheckpointConfig"}
 
 
 def tag_value(text: str) -> str:

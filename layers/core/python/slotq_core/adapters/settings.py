@@ -21,6 +21,7 @@ Durations are whole seconds. The settings:
   object)
 - `properties`: what its slots are like, which jobs may require and none uses up
   (`properties=mem_per_gpu_in_GiB:16`)
+- `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -40,9 +41,10 @@ from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
+    CHOICES,
     DURATIONS,
     SWITCHES,
     check_together,
@@ -69,7 +71,7 @@ _PLAIN = {
     **{name: f"{name}=SECONDS" for name in DURATIONS},
     **{name: f"{name}=true|false" for name in SWITCHES},
     **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
-    "state": f"state={'|'.join(PoolState)}",
+    **{name: f"{name}={'|'.join(type(word))}" for name, word in CHOICES.items()},
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
 _DAY = 86_400_000

@@ -49,6 +49,8 @@ class Status:
     """Possible victims, reservations and known times. None unless somebody asked for this one job,
     or if the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the user should know of a change that was just made, as sentences."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

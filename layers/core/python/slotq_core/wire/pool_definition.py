@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import CheckpointRule, Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
@@ -45,7 +46,9 @@ DURATIONS: Mapping[str, int] = {
 """Durations, each with its smallest value (s)."""
 SWITCHES: Mapping[str, bool] = {"count_foreign": False, "consolidate": False, "open": True}
 """Settings that are true or false, each with its default."""
-SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", "state")
+CHOICES: Mapping[str, StrEnum] = {"checkpoints": CheckpointRule.WARN, "state": PoolState.ACTIVE}
+"""Settings that are one of a few words, each with its default."""
+SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 
 
@@ -92,11 +95,11 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     given |= {
         key: _switch(name, key, wanted.get(key, default)) for key, default in SWITCHES.items()
     }
+    given |= {key: _word(name, key, wanted.get(key, word)) for key, word in CHOICES.items()}
     given |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
-        "state": _state(name, wanted.get("state", PoolState.ACTIVE)),
     }
     return replace(before, **given) if before else Pool(name=name, **given)
 
@@ -162,7 +165,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": dict(pool.properties),
-        "state": pool.state.value,
+        **{key: getattr(pool, key).value for key in CHOICES},
     }
 
 
@@ -197,10 +200,11 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
     )
 
 
-def _state(pool: str, value: object) -> PoolState:
-    if not isinstance(value, str) or value not in tuple(PoolState):
-        raise _wrong(pool, "state", f"one of {', '.join(PoolState)}", value)
-    return PoolState(value)
+def _word(pool: str, key: str, value: object) -> StrEnum:
+    words = type(CHOICES[key])
+    if not isinstance(value, str) or value not in tuple(words):
+        raise _wrong(pool, key, f"one of {', '.join(words)}", value)
+    return words(value)
 
 
 def _duration(pool: str, key: str, value: object) -> int | None:

@@ -69,6 +69,29 @@ class AttemptView(BaseModel):
     """The CloudWatch log group, a colon, and the prefix of the streams' names."""
 
 
+class SavedView(BaseModel):
+    """A checkpoint that a script has saved."""
+
+    step: int | None = None
+    at: str
+    took_seconds: float | None = None
+
+
+class ProgressView(BaseModel):
+    """What a running script has reported of itself. Nobody vouches for its numbers."""
+
+    step: int | None = None
+    of: int | None = None
+    """The last step, if the script says."""
+    at: str | None = None
+    """When the script reported the step."""
+    eta_seconds: float | None = None
+    """How long the rest takes at the pace so far."""
+    metrics: dict[str, int | float | str] = Field(default={})
+    saved: SavedView | None = None
+    """The last checkpoint."""
+
+
 class JobView(BaseModel):
     """One job as the queue shows it. Moments are ISO 8601 in UTC, durations seconds."""
 
@@ -114,6 +137,11 @@ class JobView(BaseModel):
     """Why the job is in its state, where the state alone does not say: `max_runtime`, `rejected`
     …"""
     message: str = ""
+    progress: ProgressView | None = None
+    """What the script of a running job has reported of itself. None if it reports nothing."""
+    warnings: list[str] = Field(default=[])
+    """What the job's user should know before it is too late, as sentences: that an eviction would
+    set the job back to its beginning, for example."""
     attempts: list[AttemptView] = Field(default=[])
     """The attempts so far; only for a single job."""
 
@@ -191,6 +219,9 @@ class PoolSettingsView(BaseModel):
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
     """What the pool's slots are like. Jobs may require it; none uses it up."""
+    checkpoints: str = "warn"
+    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
+    given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
 
@@ -331,6 +362,7 @@ def job_view(
     reason: Reason | None = None,
     outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
+    warnings: Iterable[str] = (),
 ) -> JobView:
     return JobView(
         name=job.name,
@@ -360,6 +392,7 @@ def job_view(
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
         cause=job.cause,
         message=job.message,
+        warnings=[*warnings],
         attempts=[attempt_view(attempt) for attempt in attempts],
     )
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import CheckpointRule, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
@@ -72,6 +72,8 @@ class PoolSection(Section):
     time_slice: Period | None = None
     consolidate: Flag = False
     count_foreign: Flag = False
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible job without checkpoints."""
 
 
 class DepartmentSection(Section):

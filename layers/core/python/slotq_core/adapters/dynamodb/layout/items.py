@@ -23,7 +23,7 @@ from slotq_core.model.attempts import (
 )
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
+from slotq_core.model.pools import CheckpointRule, MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
@@ -436,6 +436,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "open": _flag,
         "suspend_grace": _whole,
         "time_slice": _whole,
+        "checkpoints": lambda value: CheckpointRule(_text(value)),
         "state": lambda value: PoolState(_text(value)),
     },
     PoolHealth: {
