@@ -25,6 +25,12 @@ SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxL
 STAMP = "-qstamp-"
 """Marks a name that the queue made; submitted names may not contain it."""
 
+PRIORITY_TAG = "priority"
+"""A job's priority: a number, or the name of a class."""
+
+QUEUES_PRIORITY_TAG = "slotq:priority"
+"""The same, spelled like the queue's other tags."""
+
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 """`job`: the maximum runtime covers all attempts; `attempt`: each attempt has its own."""
 
@@ -72,6 +78,11 @@ def training_job_name(job: str, number: int) -> str:
         return job
     digest = hashlib.sha256(job.encode()).hexdigest()[:6]
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
+
+
+def setting_of(tag: Any) -> Any:
+    """The setting that a tag's key means: of two spellings the shorter, else the key itself."""
+    return PRIORITY_TAG if tag == QUEUES_PRIORITY_TAG else tag
 
 
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
