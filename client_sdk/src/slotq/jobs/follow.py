@@ -48,7 +48,7 @@ def follow(
     after PATIENCE.
     """
     before: JobView | None = None
-    said: JobView | None = None
+    told: ProgressView | None = None
     said_at = clock()
     warned = warned or Warned(say)
     while True:
@@ -58,11 +58,11 @@ def follow(
         if _waits(job) and not _newly_evicted(before, job) and waiting(job):
             line = None
         elif line is None and not (_reports(job) and running(job)):
-            line = _heartbeat(job, said, clock() - said_at)
+            line, told = _heartbeat(job, told, clock() - said_at)
         if line is not None:
-            told = f"{job.name}: {line}"
-            say(Trouble(told) if job.state == S.FAILED else told)
-            said, said_at = job, clock()
+            line = f"{job.name}: {line}"
+            say(Trouble(line) if job.state == S.FAILED else line)
+            said_at = clock()
         warned.tell(job)
         if ended(job) or until(job):
             return job
@@ -209,16 +209,16 @@ def _last_evicted(job: JobView) -> AttemptView | None:
     return next((a for a in reversed(job.attempts) if a.outcome == "evicted"), None)
 
 
-def _heartbeat(job: JobView, said: JobView | None, ago: float) -> str | None:
-    """What to say of a job that stands where it stood; None: nothing yet. `said`: the job as of the
-    last line, `ago` seconds ago."""
-    if job.progress is None or job.state != S.RUNNING:
-        pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
-        return standing(job) if ago >= pause else None
-    before = said.progress if said else None
-    if before is None or (ago >= PROGRESS_HEARTBEAT and _further(before, job.progress)):
-        return in_words(job.progress)
-    return standing(job) if ago >= RUNNING_HEARTBEAT else None
+def _heartbeat(
+    job: JobView, told: ProgressView | None, ago: float
+) -> tuple[str | None, ProgressView | None]:
+    """What to say of a job that stands where it stood (None: nothing yet), and the progress that is
+    told by then. `told`: the progress last told; `ago`: seconds since the last line."""
+    now = job.progress if _reports(job) else None
+    if now and (told is None or (ago >= PROGRESS_HEARTBEAT and _further(told, now))):
+        return in_words(now), now
+    pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
+    return (standing(job) if ago >= pause else None), now and told
 
 
 def _further(before: ProgressView, now: ProgressView) -> bool:
