@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
 from tests.functional.account import Account, add_job, sample
+from tests.functional.real_http import RealHttp
 from tests.functional.test_pools import set_pool
+from tests.unit.client.fake_aws import FakeServices
+from tests.unit.client.fake_queue import client_of
 
 TYPE = "ml.p4d.24xlarge"
 SUBMITTER = add_job()["requestContext"]["identity"]["userArn"]
@@ -135,3 +144,48 @@ def test_other_changes_of_an_accepted_job_are_not_asked(account: Account):
     account.call(submission(preemptible="true"))
     pools(account, main="require")
     assert amend(account, retries="3")[0] == 200
+
+
+@pytest.fixture
+def slotq(account: Account, tmp_path: Path) -> Callable[..., Result]:
+    """Runs a command; `FILE` stands for a request without checkpoints."""
+    (tmp_path / "job1.json").write_text(submission()["body"])
+
+    def run(*words: str) -> Result:
+        http = RealHttp(account, SUBMITTER)
+        world = App(connect=lambda _: client_of(http), aws=FakeServices())
+        args = [str(tmp_path / "job1.json") if word == "FILE" else word for word in words]
+        return CliRunner().invoke(cli, args, obj=world)
+
+    return run
+
+
+def view(result: Result) -> dict[str, Any]:
+    """The JSON that a command prints. The handler, in the same process, prints its metrics."""
+    text = "\n".join(x for x in result.stdout.splitlines() if not x.startswith('{"_aws"'))
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_the_command_line_tells_the_warning(account: Account, slotq: Callable[..., Result]):
+    submitted = slotq("submit", "FILE")
+    assert submitted.exit_code == Exit.OK, submitted.output
+    assert "warning" in submitted.stdout
+    assert "sets job1 back to its beginning" in " ".join(slotq("show", "job1").stdout.split())
+    (warning,) = view(slotq("show", "job1", "--json"))["warnings"]
+    assert "checkpoint_s3_uri" in warning
+
+
+def test_the_command_line_tells_the_place(account: Account, slotq: Callable[..., Result]):
+    pools(account, main="provide")
+    submitted = slotq("submit", "FILE", "--json")
+    (notice,) = view(submitted)["warnings"]
+    assert request(account)["CheckpointConfig"]["S3Uri"] in notice
+
+
+def test_the_command_line_tells_the_refusal(account: Account, slotq: Callable[..., Result]):
+    pools(account, main="require")
+    refused = slotq("submit", "FILE")
+    assert refused.exit_code == Exit.NO
+    assert "slotq:preemptible=false" in refused.stderr
+    assert slotq("submit", "FILE", "--not-preemptible").exit_code == Exit.OK
