@@ -6,7 +6,7 @@ Imported only at the first API call: pydantic and the views cost more than the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
@@ -132,7 +133,7 @@ class Routes:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
         jobs = self._manager().jobs.statuses(states, wanted, to=self._request.caller())[:limit]
-        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+        return json_answer(HTTPStatus.OK, wire.queue_view(self._warned(jobs)))
 
     def _change_jobs(self) -> Response:
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
@@ -161,7 +162,11 @@ class Routes:
 
     def _get_job(self, name: str) -> Response:
         status = self._manager().jobs.status(name, to=self._request.caller())
-        return json_answer(HTTPStatus.OK, _view(status))
+        (view,) = self._warned([status])
+        return json_answer(HTTPStatus.OK, view)
+
+    def _warned(self, statuses: Iterable[Status]) -> Iterator[wire.JobView]:
+        return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
 
     def _cancel_job(self, name: str) -> Response:
         return json_answer(
