@@ -70,26 +70,29 @@ class AttemptView(BaseModel):
 
 
 class SavedView(BaseModel):
-    """A checkpoint that a script has saved."""
+    """The last checkpoint that a script says it has saved."""
 
     step: int | None = None
     at: str
     took_seconds: float | None = None
+    """How long the save took."""
 
 
 class ProgressView(BaseModel):
-    """What a running script has reported of itself. Nobody vouches for its numbers."""
+    """How far a running job is, by its script's own word."""
 
     step: int | None = None
+    """Steps done; None: the script reports only its saves."""
     of: int | None = None
-    """The last step, if the script says."""
+    """How many there are; None: unknown."""
     at: str | None = None
-    """When the script reported the step."""
+    """When the script reported that step."""
     eta_seconds: float | None = None
-    """How long the rest takes at the pace so far."""
+    """The time to the last step at the pace of this attempt; None: unknown."""
     metrics: dict[str, int | float | str] = Field(default={})
+    """Numbers by name, as the script gave them: at most 20, and texts of at most 64 printable
+    characters."""
     saved: SavedView | None = None
-    """The last checkpoint."""
 
 
 class JobView(BaseModel):
@@ -138,7 +141,7 @@ class JobView(BaseModel):
     …"""
     message: str = ""
     progress: ProgressView | None = None
-    """What the script of a running job has reported of itself. None if it reports nothing."""
+    """For a running job whose script reports; None otherwise, and where S3 does not answer."""
     warnings: list[str] = Field(default=[])
     """What the job's user should know before it is too late, as sentences: that an eviction would
     set the job back to its beginning, for example."""
