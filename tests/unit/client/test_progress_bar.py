@@ -82,6 +82,17 @@ def test_a_strangers_text_is_cut_and_loses_control_characters():
         assert len(text) < 150
 
 
+def test_a_save_of_no_known_length_is_told_without_it():
+    odd = reported(saved={"step": 1, "at": MOMENT, "took_seconds": float("inf")})
+    assert in_words(odd).endswith("saved step 1")
+
+
+def test_a_strangers_letters_do_not_stop_an_output_that_lacks_them():
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", newline="")
+    odd = running(progress=reported(metrics={"損失": "x" * 50}))
+    assert screens.Terminal(out, lambda: 200).running(odd)
+
+
 def test_an_output_without_blocks_gets_plain_marks():
     assert marks("ascii") == marks(None) == marks("no such") == ASCII
     assert bar(reported(), 12, marks("utf-8"))[0] == "█"

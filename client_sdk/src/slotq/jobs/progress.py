@@ -85,7 +85,8 @@ class Terminal:
         return "\r\x1b[K" if self._shown else ""
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
+        encoding = getattr(self._out, "encoding", None) or "utf-8"
+        self._out.write(text.encode(encoding, "replace").decode(encoding))
         self._out.flush()
 
 

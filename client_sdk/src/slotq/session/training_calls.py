@@ -129,7 +129,8 @@ class TrainingCalls:
         job = self._job(params.get("TrainingJobName"))
         if job is None:
             return None
-        self.warned.tell(job)
+        if job.name in self._requests:  # Nobody is told of what others have submitted.
+            self.warned.tell(job)
         if has_training_job(job):
             params["TrainingJobName"] = job.training_job
             context[_JOB] = job

@@ -77,7 +77,8 @@ def saved(progress: ProgressView) -> list[str]:
         return []
     step = f" step {last.step:,}" if last.step is not None else ""
     took = last.took_seconds
-    return [f"saved{step}" + (f" in {_seconds(took)}" if took is not None else "")]
+    known = took is not None and isfinite(took)
+    return [f"saved{step}" + (f" in {_seconds(took)}" if known and took is not None else "")]
 
 
 def duration(seconds: float) -> str:
