@@ -132,8 +132,10 @@ class Routes:
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().jobs.statuses(states, wanted, to=self._request.caller())[:limit]
-        return json_answer(HTTPStatus.OK, wire.queue_view(self._warned(jobs)))
+        lookup = self._manager().jobs
+        jobs = lookup.statuses(states, wanted, to=self._request.caller())[:limit]
+        shown = lookup.with_progress(jobs)
+        return json_answer(HTTPStatus.OK, wire.queue_view(self._warned(shown)))
 
     def _change_jobs(self) -> Response:
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
@@ -161,8 +163,9 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        status = self._manager().jobs.status(name, to=self._request.caller())
-        (view,) = self._warned([status])
+        lookup = self._manager().jobs
+        status = lookup.status(name, to=self._request.caller())
+        (view,) = self._warned(lookup.with_progress([status]))
         return json_answer(HTTPStatus.OK, view)
 
     def _warned(self, statuses: Iterable[Status]) -> Iterator[wire.JobView]:
@@ -336,6 +339,8 @@ def _view(status: Status) -> wire.JobView:
         outlook=status.outlook,
         attempts=status.attempts,
         warnings=warnings_of(status),
+        report=status.report,
+        eta=status.eta,
     )
 
 

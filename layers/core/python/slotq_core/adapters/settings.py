@@ -13,6 +13,9 @@ Durations are whole seconds. The settings:
 - `reserve_after`: how long others may pass a job that does not fit (0: never; left out: always)
 - `min_runtime`: how long an attempt is safe from eviction
 - `max_min_runtime`: upper bound on a job's own min_runtime
+- `stall_after`, `on_stall`, `stall_unreported`: when a script that reports nothing counts as
+  stalled, and what becomes of its job
+- `read_reports`: whether victims are chosen by their reported checkpoints
 - `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
   pool (left out: for ever)
 - `count_foreign`: whether training jobs outside the queue count against the pool

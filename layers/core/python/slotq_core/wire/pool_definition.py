@@ -3,7 +3,7 @@
 The template's parameter, the emulator's command line and the API all use this definition. Durations
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` nobody
-takes turns.
+takes turns, without `stall_after` nothing stalls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import CheckpointRule, Pool, PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
@@ -42,11 +42,22 @@ DURATIONS: Mapping[str, int] = {
     "max_min_runtime": 0,
     "time_slice": 1,
     "pending_timeout": 1,
+    "stall_after": 60,
 }
 """Durations, each with its smallest value (s)."""
-SWITCHES: Mapping[str, bool] = {"count_foreign": False, "consolidate": False, "open": True}
+SWITCHES: Mapping[str, bool] = {
+    "count_foreign": False,
+    "consolidate": False,
+    "open": True,
+    "stall_unreported": False,
+    "read_reports": False,
+}
 """Settings that are true or false, each with its default."""
-CHOICES: Mapping[str, StrEnum] = {"checkpoints": CheckpointRule.WARN, "state": PoolState.ACTIVE}
+CHOICES: Mapping[str, StrEnum] = {
+    "checkpoints": CheckpointRule.WARN,
+    "on_stall": OnStall.WARN,
+    "state": PoolState.ACTIVE,
+}
 """Settings that are one of a few words, each with its default."""
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
@@ -64,7 +75,7 @@ class _Names(NamedTuple):
 _RESOURCE_NAMES = _Names(RESOURCE, "a-z, 0-9 and _", '{"gpus": 8}', 0)
 _PROPERTY_NAMES = _Names(PROPERTY, "a-z, A-Z, 0-9 and _", '{"mem_per_gpu_in_GiB": 16}', 1)
 
-_ABSENT = ("reserve_after", "time_slice", "pending_timeout")
+_ABSENT = ("reserve_after", "time_slice", "pending_timeout", "stall_after")
 """Durations that may be None; the others are then 0."""
 
 
