@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from tests.functional.account import Account, sample
+import app
+from tests.functional.account import NOW, Account, sample
 
 PLACE = ("sagemaker-us-east-1-123456789012", "checkpoints/job1/_slotq/job1/report.json")
 
@@ -76,3 +78,18 @@ def test_a_warning_is_announced(account, monkeypatch):
     assert (detail["job"], detail["code"], detail["pool"]) == ("job1", "stalled", "main")
     assert "nothing for 30 min" in detail["text"]
     assert account.call("get-job")[1]["stalled_since"] is not None
+
+
+def test_a_save_slower_than_the_grace_is_warned_of(account):
+    account.call("add-job")
+    account.settle()
+    store = app.manager()._store
+    (pool,) = store.configuration().pools
+    store.configure(pools=[replace(pool, suspend_grace=5_000)], who="test", now=NOW)
+    account.clock.set(account.clock.now() + 60_000)
+    write(account, checkpoint={"step": 5, "at": account.clock.now(), "seconds": 42})
+    (warning,) = account.call("get-job")[1]["warnings"]
+    assert "took 42 s" in warning
+    assert account.call("list-jobs")[1]["jobs"][0]["warnings"] == [warning]
+    account.completes("job1")
+    assert account.call("get-job")[1]["warnings"] == []

@@ -82,13 +82,18 @@ def _workload(name: str | None) -> str | None:
 def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
-    """The request with these tags added. A tag that the request already has stays, unless
-    `override`."""
+    """The request with these tags added. A tag of the same setting that the request already has
+    stays, unless `override`."""
     own = list(request.get("Tags") or [])
     if override:
-        own = [tag for tag in own if _key(tag) not in tags]
-    there = {_key(tag) for tag in own}
-    added = [{"Key": key, "Value": value} for key, value in tags.items() if key not in there]
+        given = {names.setting_of(key) for key in tags}
+        own = [tag for tag in own if _setting(tag) not in given]
+    there = {_setting(tag) for tag in own}
+    added = [
+        {"Key": key, "Value": value}
+        for key, value in tags.items()
+        if names.setting_of(key) not in there
+    ]
     return {**request, "Tags": own + added} if own or added else dict(request)
 
 
@@ -126,5 +131,5 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
 
 
-def _key(tag: Any) -> Any:
-    return tag.get("Key") if isinstance(tag, Mapping) else None
+def _setting(tag: Any) -> Any:
+    return names.setting_of(tag.get("Key")) if isinstance(tag, Mapping) else None

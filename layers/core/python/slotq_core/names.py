@@ -25,6 +25,12 @@ SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxL
 STAMP = "-qstamp-"
 """Marks a name that the queue made; submitted names may not contain it."""
 
+PRIORITY_TAG = "priority"
+"""A job's priority: a number, or the name of a class."""
+
+QUEUES_PRIORITY_TAG = "slotq:priority"
+"""The same, spelled like the queue's other tags."""
+
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 """`job`: the maximum runtime covers all attempts; `attempt`: each attempt has its own."""
 
@@ -42,6 +48,9 @@ DEMAND_TAG = "slotq:demand"
 
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
+
+CHECKPOINTS_FOLDER = "slotq-checkpoints"
+"""The folder below a job's output in which the queue provides places for checkpoints."""
 
 MAX_TAGS = 44
 """The most tags of a submission. SageMaker allows 50; the queue adds six."""
@@ -71,6 +80,11 @@ def training_job_name(job: str, number: int) -> str:
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
 
 
+def setting_of(tag: Any) -> Any:
+    """The setting that a tag's key means: of two spellings the shorter, else the key itself."""
+    return PRIORITY_TAG if tag == QUEUES_PRIORITY_TAG else tag
+
+
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
     """Tags in SageMaker's form. SageMaker refuses commas in a value, so the queue's lists get
     spaces."""
@@ -93,6 +107,16 @@ def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
         return request
     others = [tag for tag in request.get("Tags") or () if tag["Key"] != PROJECT_TAG]
     return {**request, "Tags": [*others, {"Key": PROJECT_TAG, "Value": project}]}
+
+
+def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request without a place for checkpoints that the queue provided: that is one job's, and a
+    clone at the same place would go on from the other job's work, or spoil it."""
+    config = request.get("CheckpointConfig")
+    place = config.get("S3Uri") if isinstance(config, Mapping) else None
+    if f"/{CHECKPOINTS_FOLDER}/" not in str(place):
+        return request
+    return {key: value for key, value in request.items() if key != "CheckpointConfig"}
 
 
 def tag_value(text: str) -> str:

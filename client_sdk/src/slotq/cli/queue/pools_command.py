@@ -11,7 +11,7 @@ from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
-from slotq_core.model.pools import OnStall, PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
@@ -126,6 +126,11 @@ def show(app: App, name: str) -> None:
 )
 @click.option(
     "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
+)
+@click.option(
+    "--checkpoints",
+    type=click.Choice([rule.value for rule in CheckpointRule]),
+    help="Preemptible jobs without checkpoints: warn, provide a place, or refuse them.",
 )
 @click.option(
     "--resource",

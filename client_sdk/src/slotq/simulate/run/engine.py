@@ -35,6 +35,7 @@ from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
+from slotq_core.requests.checkpoints import assured
 
 USER_CANCEL = "its user"
 
@@ -138,14 +139,16 @@ class _World:
         try:
             if submission.group in self._refused:
                 raise self._refused[submission.group]
+            pools = [*self._pools.values()]
             job = admit(
                 submission,
-                list(self._pools.values()),
+                pools,
                 submitter=spec.user,
                 now=now,
                 states=self._states,
                 rights=self._rights,
             )
+            job = assured(job, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             del self._states[spec.name]

@@ -161,4 +161,5 @@ def _pool(spec: PoolSpec) -> Pool:
         open=spec.open,
         time_slice=spec.time_slice,
         consolidate=spec.consolidate,
+        checkpoints=spec.checkpoints,
     )

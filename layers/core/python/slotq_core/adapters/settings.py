@@ -24,6 +24,7 @@ Durations are whole seconds. The settings:
   object)
 - `properties`: what its slots are like, which jobs may require and none uses up
   (`properties=mem_per_gpu_in_GiB:16`)
+- `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.

@@ -65,6 +65,18 @@ class PoolState(StrEnum):
     """Nothing starts, and the pool adds nothing to any share."""
 
 
+class CheckpointRule(StrEnum):
+    """What a pool does with a preemptible training job without checkpoints, which an eviction sets
+    back to its beginning. From the mildest to the strictest."""
+
+    WARN = "warn"
+    """The job is accepted, and its user is warned."""
+    PROVIDE = "provide"
+    """The job is given a place for checkpoints below its own output."""
+    REQUIRE = "require"
+    """The job is refused."""
+
+
 class OnStall(StrEnum):
     """What becomes of an attempt that has reported nothing for the pool's `stall_after`."""
 
@@ -113,6 +125,8 @@ class Pool:
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
     (ms); None: no time slices."""
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
     stall_after: int | None = None
     """How long an attempt may report nothing before it counts as stalled (ms); None: for ever."""
     on_stall: OnStall = OnStall.WARN

@@ -50,6 +50,8 @@ class Status:
     """Possible victims, reservations and known times. None unless somebody asked for this one job,
     or if the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the user should know of a change that was just made, as sentences."""
     report: Report | None = None
     """What the script of the running attempt has reported; None unless somebody asked for it."""
     eta: int | None = None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import OnStall, Pool, PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
@@ -53,7 +53,11 @@ SWITCHES: Mapping[str, bool] = {
     "read_reports": False,
 }
 """Settings that are true or false, each with its default."""
-CHOICES: Mapping[str, StrEnum] = {"on_stall": OnStall.WARN, "state": PoolState.ACTIVE}
+CHOICES: Mapping[str, StrEnum] = {
+    "checkpoints": CheckpointRule.WARN,
+    "on_stall": OnStall.WARN,
+    "state": PoolState.ACTIVE,
+}
 """Settings that are one of a few words, each with its default."""
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""

@@ -154,6 +154,9 @@ class JobView(BaseModel):
     message: str = ""
     progress: ProgressView | None = None
     """For a running job whose script reports; None otherwise, and where S3 does not answer."""
+    warnings: list[str] = Field(default=[])
+    """What the job's user should know before it is too late, as sentences: that an eviction would
+    set the job back to its beginning, for example."""
     stalled_since: str | None = None
     """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
@@ -241,6 +244,9 @@ class PoolSettingsView(BaseModel):
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
     """What the pool's slots are like. Jobs may require it; none uses it up."""
+    checkpoints: str = "warn"
+    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
+    given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
 
@@ -408,6 +414,7 @@ def job_view(
     reason: Reason | None = None,
     outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
+    warnings: Iterable[str] = (),
     report: Report | None = None,
     eta: int | None = None,
 ) -> JobView:
@@ -439,6 +446,7 @@ def job_view(
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
         cause=job.cause,
         message=job.message,
+        warnings=[*warnings],
         progress=progress_view(report, eta) if report else None,
         stalled_since=_iso(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import APPROVAL
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
@@ -26,6 +27,7 @@ from slotq_core.operations.amend import (
     Changed,
     Wish,
     alive,
+    notices_of,
     settled,
     with_hold,
     without_attempt,
@@ -40,6 +42,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.requests.checkpoints import assured, provided
 
 _TRIES = 20
 
@@ -84,7 +87,7 @@ class Changes:
         place and reason: these cost more than the change, and `status` tells them."""
         if changed.anew:
             self._wake()
-        return Status(job=changed.job)
+        return Status(job=changed.job, notices=changed.notices)
 
     def fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
@@ -105,7 +108,7 @@ class Changes:
                 self.stop(job)
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
-            return Changed(job=job, anew=True)
+            return Changed(job=job, anew=True, notices=notices_of(decided))
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
     def stop(self, job: Job) -> None:
@@ -153,9 +156,10 @@ class Changes:
             else:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(stand.sharing, job.person)
+            pools = usable_pools(revision.after, stand.pools, project)
             admitted = admit(
                 replace(revision.after, project=project.name if project else job.project),
-                usable_pools(revision.after, stand.pools, project),
+                pools,
                 submitter=job.submitter,
                 now=now,
                 rights=rights,
@@ -163,6 +167,8 @@ class Changes:
                 by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, rights.classes, by=by)
+            after, given = _with_assurance(job, after, revision.request, stand.pools)
+            request = given or request
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)
@@ -185,6 +191,20 @@ class Changes:
             sharing = self._store.configuration().sharing
             role = self._authorizer.under(sharing).role(by, job.project)
             check_release(job, sharing.project(job.project), role)
+
+
+def _with_assurance(
+    before: Job, after: Job, request: Request, pools: Sequence[Pool]
+) -> tuple[Job, Request | None]:
+    """The changed job as its pools take it without checkpoints, and its request if that has been
+    given a place for them. A change that brings no new pool and no new risk of eviction is not
+    asked: the job was accepted. A running attempt cannot use a place, so nothing is given then.
+    Raises CheckpointsRequired."""
+    same = after.pools == before.pools and after.evictable == before.evictable
+    taken = after if same else assured(after, pools)
+    if after.active or taken.checkpoints == after.checkpoints:
+        return after, None
+    return taken, provided(request, taken)
 
 
 def _is_cancelled(job: Job) -> bool:

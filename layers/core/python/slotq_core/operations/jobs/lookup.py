@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
@@ -84,6 +84,10 @@ class JobLookup:
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
         return status.statuses(jobs, planned, waiting, world.snapshot.yields)
+
+    def graces(self) -> Mapping[str, int]:
+        """How long (ms) each pool waits between asking a job to suspend and stopping it."""
+        return {pool.name: pool.suspend_grace for pool in self._store.configuration().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its

@@ -20,6 +20,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.requests.checkpoints import assured, notice, provided
 
 
 class Submissions:
@@ -48,13 +49,14 @@ class Submissions:
 
         The status has no place and no reason: the calls are the same, whatever waits. The same
         submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
-        PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
+        NeverFits, CheckpointsRequired, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject,
+        RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is
+        stored.
         """
         stored = self.stored(submission, request, submitter)
         if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
-        return Status(job=stored.job)
+        return Status(job=stored.job, notices=stored.notices)
 
     def stored(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store the job, unless the same submission is stored already. Asks for no pass.
@@ -63,7 +65,7 @@ class Submissions:
         because a pool or a limit has changed since.
         """
         try:
-            return Changed(job=self._keep(submission, request, submitter), anew=True)
+            return self._keep(submission, request, submitter)
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
@@ -75,7 +77,7 @@ class Submissions:
         self._refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job."""
         stand, now = self._store.configuration(), self._clock.now()
         permissions = self._authorizer.under(stand.sharing)
@@ -85,24 +87,30 @@ class Submissions:
         submission, request = completed(submission, request, project)
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
+        pools = usable_pools(submission, stand.pools, project)
         job = admit(
             submission,
-            usable_pools(submission, stand.pools, project),
+            pools,
             submitter=submitter,
             now=now,
             rights=rights_of(stand.sharing, stand.people.person(submitter)),
             people=stand.people,
             by_default=project.pools if project else (),
         )
-        job = replace(job, line_by_user=stand.by_user)
+        job = assured(replace(job, line_by_user=stand.by_user), pools)
+        notices: tuple[str, ...] = ()
+        if job.checkpoints and not submission.checkpoints:
+            request = provided(request, job)
+            notices = (notice(request),)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:
             try:
-                return self._store.submit(job, request, opens_line=opens_line)
-            except StoredAlready as stored:
-                if stored.job is not None:
-                    self._refuse_other(stored.job, submission, submitter)
+                stored = self._store.submit(job, request, opens_line=opens_line)
+                return Changed(job=stored, anew=True, notices=notices)
+            except StoredAlready as known:
+                if known.job is not None:
+                    self._refuse_other(known.job, submission, submitter)
                 raise
 
     def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:

@@ -23,7 +23,14 @@ from slotq_core.model.attempts import (
 )
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.pools import MissingRight, OnStall, Pool, PoolHealth, PoolState
+from slotq_core.model.pools import (
+    CheckpointRule,
+    MissingRight,
+    OnStall,
+    Pool,
+    PoolHealth,
+    PoolState,
+)
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
@@ -444,6 +451,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "open": _flag,
         "suspend_grace": _whole,
         "time_slice": _whole,
+        "checkpoints": lambda value: CheckpointRule(_text(value)),
         "stall_after": _whole,
         "on_stall": lambda value: OnStall(_text(value)),
         "stall_unreported": _flag,
