@@ -89,6 +89,13 @@ class Demand(Mapping[str, int]):
                 return False
         return True
 
+    def smaller(self, other: Demand) -> Demand:
+        """The smaller amount of each resource. None may be negative."""
+        there = other._amounts
+        return _made(
+            {name: min(amount, there[name]) for name, amount in self.items() if name in there}
+        )
+
     def exceeds(self, most: Demand, names: Iterable[str], more: Demand) -> bool:
         """Whether this demand, together with `more`, is above `most` in any of these resources."""
         mine, there, added = self._amounts, most._amounts, more._amounts
@@ -121,7 +128,7 @@ class Demand(Mapping[str, int]):
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
         for demand in demands:
-            for name, amount in demand.items():
+            for name, amount in demand._amounts.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 
@@ -133,7 +140,7 @@ class Demand(Mapping[str, int]):
             amounts_of_key = sums.get(key)
             if amounts_of_key is None:
                 amounts_of_key = sums[key] = {}
-            for name, amount in demand.items():
+            for name, amount in demand._amounts.items():
                 amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
         return {key: _made(amounts) for key, amounts in sums.items()}
 
