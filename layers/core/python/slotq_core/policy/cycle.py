@@ -99,7 +99,9 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             yield from turns.go_on(head)
         else:
             turns.block(head)
-    return (yield from result(steps, turns, question))
+    planned = yield from result(steps, turns, question)
+    state.journal.close()
+    return planned
 
 
 def _visit(steps: Steps, job: Job) -> bool:

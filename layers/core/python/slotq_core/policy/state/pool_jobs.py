@@ -28,8 +28,8 @@ _order = attrgetter("order")
 class PoolJobs:
     """The jobs of one pool by project. `RunningJobs` offers and withdraws gangs as candidates."""
 
-    def __init__(self, pool: Pool, now: int, regroup: Callable[[], None]) -> None:
-        """`regroup`: brings the candidates that are gangs up to date."""
+    def __init__(self, pool: Pool, now: int, regroup: Callable[[], None] | None) -> None:
+        """`regroup`: brings the candidates that are gangs up to date; None: there are no gangs."""
         self._pool, self._now, self._regroup = pool, now, regroup
         self._running: dict[str, dict[str, Job]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
@@ -66,7 +66,8 @@ class PoolJobs:
 
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         if project not in self._projects:
             return ()
         self._sort(project)
@@ -74,7 +75,8 @@ class PoolJobs:
 
     def below(self, than: Rank, project: str) -> Demand:
         """What the project's candidates of a lower rank would free here."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         if project not in self._projects:
             return NOTHING
         known = self._below.setdefault(project, {})
@@ -84,7 +86,8 @@ class PoolJobs:
 
     def may_give(self) -> set[str]:
         """The projects with candidates here."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         return self._projects
 
     @property

@@ -22,7 +22,8 @@ class RunningJobs:
         self, snapshot: Snapshot, now: int, gangs: Mapping[str, Gang], journal: Journal
     ) -> None:
         self._now, self._journal = now, journal
-        self.pools = {pool.name: PoolJobs(pool, now, self._regroup) for pool in snapshot.pools}
+        regroup = self._regroup if gangs else None
+        self.pools = {pool.name: PoolJobs(pool, now, regroup) for pool in snapshot.pools}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._gangs = {name: _RunningGang(gang.ranked) for name, gang in gangs.items()}
         self._stale = set(self._gangs)

@@ -47,10 +47,9 @@ def opened(
     def account(owner: Project | Department, age: int, given: Demand) -> Account:
         is_spent = isinstance(owner, Project) and owner.name in beyond_budget
         quota = NOTHING if is_spent else given
-        limit: Mapping[str, int] = owner.limit.get(scope, NOTHING)
+        limit = dict(owner.limit.get(scope, {}))
         if not owner.over_quota:
-            most = {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
-            limit = {**limit, **most}
+            limit |= {name: min(quota[name], limit.get(name, quota[name])) for name in resources}
         return Account(
             name=owner.name,
             age=age,
