@@ -128,7 +128,7 @@ class Demand(Mapping[str, int]):
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
         for demand in demands:
-            for name, amount in demand._amounts.items():
+            for name, amount in demand.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 
@@ -140,7 +140,7 @@ class Demand(Mapping[str, int]):
             amounts_of_key = sums.get(key)
             if amounts_of_key is None:
                 amounts_of_key = sums[key] = {}
-            for name, amount in demand._amounts.items():
+            for name, amount in demand.items():
                 amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
         return {key: _made(amounts) for key, amounts in sums.items()}
 

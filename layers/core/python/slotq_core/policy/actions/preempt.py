@@ -51,8 +51,8 @@ class Preemption:
         return least_harm(found, base)
 
     def _may_gain(self, job: Job, room: PoolRoom) -> bool:
-        """A quick bound: whether the job fits if every lower rank of its project left the room. Only
-        the user's own jobs give to the user's limit."""
+        """A quick bound: whether the job fits if every lower rank of its project left the room.
+        Only jobs of the same user give to the user's limit."""
         if not job.demand.within(room.both + room.jobs.below(rank(job), job.project)):
             return False
         return not self.state.accounts.users.over(job, room.pool.name) or any(

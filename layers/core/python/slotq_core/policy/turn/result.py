@@ -52,12 +52,12 @@ class Reasons(Mapping[str, Reason]):
         decided = self._steps.state.decided
         told = decided.reasons.keys() | self._steps.state.snapshot.unread
         blocked = (head.job for head in self._turns.blocked.everyone())
-        later = {job.name: job for job in blocked if job.name not in told}
-        return {
-            name: why
-            for name, why in (*later.items(), *decided.reasons.items())
-            if not isinstance(decided.decisions.get(name), Start)
-        }
+        made: dict[str, Reason | Job] = {job.name: job for job in blocked if job.name not in told}
+        made |= decided.reasons
+        for name, decision in decided.decisions.items():
+            if isinstance(decision, Start):
+                made.pop(name, None)
+        return made
 
     def __getitem__(self, name: str) -> Reason:
         why = self._made[name]
