@@ -19,6 +19,7 @@ Last come the jobs that the plan took a start back from (net.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import may_reclaim
@@ -99,14 +100,18 @@ class Revisit:
             if self._may_take_from(giving, head.job, room)
         ]
 
-    def _staying_within_share(self, room: PoolRoom) -> Iterator[Head]:
+    def _staying_within_share(self, room: PoolRoom) -> Iterable[Head]:
         """The blocked heads of the room's pool, without most of those that bring their projects
         beyond their shares: they may not reclaim."""
+        heads = self._blocked.in_pool(room.pool.name)
+        if self._some_need_no_slots:
+            return heads
         projects = self._state.accounts.may_stay_within_share(room.pool.name)
-        for head in self._blocked.in_pool(room.pool.name):
-            job = head.job
-            if job.project in projects or job.group or not job.demand.slots:
-                yield head
+        return [head for head in heads if head.job.project in projects or head.job.group]
+
+    @cached_property
+    def _some_need_no_slots(self) -> bool:
+        return not all(job.demand.slots for job in self._state.waiting.values())
 
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
         """The projects from which others may now reclaim in the room. A department (no project)
