@@ -57,11 +57,9 @@ class Steps:
 
     def _stands(self, job: Job, room: PoolRoom) -> bool:
         """Whether the job's claim is to this room and may still come true."""
-        pool = room.pool.name
-        owed = job.claim is not None and job.claim.pool == pool
-        return (
-            owed and self.state.limits.may_come_true(job, pool) and not room.rights.keeps_out(job)
-        )
+        owed, pool = job.claim is not None and job.claim.pool, room.pool.name
+        able = owed == pool and not room.rights.keeps_out(job)
+        return able and self.state.limits.may_come_true(job, pool)
 
     def go_where_it_moves(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
