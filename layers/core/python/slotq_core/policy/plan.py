@@ -176,8 +176,8 @@ def nothing_more(_: Need) -> Found:
 
 
 def run_to_end(planning: Planning, more: Answers) -> Plan:
-    """Answer a plan in progress until it is made. Its state has no reference cycles once it is made
-    (tests/unit/policy/test_garbage.py), so nobody looks for garbage meanwhile."""
+    """Answer a plan in progress until it is made. A plan makes no garbage meanwhile and leaves none
+    but with gangs (tests/unit/policy/test_garbage.py). So garbage collection rests."""
     collects = gc.isenabled()
     gc.disable()
     try:
