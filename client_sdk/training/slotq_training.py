@@ -52,7 +52,7 @@ import zlib
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping
 
 __all__ = [
     "attempt",
@@ -312,27 +312,37 @@ class _Slots:
         unfinished.replace(slot / name)
         return {"file": name, "bytes": summed.bytes, "crc32": summed.crc32}
 
-    def commit(self, number: int, manifest: Mapping[str, Any]) -> None:
+    def commit(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest: from now on the state is there."""
-        document = {"version": FORMAT, "number": number, **manifest}
-        _write_atomically(self.slot(number) / _MANIFEST, json.dumps(document).encode())
+        _write_manifest(self.slot(manifest["number"]) / _MANIFEST, manifest)
 
     def newest(self, most: float = float("inf")) -> tuple[Path, dict[str, Any]] | None:
         """The newest state whose files are whole: its folder and manifest. None is newer than
         number `most`."""
-        found = []
-        for path in self._folder.glob("slot-*/" + _MANIFEST):
-            manifest = _read_json(path)
-            number = None if manifest is None else manifest.get("number")
-            if manifest is not None and isinstance(number, int) and number <= most:
-                found.append((number, path.parent, manifest))
-        for _, slot, manifest in sorted(found, key=lambda each: -each[0]):
-            if _is_whole(slot, manifest):
-                return slot, manifest
-            _say(
-                f"the checkpoint of step {manifest.get('step')} is incomplete: an older one is used"
-            )
-        return None
+        return next(_whole(self._folder.glob("slot-*/" + _MANIFEST), most), None)
+
+
+def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    _write_atomically(path, json.dumps({"version": FORMAT, **manifest}).encode())
+
+
+def _whole(
+    manifests: Iterable[Path], most: float = float("inf")
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The states that are whole, each as its folder and manifest, the newest first. None is newer
+    than number `most`."""
+    found = []
+    for path in manifests:
+        manifest = _read_json(path)
+        number = None if manifest is None else manifest.get("number")
+        if manifest is not None and isinstance(number, int) and number <= most:
+            found.append((number, path.parent, manifest))
+    for _, folder, manifest in sorted(found, key=lambda each: -each[0]):
+        if _is_whole(folder, manifest):
+            yield folder, manifest
+        else:
+            step = manifest.get("step")
+            _say(f"the checkpoint of step {step} is incomplete: an older one is used")
 
 
 def _is_whole(slot: Path, manifest: Mapping[str, Any]) -> bool:
@@ -1438,6 +1448,116 @@ life_state = _LifeState()
 _PARALLEL_ABOVE = 256 << 20
 
 
+class _Saves:
+    """The saves of a training: when one is due, and that all ranks make each one together."""
+
+    def __init__(
+        self, folder: Path, keep: int, *, every_steps: int | None, every_minutes: float | None
+    ) -> None:
+        if keep < 1:
+            raise ValueError("keep must be at least 1")
+        self.slots = _Slots(folder, keep)
+        self.number = 0
+        """Of the newest save. A resume sets it."""
+        self.watch = _watch or _start()
+        self.watch.listen()
+        self._every_steps = every_steps
+        self._pause = None if every_minutes is None else every_minutes * 60.0
+        self._due = time.monotonic() + (self._pause or 0.0)
+        self._key = f"saved-{next(_counted)}"
+
+    def is_due(self, steps: int) -> bool:
+        """Whether to save after so many steps."""
+        if self._every_steps and steps % self._every_steps == 0:
+            return True
+        if self._pause is None:
+            return False
+        if self.watch.group is None:
+            return time.monotonic() >= self._due
+        if self.watch.save_due:  # The ranks' clocks differ: rank 0 says when, all agree where.
+            self.watch.save_due = False
+            return True
+        if self.watch.rank == 0 and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._pause
+            with contextlib.suppress(OSError):
+                self.watch.group.ask("save")
+        return False
+
+    def agreed(self) -> tuple[Path, dict[str, Any]] | None:
+        """The newest state that is whole for every rank: nodes may have disks of their own."""
+        found = self.slots.newest()
+        number = 0 if found is None else found[1]["number"]
+        if self.watch.group is None:
+            return found
+        try:
+            least = min(self.watch.group.gather(f"{self._key}-load", number).values())
+        except OSError as error:
+            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
+        found = found if least == number else self.slots.newest(least)
+        if found is not None and found[1]["number"] != least:
+            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
+        return found if least else None
+
+    def begin(self) -> bool:
+        """Begin the next save, when every rank does: it has loaded what it needs, and the save
+        before is whole. A rank that ran ahead would write over both."""
+        self.watch.join()
+        self.number += 1
+        self._due = time.monotonic() + (self._pause or 0.0)
+        if self.watch.world < 2:
+            return True
+        numbers: dict[int, int] = {}
+        if self.watch.group is not None:
+            with contextlib.suppress(OSError):
+                numbers = self.watch.group.gather(f"{self._key}-{self.number}", self.number)
+        if len(numbers) < self.watch.world:
+            _say(f"only {len(numbers)} of {self.watch.world} ranks are there: no checkpoint")
+            return False
+        return True
+
+    def commit(
+        self,
+        number: int,
+        files: list[dict[str, Any]],
+        began: float,
+        write: Callable[[Mapping[str, Any]], None],
+        **about: Any,
+    ) -> None:
+        """Tell rank 0 which files this rank has written; rank 0 waits for all, and calls `write`
+        with the manifest."""
+        group, key = self.watch.group, f"{self._key}-{number}-files"
+        if group is not None and self.watch.rank:
+            with contextlib.suppress(OSError):
+                group.tell(key, files)
+            return
+        of_ranks = {0: files}
+        if group is not None:
+            try:
+                of_ranks = group.gather(key, files)
+            except OSError as error:
+                _say(f"the checkpoint is not complete: {error}")
+                return
+        if len(of_ranks) < self.watch.world:
+            _say(f"only {len(of_ranks)} of {self.watch.world} ranks have saved: no checkpoint")
+            return
+        seconds = round(time.monotonic() - began, 3)
+        every = {each["file"]: each for rank in sorted(of_ranks) for each in of_ranks[rank]}
+        write(
+            {
+                **about,
+                "number": number,
+                "ranks": self.watch.world,
+                "saved_at": _now(),
+                "seconds": seconds,
+                "files": list(every.values()),
+            }
+        )
+        self.watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
+
+
+_counted = itertools.count()
+
+
 class Manager:
     """Saves and resumes a training: `checkpoint.manager` makes it.
 
@@ -1478,22 +1598,16 @@ class Manager:
         Raises ValueError if the checkpoint is of other objects, or of another number of ranks where
         each rank holds a shard of its own.
         """
-        if keep < 1:
-            raise ValueError("keep must be at least 1")
         objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
         self._objects = {name: each for name, each in objects.items() if each is not None}
         self._loader = dataloader if hasattr(dataloader, "state_dict") else None
-        self._slots = _Slots(Path(checkpoint_dir()) / (path or "."), keep)
-        self._every_steps, self._every_epoch = every_steps, every_epoch
-        self._pause = None if every_minutes is None else every_minutes * 60.0
-        self._due = time.monotonic() + (self._pause or 0.0)
+        folder = Path(checkpoint_dir()) / (path or ".")
+        self._saves = _Saves(folder, keep, every_steps=every_steps, every_minutes=every_minutes)
+        self._watch = self._saves.watch
+        self._watch.join()
+        self._every_epoch = every_epoch
         self._background, self._above = background, parallel_above
         self._saving: threading.Thread | None = None
-        self._watch = _watch or _start()
-        self._watch.listen()
-        self._watch.join()
-        self._key = f"saved-{next(_managers)}"
-        self._number = 0
         self._steps = 0
         self.start_epoch = 0
         """The epoch to begin with."""
@@ -1558,7 +1672,7 @@ class Manager:
             self.others = others
         if should_suspend():
             self._save_and_suspend()
-        elif self._is_due():
+        elif self._saves.is_due(self._steps):
             self.save()
 
     def after_epoch(self, epoch: int, others: Any = None) -> None:
@@ -1575,34 +1689,17 @@ class Manager:
     def save(self, *, background: bool | None = None) -> None:
         """Save now. In a job of several ranks, every rank calls it after the same step."""
         self._wait()
-        self._watch.join()
-        self._number += 1
-        if not self._all_are_here():
+        if not self._saves.begin():
             return
-        number, began = self._number, time.monotonic()
+        number, began = self._saves.number, time.monotonic()
         state = self._state()
         about = {"epoch": self.start_epoch, "step": self.start_step, "steps": self._steps}
-        self._due = began + (self._pause or 0.0)
         if self._background if background is None else background:
             state = _snapshot(state)
             self._saving = threading.Thread(target=self._write, args=(number, state, about, began))
             self._saving.start()
         else:
             self._write(number, state, about, began)
-
-    def _all_are_here(self) -> bool:
-        """Wait until every rank begins this save: it has loaded what it needs, and the save before
-        is whole. A rank that ran ahead would write over both."""
-        if self._watch.world < 2:
-            return True
-        numbers: dict[int, int] = {}
-        if self._watch.group is not None:
-            with contextlib.suppress(OSError):
-                numbers = self._watch.group.gather(f"{self._key}-{self._number}", self._number)
-        if len(numbers) < self._watch.world:
-            _say(f"only {len(numbers)} of {self._watch.world} ranks are there: no checkpoint")
-            return False
-        return True
 
     def _save_and_suspend(self) -> None:
         self.save(background=False)
@@ -1613,22 +1710,6 @@ class Manager:
         if self._saving is not None:
             self._saving.join()
             self._saving = None
-
-    def _is_due(self) -> bool:
-        if self._every_steps and self._steps % self._every_steps == 0:
-            return True
-        if self._pause is None:
-            return False
-        if self._watch.group is None:
-            return time.monotonic() >= self._due
-        if self._watch.save_due:  # The ranks' clocks differ: rank 0 says when, all agree where.
-            self._watch.save_due = False
-            return True
-        if self._watch.rank == 0 and time.monotonic() >= self._due:
-            self._due = time.monotonic() + self._pause
-            with contextlib.suppress(OSError):
-                self._watch.group.ask("save")
-        return False
 
     # The state.
 
@@ -1673,38 +1754,15 @@ class Manager:
         self, number: int, state: dict[str, Any], about: dict[str, Any], began: float
     ) -> None:
         """Write this rank's file; rank 0 then waits for the others', and writes the manifest."""
+        slots = self._saves.slots
         if self._watch.rank == 0:
-            self._slots.begin(number)
-        entry = self._slots.write(number, self._watch.rank, state)
-        group, key = self._watch.group, f"{self._key}-{number}-files"
-        if group is not None and self._watch.rank:
-            with contextlib.suppress(OSError):
-                group.tell(key, entry)
-            return
-        entries = {0: entry}
-        if group is not None:
-            try:
-                entries = group.gather(key, entry)
-            except OSError as error:
-                _say(f"the checkpoint is not complete: {error}")
-                return
-        if len(entries) < self._watch.world:
-            _say(f"only {len(entries)} of {self._watch.world} ranks have saved: no checkpoint")
-            return
-        seconds = round(time.monotonic() - began, 3)
-        manifest = {
-            **about,
-            "ranks": self._watch.world,
-            "sharded": state["sharded"],
-            "saved_at": _now(),
-            "seconds": seconds,
-            "files": [entries[rank] for rank in sorted(entries)],
-        }
-        self._slots.commit(number, manifest)
-        self._watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
+            slots.begin(number)
+        entry = slots.write(number, self._watch.rank, state)
+        about = {**about, "sharded": state["sharded"]}
+        self._saves.commit(number, [entry], began, slots.commit, **about)
 
     def _load(self) -> None:
-        found = self._agreed_state()
+        found = self._saves.agreed()
         if found is None:
             return
         slot, manifest = found
@@ -1727,22 +1785,6 @@ class Manager:
                 _restore(each, objects[name])
         self._take(own, manifest)
 
-    def _agreed_state(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest state that is whole for every rank: nodes may have disks of their own."""
-        found = self._slots.newest()
-        group = self._watch.group
-        number = 0 if found is None else found[1]["number"]
-        if group is None:
-            return found
-        try:
-            least = min(group.gather(f"{self._key}-load", number).values())
-        except OSError as error:
-            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
-        found = found if least == number else self._slots.newest(least)
-        if found is not None and found[1]["number"] != least:
-            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
-        return found if least else None
-
     def _whole_objects(self, files: list[Path], own: Any) -> dict[str, Any]:
         """The objects that all ranks have saved together."""
         first = own if self._watch.rank == 0 else _load(files[0])
@@ -1754,7 +1796,7 @@ class Manager:
 
     def _take(self, own: Any, manifest: Mapping[str, Any]) -> None:
         """Go on where the checkpoint was saved. A rank that was not there then starts afresh."""
-        self._number = manifest["number"]
+        self._saves.number = manifest["number"]
         self._steps = manifest["steps"]
         self.start_epoch, self.start_step = manifest["epoch"], manifest["step"]
         self.resumed = True
@@ -1767,9 +1809,6 @@ class Manager:
                 self._loader.load_state_dict(own["loader"])
         if self._watch.rank == 0:
             _say(f"resumes after step {self._steps} (epoch {self.start_epoch})")
-
-
-_managers = itertools.count()
 
 
 def _is_fsdp1(module: Any) -> bool:
