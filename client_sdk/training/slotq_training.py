@@ -1914,7 +1914,7 @@ class _Heartbeat:
         self._metrics: dict[str, Any] = {}
 
     def beat(self, step: int, of: Any, metrics: Callable[[], Mapping[str, Any]]) -> None:
-        if time.monotonic() >= self._due:
+        if not self._metrics or time.monotonic() >= self._due:
             self._due = time.monotonic() + self._SECONDS
             found = metrics().items()
             self._metrics = {name: value for name, value in found if name not in {"step", "of"}}

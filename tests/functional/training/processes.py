@@ -48,7 +48,12 @@ class Container:
         }
 
     def start(
-        self, script: str, *words: str, python: str | Path = sys.executable, **environment: str
+        self,
+        script: str,
+        *words: str,
+        python: str | Path = sys.executable,
+        patience: float = PATIENCE,
+        **environment: str,
     ) -> subprocess.Popen[str]:
         program = self.ml / "code" / "train.py"
         if not program.exists() or program.read_text() != script:
@@ -61,7 +66,7 @@ class Container:
             stderr=subprocess.PIPE,
             text=True,
         )
-        rest = threading.Timer(PATIENCE, process.kill)  # A line that never comes ends the wait.
+        rest = threading.Timer(patience, process.kill)  # A line that never comes ends the wait.
         rest.daemon = True
         rest.start()
         return process
