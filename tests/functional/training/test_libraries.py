@@ -1,4 +1,4 @@
-"""Real trainings with PyTorch Lightning and transformers.Trainer, on the CPU, in torch's environment.
+"""Real trainings with PyTorch Lightning and transformers.Trainer, on the CPU.
 
 What is suspended ends with the weights of an uninterrupted training.
 """
