@@ -71,10 +71,12 @@ class Container:
         rest.start()
         return process
 
-    def run(self, script: str, *words: str, **more: str) -> tuple[int, str, str]:
+    def run(
+        self, script: str, *words: str, patience: float = PATIENCE, **more: str
+    ) -> tuple[int, str, str]:
         """Exit code, output and errors."""
-        process = self.start(script, *words, **more)
-        out, err = process.communicate(timeout=PATIENCE)
+        process = self.start(script, *words, patience=patience, **more)
+        out, err = process.communicate(timeout=patience)
         return process.returncode, out, err
 
     def ask(self) -> None:
