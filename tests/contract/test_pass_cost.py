@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.ports.training import Answer, Observation, Request, Sighting, Verdict
+from slotq_core.ports.training import Answer, Listing, Observation, Request, Sighting, Verdict
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 
@@ -34,7 +33,7 @@ class Training:
         self.calls.append("describe")
         return None
 
-    def live(self) -> Iterable[str]:
+    def live(self) -> Listing:
         raise AssertionError("a pass must not list: 2 calls a second for the whole account")
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from slotq_core.adapters.sagemaker.service import LONGEST_LISTING
 from slotq_core.errors import Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
@@ -383,6 +384,67 @@ def test_reconciliation_ends_in_time_and_continues_next_time():
     world.client.describe_training_job = slow
     assert len(reconcile(world, until=world.clock.now() + 15_000)) == 2
     assert len(reconcile(world)) == 1
+
+
+def reach_only_the_newest(world: QueueWorld, number: int) -> None:
+    """A busy account: its newest training jobs are so many that the listing ends before the older
+    ones."""
+    for n in range(number):
+        start_outside(world, f"theirs-{n:03}")
+        world.client.stop_training_job(TrainingJobName=f"theirs-{n:03}")
+    world.plane.advance()
+    listing = world.client.list_training_jobs
+
+    def slow(**asked):
+        page = listing(**asked)
+        world.clock.set(world.clock.now() + LONGEST_LISTING + 1)
+        return page
+
+    world.client.list_training_jobs = slow
+
+
+def test_a_missed_end_is_recorded_where_the_listing_does_not_reach():
+    world = running("job1", "job2", runtime=90_000)
+    reach_only_the_newest(world, 150)
+    wait(world, 90)
+    assert sorted(kinds(reconcile(world))) == [
+        ("ended_unseen", "job1", True),
+        ("ended_unseen", "job2", True),
+    ]
+    assert world.plane.calls["ListTrainingJobs"] == 1
+    assert world.states() == {"job1": "completed", "job2": "completed"}
+
+
+def test_a_foreign_training_job_counts_until_it_ends_where_the_listing_does_not_reach():
+    world = QueueWorld(pool("p", slots=4, count_foreign=True), runtime=ALL_DAY)
+    start_outside(world, "theirs", instances=2)
+    reconcile(world)
+    reach_only_the_newest(world, 150)
+    assert reconcile(world) == []
+    assert foreign(world) == {"p": 2}
+    world.client.stop_training_job(TrainingJobName="theirs")
+    world.plane.advance()
+    assert kinds(reconcile(world)) == [("foreign", "p", True)]
+    assert foreign(world) == {"p": 0}
+    assert world.store.sightings() == ()
+
+
+def test_where_there_is_no_time_for_all_each_has_its_turn_soon():
+    world = running(*(f"job{n}" for n in range(8)))
+    reach_only_the_newest(world, 150)
+    describe = world.client.describe_training_job
+    asked: set[str] = set()
+
+    def slow(**request):
+        asked.add(request["TrainingJobName"])
+        world.clock.set(world.clock.now() + 10_000)
+        return describe(**request)
+
+    world.client.describe_training_job = slow
+    for _ in range(20):
+        wait(world, RECONCILE_EVERY / 1000)
+        reconcile(world, until=world.clock.now() + LONGEST_LISTING + 15_000)
+    assert {f"job{n}" for n in range(8)} <= asked
 
 
 def test_a_throttled_listing_changes_nothing_and_backs_off():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from slotq_core.adapters.sagemaker.service import LONGEST_LISTING
 from slotq_core.errors import Unavailable
-from slotq_core.ports.training import Sighting
+from slotq_core.ports.training import Listing, Sighting
 from tests.unit.sagemaker.adapter_world import (
     TYPE,
     World,
@@ -31,11 +34,11 @@ def test_live_lists_each_live_training_job_once_across_pages() -> None:
         world.client.create_training_job(**request(name))
     world.plane.advance()
     world.client.stop_training_job(TrainingJobName="stopping")
-    assert sorted(world.training.live()) == ["running", "stopping"]
+    assert world.training.live() == Listing(names=frozenset({"running", "stopping"}))
     assert world.plane.calls["ListTrainingJobs"] == 3
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable, match="ListTrainingJobs: Rate exceeded"):
-        list(world.training.live())
+        world.training.live()
 
 
 def test_training_jobs_too_old_to_run_are_not_listed() -> None:
@@ -43,30 +46,41 @@ def test_training_jobs_too_old_to_run_are_not_listed() -> None:
     world.client.create_training_job(**request("old"))
     world.until(91 * 86_400)
     world.client.create_training_job(**request("new"))
-    assert list(world.training.live()) == ["new"]
+    assert world.training.live().names == {"new"}
 
 
-def test_a_listing_that_takes_too_long_is_given_up() -> None:
-    world = World()
-    for n in range(101):
+def test_a_listing_that_takes_too_long_has_the_newest() -> None:
+    world = World(start_seconds=10**9)
+    for n in range(250):
         world.client.create_training_job(**request(f"job-{n:03}"))
-    listing = iter(world.training.live())
-    next(listing)
-    world.clock.set(20_001)
-    with pytest.raises(Unavailable, match="no time to read every page"):
-        list(listing)
+        world.until(n + 1)
+    listing = world.client.list_training_jobs
+
+    def slow(**asked: Any) -> Any:
+        world.clock.set(world.clock.now() + LONGEST_LISTING // 2 + 1)
+        return listing(**asked)
+
+    world.client.list_training_jobs = slow  # type: ignore[method-assign]
+    found = world.training.live()
+    assert not found.complete
+    assert found.names == {f"job-{n:03}" for n in range(50, 250)}
 
 
-def test_a_training_job_that_begins_to_stop_while_listing_is_listed_once() -> None:
+def test_a_training_job_that_begins_to_stop_while_listing_is_listed() -> None:
     world = World()
     for n in range(101):
         world.client.create_training_job(**request(f"job-{n:03}"))
     world.plane.advance()
-    listing = iter(world.training.live())
-    first = next(listing)
-    for name in (first, "job-100"):
-        world.client.stop_training_job(TrainingJobName=name)
-    assert sorted([first, *listing]) == sorted(f"job-{n:03}" for n in range(101))
+    listing = world.client.list_training_jobs
+
+    def meanwhile(**asked: Any) -> Any:
+        page = listing(**asked)
+        for name in ("job-000", "job-100"):
+            world.client.stop_training_job(TrainingJobName=name)
+        return page
+
+    world.client.list_training_jobs = meanwhile  # type: ignore[method-assign]
+    assert world.training.live().names == {f"job-{n:03}" for n in range(101)}
 
 
 def test_look_into_says_whether_a_training_job_is_ours_and_its_instances() -> None:

@@ -161,7 +161,7 @@ def test_a_denied_read_names_the_missing_right(operation: str) -> None:
     )
     ask = {
         "describe": lambda: training.describe("job1"),
-        "live": lambda: list(training.live()),
+        "live": training.live,
         "look_into": lambda: training.look_into("job1", now=0),
     }[operation]
     with pytest.raises(RightMissing, match="a right is missing, sagemaker:ListTrainingJobs"):

@@ -9,6 +9,9 @@ is expensive (2 calls a second for the whole account):
 - training jobs with this queue's tag that no job expects: stopped once, at the second sighting
 - training jobs without the tag: counted, if a pool counts them, and never touched
 
+The listing costs a call for each hundred training jobs of the account, ended ones too, so a busy
+account's oldest are out of its reach. What is not listed is described singly.
+
 An attempt whose create may be in progress is never declared dead, and its training job is no
 orphan: names and intents are durable before the call.
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from slotq_core.errors import NotListed, SlotQError, Unavailable
 from slotq_core.model.demand import Demand
@@ -27,7 +31,14 @@ from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import Observation, Phase, Sighting, TrainingService, Verdict
+from slotq_core.ports.training import (
+    Listing,
+    Observation,
+    Phase,
+    Sighting,
+    TrainingService,
+    Verdict,
+)
 
 RECONCILE_EVERY = 300_000
 """Usual interval (ms) between two reconciliations."""
@@ -81,7 +92,7 @@ class Reconciler:
         # Load first: each training job created by then is in the later listing if it still runs.
         began = self._clock.now()
         snapshot = self._store.load(began).snapshot
-        listed = self._listed()
+        listing = self._listed()
         run = _Run(
             store=self._store,
             training=self._training,
@@ -93,14 +104,14 @@ class Reconciler:
             starts=starts,
         )
         expected = {job.attempt.training_job for job in snapshot.active if job.attempt}
-        found = [*run.intents(snapshot.active), *run.attempts(snapshot.active, listed)]
+        found = [*run.intents(snapshot.active), *run.attempts(snapshot.active, listing.names)]
         foreign: list[Sighting] = []
-        found += run.unexpected(listed - expected, foreign)
+        found += run.unexpected(listing, expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]
 
-    def _listed(self) -> frozenset[str]:
+    def _listed(self) -> Listing:
         try:
-            return frozenset(self._training.live())
+            return self._training.live()
         except Unavailable as error:
             raise NotListed(str(error)) from error
 
@@ -123,16 +134,28 @@ class _Run:
             yield from self._look(job.name, self._intent, job)
 
     def attempts(self, active: Iterable[Job], listed: AbstractSet[str]) -> Iterator[Finding]:
-        for job in active:
-            if self._to_be_asked_for(job, listed):
-                yield from self._look(job.name, self._attempt, job)
+        asked = [job for job in active if self._to_be_asked_for(job, listed)]
+        for job in sorted(asked, key=self._turn):
+            yield from self._look(job.name, self._attempt, job)
 
-    def unexpected(self, names: AbstractSet[str], foreign: list[Sighting]) -> Iterator[Finding]:
-        """Yield findings about listed training jobs that no job expects. Put those of other owners
-        into `foreign`."""
+    def _turn(self, job: Job) -> int:
+        """Order the jobs differently each time: where there is no time for all, each has its turn
+        soon."""
+        return crc32(f"{self.began // RECONCILE_EVERY} {job.name}".encode())
+
+    def unexpected(
+        self, listing: Listing, expected: AbstractSet[str], foreign: list[Sighting]
+    ) -> Iterator[Finding]:
+        """Yield findings about training jobs that no job expects. Put those of other owners into
+        `foreign`."""
+        names = listing.names - expected
         known = {sighting.training_job: sighting for sighting in self.store.sightings()}
-        for gone in sorted(known.keys() - names):
-            yield from self._look(gone, self.store.forget, gone)
+        for name in sorted(known.keys() - names):
+            if listing.complete or name in expected:
+                yield from self._look(name, self.store.forget, name)
+            else:
+                foreign += [known[name]] if not known[name].ours else []
+                yield from self._look(name, self._unlisted, known[name], foreign)
         for name in sorted(names):
             yield from self._look(name, self._stranger, name, known.get(name), foreign)
 
@@ -206,6 +229,13 @@ class _Run:
             self.effects.vanished(training_job)
         else:
             self.effects.observe(seen)
+
+    def _unlisted(self, sighting: Sighting, foreign: list[Sighting]) -> None:
+        """Forget a training job that is too old to be listed, once it has ended."""
+        if self.training.look_into(sighting.training_job, now=self.began) is None:
+            self.store.forget(sighting.training_job)
+            if sighting in foreign:
+                foreign.remove(sighting)
 
     def _stranger(
         self, name: str, sighting: Sighting | None, foreign: list[Sighting]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -115,6 +115,15 @@ class Sighting:
     """True once the queue has asked the training job to stop. The queue asks once."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """The names of training jobs that have not ended."""
+
+    names: frozenset[str]
+    complete: bool = True
+    """False: there was no time for every page. Those that were created first are missing."""
+
+
 class TrainingService(Protocol):
     """The part of SageMaker training that the queue uses. `create` and `stop` never raise: every
     answer is data."""
@@ -135,8 +144,8 @@ class TrainingService(Protocol):
         """Describe a training job; None if it does not exist. Raises Unavailable if SageMaker
         cannot say."""
 
-    def live(self) -> Iterable[str]:
-        """The names of all training jobs of the account that have not ended. Paginated. For
+    def live(self) -> Listing:
+        """List the account's training jobs that have not ended, the newest first. For
         reconciliation only, never in a pass: the whole account has 2 calls a second. Raises
         Unavailable."""
 

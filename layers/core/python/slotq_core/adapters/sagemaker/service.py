@@ -26,7 +26,15 @@ from slotq_core.names import (
     tag_value,
 )
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import RIGHTS, Answer, Observation, Request, Sighting, Verdict
+from slotq_core.ports.training import (
+    RIGHTS,
+    Answer,
+    Listing,
+    Observation,
+    Request,
+    Sighting,
+    Verdict,
+)
 from slotq_core.timestamps import to_datetime
 
 JOB_TAG = "slotq:job"
@@ -34,9 +42,9 @@ ATTEMPT_TAG = "slotq:attempt"
 QUEUE_TAG = "slotq:queue"
 """The ownership tags, on every training job that the queue creates."""
 
-LONGEST_LISTING = 20_000
-"""Longest time (ms) for a listing: a user may wait for the doctor, and API Gateway gives up after
-29 s."""
+LONGEST_LISTING = 10_000
+"""Time (ms) after which a listing asks for no further page. The tick's pass waits for it, and a
+user for the doctor."""
 
 _WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
 
@@ -193,30 +201,33 @@ class SageMakerTraining:
             kind = type(error).__name__
             raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
-    def live(self) -> Iterator[str]:
-        """Yield the names of live training jobs, from one listing without a status filter.
+    def live(self) -> Listing:
+        """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
+        filters. A filter therefore saves nothing, and each status would cost a listing.
 
-        With StatusEquals, SageMaker cuts its pages before it filters. A filter therefore saves
-        nothing, and each status would cost a listing.
+        The newest come first: where an account has more training jobs than can be listed, nearly
+        all of the older ones have ended.
         """
         began = self._clock.now()
         asked: dict[str, Any] = {
             "CreationTimeAfter": to_datetime(began - _OLDEST),
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
             "MaxResults": _PAGE,
         }
-        while True:
-            if self._clock.now() - began > LONGEST_LISTING:
-                raise Unavailable("ListTrainingJobs: there was no time to read every page")
+        names: set[str] = set()
+        while self._clock.now() - began <= LONGEST_LISTING:
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:
                 raise failure.unavailable("ListTrainingJobs") from failure
             for summary in page.get("TrainingJobSummaries", ()):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
-                    yield summary["TrainingJobName"]
+                    names.add(summary["TrainingJobName"])
             if not (token := page.get("NextToken")):
-                return
+                return Listing(names=frozenset(names))
             asked["NextToken"] = token
+        return Listing(names=frozenset(names), complete=False)
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
