@@ -18,6 +18,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
+from slotq_core.operations.suspends import Suspends
+from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
 from slotq_core.wire.submission import parse_submission
 
@@ -73,6 +75,8 @@ class QueueWorld:
         self.store: Store = store or MemoryStore()
         self.store.configure(pools or (pool(),), who="test", now=START)
         self.woken = 0
+        self.wakes_at: list[int] = []
+        """The moments (ms) for which the queue has asked for a pass."""
         self.letters: list[tuple[str, str, str]] = []
         self.manager = self.another_manager()
 
@@ -90,7 +94,8 @@ class QueueWorld:
 
     def another_reconciler(self) -> Reconciler:
         training = self.training()
-        effects = Effects(self.store, training, self.clock)
+        suspends = Suspends(self.store, NoScripts(), self, self.clock)
+        effects = Effects(self.store, training, self.clock, suspends)
         return Reconciler(self.store, training, self.clock, effects)
 
     def put(self, kind: str, subject: str, reason: str) -> None:
@@ -99,6 +104,9 @@ class QueueWorld:
 
     def wake(self) -> None:
         self.woken += 1
+
+    def wake_at(self, at: int) -> None:
+        self.wakes_at.append(at)
 
     def submit(self, name: str, **fields: Any) -> Status:
         submission, body = parse_submission(request(name, **fields))

@@ -23,7 +23,9 @@ from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
+from slotq_core.operations.suspends import Suspends
 from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
@@ -65,16 +67,19 @@ class QueueManager:
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
+        scripts: Scripts | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
-        use. `operators`: patterns of callers that no configuration can remove."""
+        use. `operators`: patterns of callers that no configuration can remove. Without `scripts`
+        no script is asked to release its slots: jobs are stopped at once."""
         self._roles = roles
         self._plans = plans
         self._store = store
         self._training = training
         self._clock = clock
         self._notifier = notifier
-        self._effects = Effects(store, training, clock)
+        suspends = Suspends(store, scripts or NoScripts(), notifier, clock)
+        self._effects = Effects(store, training, clock, suspends)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
         self._passes = Passes(

@@ -29,11 +29,13 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
@@ -49,8 +51,6 @@ def unsupported(scenario: Scenario) -> str:
         return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
         return "jobs over several pools at once: the store counts a job in one pool's ledger"
-    if any(pool.suspend_grace for pool in scenario.pools):
-        return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
 
 
@@ -67,6 +67,20 @@ class _Silent(Notifier):
 
     def wake(self) -> None:
         pass
+
+    def wake_at(self, at: int) -> None:
+        pass
+
+
+class _Scripts(Scripts):
+    """The scripts of the jobs, on the virtual clock."""
+
+    def __init__(self, runner: VirtualRunner) -> None:
+        self._runner = runner
+
+    def ask(self, attempt: Attempt) -> bool:
+        self._runner.ask(attempt.training_job)
+        return True
 
 
 class _Recording:
@@ -149,9 +163,10 @@ class _Live:
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
+        runner = VirtualRunner(clock=self._clock, work_of=self._work)
         self._plane = Plane(
             clock=self._clock,
-            runner=VirtualRunner(clock=self._clock, work_of=self._work),
+            runner=runner,
             emit=self._events.append,
             knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
@@ -170,6 +185,7 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
+            scripts=_Scripts(runner),
         )
         self._configure()
 
@@ -280,6 +296,7 @@ class _Live:
         return Work(
             runtime=spec.runtime,
             stop=stop,
+            release=spec.release_seconds,
             checkpoint=spec.checkpoint,
             fails_after=fate.after if fate else None,
             failure=SCRIPT,

@@ -6,6 +6,8 @@
     eventbridge       job state changes as events
     sqs               dead letters
     lambda_wake       asks for a pass by an asynchronous invocation
+    alarms            asks for a pass later
+    scripts           what training scripts read and write below their checkpoints
     settings          settings from environment variables
     initial_settings  pools and limits of the settings, brought into the store
 Rules that every store applies:

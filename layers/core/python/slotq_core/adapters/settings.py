@@ -15,6 +15,8 @@ Durations are whole seconds. The settings:
 - `max_min_runtime`: upper bound on a job's own min_runtime
 - `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
   pool (left out: for ever)
+- `suspend_grace`: how long a script is asked to release its slots before its job is stopped
+  (`true`: 5 seconds)
 - `count_foreign`: whether training jobs outside the queue count against the pool
 - `consolidate`: whether running jobs may move to another pool
 - `resources`: the pool's resources besides slots (`resources=gpus:16+licences:2`, in JSON an

@@ -2,6 +2,7 @@
 
 passes         a pass: load, plan, commit, effect, confirm
 effects        calls to SageMaker and what their answers mean
+suspends       asks scripts to release their slots, and knows when a grace is over
 reconcile      repairs drift between the queue and SageMaker
 authorize      what a caller may do, under the configuration of this moment
 admit          counts a submission against the limits

@@ -28,6 +28,7 @@ from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.store import Store
@@ -63,6 +64,7 @@ _FAILURES = {
     Verdict.REQUEUE: Ending.FAULT,
     Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
     Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
+    Verdict.RELEASED: Ending.RELEASED,
     Verdict.FAIL: Ending.FAILED,
 }
 """The ending that follows from each of the adapter's verdicts on a failure."""
@@ -105,10 +107,13 @@ class CarriedOut:
 class Effects:
     """Calls SageMaker, and commits what each answer means for the job."""
 
-    def __init__(self, store: Store, training: TrainingService, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, training: TrainingService, clock: Clock, suspends: Suspends
+    ) -> None:
         self._store = store
         self._training = training
         self._clock = clock
+        self._suspends = suspends
         self._lessons = Lessons(store, clock)
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -118,6 +123,20 @@ class Effects:
         """Return the jobs whose intent belongs to a dead handler."""
         now = self._clock.now()
         return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
+
+    def due(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return the jobs whose intents a pass carries out: those of dead handlers, also where one
+        may have died before it asked the script, and the stops whose grace is over."""
+        now = self._clock.now()
+        return [
+            job
+            for job in jobs
+            if _unfinished(job)
+            and (
+                (_is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
+                or self._suspends.is_over(job)
+            )
+        ]
 
     def is_slow(self, job: Job) -> bool:
         """Whether the job's latest effect was slow. Slow effects run last."""
@@ -204,7 +223,9 @@ class Effects:
             return False
         if job.state is JobState.STARTING and not job.attempt.created:
             return self._create(job, job.attempt, began)
-        if job.attempt.stop is not None and not job.attempt.stop.sent:
+        if job.attempt.stop is None or job.attempt.stop.sent:
+            return False
+        if not self._suspends.in_grace(job, job.attempt):
             self._stop(job, job.attempt, began)
         return False
 
@@ -370,7 +391,9 @@ class Effects:
         if seen.phase.ended:
             return self._end(_as_begun(job, seen, at), _ending(seen), at, shown(), seen)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
-            attempt = replace(job.attempt, created=True, running_since=at)
+            attempt = replace(
+                job.attempt, created=True, running_since=at, checkpoints=seen.checkpoints
+            )
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
             after = replace(job, attempt=attempt, faults=0)
             if state is not job.state:
@@ -452,5 +475,10 @@ def _is_dead(intent_at: int, now: int) -> bool:
 
 
 def _intent_at(job: Job) -> int:
+    assert job.attempt is not None
+    return intent_at(job.attempt.stop) if job.attempt.stop else job.attempt.admitted_at
+
+
+def _ordered_at(job: Job) -> int:
     assert job.attempt is not None
     return job.attempt.stop.at if job.attempt.stop else job.attempt.admitted_at

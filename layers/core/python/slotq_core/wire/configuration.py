@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, StrictBool, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.limits import Limits, QueueUse
@@ -12,12 +12,12 @@ from slotq_core.model.pools import PoolState
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS
+from slotq_core.wire.pool_definition import DURATIONS, MOST_SLOTS, SETTINGS, longest
 from slotq_core.wire.views import VERSION
 
 
 def _seconds(key: str) -> Any:
-    return Field(default=None, ge=DURATIONS[key], le=LONGEST, strict=True)
+    return Field(default=None, ge=DURATIONS[key], le=longest(key), strict=True)
 
 
 def _limit(key: str, default: int | None = 0) -> Any:
@@ -39,6 +39,10 @@ class PoolBody(BaseModel):
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
+    suspend_grace: (
+        StrictBool | Annotated[int, Field(ge=0, le=longest("suspend_grace"), strict=True)] | None
+    ) = None
+    """True: 5 seconds."""
     count_foreign: bool = Field(default=False, strict=True)
     consolidate: bool = Field(default=False, strict=True)
     open: bool = Field(default=True, strict=True)

@@ -181,6 +181,8 @@ class PoolSettingsView(BaseModel):
     """How long a job runs before it yields to another user's; None: no time slices."""
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
+    suspend_grace: int = 0
+    """How long a script is asked to release its slots before the job is stopped."""
     count_foreign: bool
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool

@@ -1,0 +1,4 @@
+"""The port `Scripts` on S3.
+
+s3  reads and writes what lies below the jobs' checkpoints
+"""
