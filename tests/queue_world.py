@@ -15,10 +15,10 @@ from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
-from slotq_core.operations.suspends import Suspends
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
 from slotq_core.wire.submission import parse_submission
@@ -31,9 +31,16 @@ ROLE = "arn:aws:iam::123456789012:role/training"
 
 
 def request(
-    name: str, *, priority: int = 0, slots: int = 1, role: str = ROLE, **tags: str
+    name: str,
+    *,
+    priority: int = 0,
+    slots: int = 1,
+    role: str = ROLE,
+    checkpoints: str = "",
+    **tags: str,
 ) -> dict[str, Any]:
-    """A CreateTrainingJob request. Further tags by their name behind `slotq:`, `_` for `-`."""
+    """A CreateTrainingJob request. `checkpoints`: where they lie in S3; empty: the job has none.
+    Further tags by their name behind `slotq:`, `_` for `-`."""
     settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
     return {
         "TrainingJobName": name,
@@ -46,6 +53,7 @@ def request(
             "VolumeSizeInGB": 1,
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": 86_400},
+        **({"CheckpointConfig": {"S3Uri": checkpoints}} if checkpoints else {}),
         "Tags": [
             {"Key": key, "Value": value}
             for key, value in {"priority": str(priority), **settings}.items()

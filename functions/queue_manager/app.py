@@ -30,7 +30,6 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
 
 from slotq_core.adapters import eventbridge
-from slotq_core.adapters.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
 from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
     InParallel,
@@ -40,10 +39,16 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import (
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.lambda_wake import WAKE_EVENT, AsynchronousPass, InlinePass, invoke
+from slotq_core.adapters.notifiers.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
+from slotq_core.adapters.notifiers.lambda_wake import (
+    WAKE_EVENT,
+    AsynchronousPass,
+    InlinePass,
+    invoke,
+)
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts.s3 import S3Scripts, s3_client
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
@@ -139,14 +144,14 @@ def _route(event: Any) -> tuple[str, Handle]:
     if "httpMethod" in event and "requestContext" in event:
         return "ApiRequest", on_request
     if is_wake_message(event.get("Records")):
-        return "Wake", on_wake
+        return "Pass", on_wake
     match event.get("source"), event.get("detail-type"):
         case "aws.sagemaker", "SageMaker Training Job State Change":
             return "TrainingEvent", on_training_event
         case "slotq", "pass":
             return "Pass", on_pass
         case "slotq", "wake":
-            return "Wake", on_wake
+            return "Pass", on_wake
         case "aws.events", "Scheduled Event":
             return "Tick", on_tick
     return "Unknown", on_unknown
@@ -346,7 +351,7 @@ def new_manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
-        scripts=S3Scripts(clock=clock),
+        scripts=S3Scripts(clock=clock, make_client=s3_client),
     )
 
 

@@ -52,6 +52,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     ),
     "events": frozenset({"PutEvents"}),
     "lambda": frozenset({"Invoke"}),
+    "s3": frozenset({"PutObject"}),
     "sagemaker": frozenset(
         {
             "CreateTrainingJob",

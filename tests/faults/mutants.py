@@ -35,8 +35,8 @@ from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import pool_lessons
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.lifecycle import apply, missing_rights, retry

@@ -8,7 +8,7 @@ import pytest
 import app
 from slotq.cost.bill import METRICS_EACH_PROJECT
 from slotq_core import names
-from slotq_core.adapters.lambda_wake import PASS_EVENT
+from slotq_core.adapters.notifiers.lambda_wake import PASS_EVENT
 from tests.functional.account import EVENTS, HOUR, NOW, TABLE, Account, add_job, forget, sample
 from tests.functional.sharing import MEMBER, OTHER, share, submit
 

@@ -30,7 +30,11 @@ def platform(function: str) -> set[Call]:
     stream = f"arn:aws:logs:{OWN}:log-group:/aws/lambda/{function}:log-stream:2026/11/20/[$LATEST]a"
     logs = {call(f"logs:{action}", stream) for action in ("CreateLogStream", "PutLogEvents")}
     traces = ("PutTelemetryRecords", "PutTraceSegments")
-    return logs | {call(f"xray:{action}", "*") for action in traces}
+    others = {call(f"xray:{action}", "*") for action in traces}
+    if function == FUNCTION:  # It takes the messages that ask for a pass later.
+        taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+        others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:wakes") for action in taken}
+    return logs | others
 
 
 class Recorder:
@@ -130,9 +134,15 @@ def _events(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Ca
         yield call(f"events:{operation}", f"arn:aws:events:{OWN}:event-bus/{bus}", said)
 
 
+def _s3(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    account = {"aws:ResourceAccount": "123456789012"}
+    yield call(f"s3:{operation}", f"arn:aws:s3:::{request['Bucket']}/{request['Key']}", account)
+
+
 _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] = {
     "dynamodb": _dynamodb,
     "sagemaker": _sagemaker,
+    "s3": _s3,
     "sqs": _sqs,
     "lambda": _lambda,
     "events": _events,

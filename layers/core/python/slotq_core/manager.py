@@ -18,12 +18,12 @@ from slotq_core.model.reasons import units
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations import rights_report
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
-from slotq_core.operations.suspends import Suspends
 from slotq_core.operations.usage.day_sums import DaySums
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store

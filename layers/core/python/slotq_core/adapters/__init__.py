@@ -5,8 +5,7 @@
     sagemaker         the training service
     eventbridge       job state changes as events
     sqs               dead letters
-    lambda_wake       asks for a pass by an asynchronous invocation
-    alarms            asks for a pass later
+    notifiers         how a pass is asked for, now or later
     scripts           what training scripts read and write below their checkpoints
     settings          settings from environment variables
     initial_settings  pools and limits of the settings, brought into the store

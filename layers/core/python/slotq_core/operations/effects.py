@@ -27,8 +27,8 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
-from slotq_core.operations.pool_lessons import Lessons, is_accepted
-from slotq_core.operations.suspends import Suspends, intent_at
+from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.store import Store

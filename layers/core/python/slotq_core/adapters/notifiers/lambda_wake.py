@@ -1,5 +1,5 @@
 """Ask for a pass (`ports.Notifier`) by an asynchronous invocation of the queue manager, or later by
-an alarm (`adapters.alarms`)."""
+an alarm (`adapters.notifiers.alarms`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq_core.adapters.alarms import Alarm
+from slotq_core.adapters.notifiers.alarms import Alarm
 from slotq_core.errors import SlotQError
 
 PASS_EVENT = {"source": "slotq", "detail-type": "pass"}
