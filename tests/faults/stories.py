@@ -426,7 +426,7 @@ STORIES: tuple[Scenario, ...] = (
         pools=(pool(slots=3, suspend_grace=20_000),),
         work={
             "heeds": Work(runtime=100_000, stop=5_000, release=10_000),
-            "ignores": Work(runtime=100_000, stop=5_000),
+            "ignores": Work(runtime=300_000, stop=5_000),
             "bare": Work(runtime=100_000, stop=5_000),
         },
         runtime=30_000,
