@@ -3,6 +3,7 @@ clock that stands still until it is told to go on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from slotq.local.services.plane_client import PlaneClient
@@ -12,6 +13,7 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.manager import QueueManager
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
@@ -19,7 +21,7 @@ from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
-from slotq_core.ports.scripts import NoScripts
+from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.wire.submission import parse_submission
 
@@ -65,20 +67,43 @@ def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=INSTANCE_TYPE, capacity=Demand(slots=slots), **fields)
 
 
-class QueueWorld:
-    """`runtime`: milliseconds of work in each job. Events wait in `events` until `deliver()`."""
+class AskedScripts(Scripts):
+    """The scripts of a runner's jobs."""
 
-    def __init__(self, *pools: Pool, runtime: int = 100_000, store: Store | None = None) -> None:
+    def __init__(self, runner: VirtualRunner) -> None:
+        self._runner = runner
+        self.asked: list[str] = []
+        """The training jobs, once for each time that they were asked."""
+        self.unreachable = False
+
+    def ask(self, attempt: Attempt) -> bool:
+        if self.unreachable or not attempt.checkpoints:
+            return False
+        self.asked.append(attempt.training_job)
+        self._runner.ask(attempt.training_job)
+        return True
+
+
+class QueueWorld:
+    """`runtime`: milliseconds of work in each job, which has no other `work`. Events wait in
+    `events` until `deliver()`."""
+
+    def __init__(
+        self,
+        *pools: Pool,
+        runtime: int = 100_000,
+        store: Store | None = None,
+        work: Mapping[str, Work] | None = None,
+    ) -> None:
         self.clock = VirtualClock(START)
         self.runtime = runtime
         self.events: list[dict[str, Any]] = []
-        self.plane = Plane(
+        runner = VirtualRunner(
             clock=self.clock,
-            runner=VirtualRunner(
-                clock=self.clock, work_of=lambda job, _: Work(runtime=self.runtime)
-            ),
-            emit=self.events.append,
+            work_of=lambda job, _: (work or {}).get(job, Work(runtime=self.runtime)),
         )
+        self.scripts = AskedScripts(runner)
+        self.plane = Plane(clock=self.clock, runner=runner, emit=self.events.append)
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
         self.store.configure(pools or (pool(),), who="test", now=START)
@@ -95,6 +120,7 @@ class QueueWorld:
             clock=self.clock,
             notifier=self,
             dead_letters=self,
+            scripts=self.scripts,
         )
 
     def training(self) -> SageMakerTraining:
@@ -102,7 +128,7 @@ class QueueWorld:
 
     def another_reconciler(self) -> Reconciler:
         training = self.training()
-        suspends = Suspends(self.store, NoScripts(), self, self.clock)
+        suspends = Suspends(self.store, self.scripts, self, self.clock)
         effects = Effects(self.store, training, self.clock, suspends)
         return Reconciler(self.store, training, self.clock, effects)
 

@@ -19,6 +19,7 @@ from slotq_core.timestamps import from_iso
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
 LETTERS = "https://sqs.us-east-1.amazonaws.com/123456789012/dead-letters"
+WAKES = "https://sqs.us-east-1.amazonaws.com/123456789012/wakes"
 NOW = from_iso("2026-11-20T10:30:00.000Z")
 HOUR = 3_600_000
 
@@ -61,11 +62,29 @@ class FakeSqs:
 
     def __init__(self) -> None:
         self.read: list[dict[str, Any]] = []
+        self.wakes: list[dict[str, Any]] = []
+        """The requests for passes later."""
 
     def send_message(self, **request: Any) -> dict[str, Any]:
+        if request["QueueUrl"] == WAKES:
+            self.wakes.append(request)
+            return {"MessageId": "1"}
         assert request["QueueUrl"] == LETTERS
         self.read.append(json.loads(request["MessageBody"]))
         return {"MessageId": "1"}
+
+
+class FakeS3:
+    """Keeps what is put."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.bodies: list[bytes] = []
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> dict[str, Any]:  # noqa: N803
+        self.keys.append(f"{Bucket}/{Key}")
+        self.bodies.append(Body)
+        return {}
 
 
 class FakeEvents:

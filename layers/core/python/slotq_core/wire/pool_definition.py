@@ -44,8 +44,8 @@ DURATIONS: Mapping[str, int] = {
     "min_runtime": 0,
     "max_min_runtime": 0,
     "time_slice": 1,
-    "pending_timeout": 1,
     "suspend_grace": 0,
+    "pending_timeout": 1,
 }
 """Durations, each with its smallest value (s)."""
 _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
