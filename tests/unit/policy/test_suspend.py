@@ -54,9 +54,10 @@ def test_a_job_without_checkpoints_has_no_grace():
     assert grace(stopping(StopCause.EVICTED, checkpoints=False), POOLS) == 0
 
 
-def test_a_release_after_the_queue_gave_the_start_up_blames_no_pool():
+def test_a_release_after_the_queue_gave_the_start_up_blames_no_pool_and_no_script():
     """The start had got its instances after all."""
-    ended = after_end(stopping(StopCause.NO_CAPACITY), Ending.RELEASED, at=NOW, now=NOW)
+    job = replace(stopping(StopCause.NO_CAPACITY), state=JobState.STOPPING, releases=(NOW,) * 9)
+    ended = after_end(job, Ending.RELEASED, at=NOW, now=NOW)
     assert ended.attempt.outcome is AttemptOutcome.RELEASED
     assert ended.job.state is JobState.PREEMPTED
 

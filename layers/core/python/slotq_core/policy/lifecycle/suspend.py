@@ -72,7 +72,9 @@ def graces_end(active: Iterable[Job], now: int) -> Iterator[int]:
 
 def after_release(job: Job, now: int) -> Job:
     """The job after its attempt released its slots without being asked: it waits again, or is held
-    after too many releases."""
+    after too many releases. One that was being stopped does not count."""
+    if job.attempt is not None and job.attempt.stop is not None:
+        return move(job, JobState.PREEMPTED, at=now, cause=RELEASED)
     recent = (*(at for at in job.releases if now - RELEASES_WITHIN < at <= now), now)
     if len(recent) <= MOST_RELEASES:
         message = "its script released the slots"
