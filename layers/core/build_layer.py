@@ -77,6 +77,10 @@ KEPT: Mapping[str, frozenset[str]] = {**OPERATIONS, **OF_OTHERS}
 NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
 """Kinds of files that the clients never read."""
 
+EXTRAS = ".sdk-extras."
+"""In the names of files that change a description: S3's only says that Expires is a time, which the
+queue never reads."""
+
 
 NO_PROSE = '''\
 """Stands for botocore's own, which imports an HTML parser so that clients can explain themselves to
@@ -159,7 +163,7 @@ def trim(data: Path) -> None:
 
 def trim_file(file: Path, operations: frozenset[str]) -> None:
     kind = file.name.partition(".")[0]
-    if kind in NEVER_READ:
+    if kind in NEVER_READ or EXTRAS in file.name:
         file.unlink()
     elif kind == "service-2":
         text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
