@@ -11,10 +11,11 @@ from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
-from slotq_core.operations.amend import Amendment
+from slotq_core.operations.amend import Amendment, Revision, Wish
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lifecycle.suspend import MOST_RELEASES, RELEASED_TOO_OFTEN
 from slotq_core.ports.stored import Change
+from slotq_core.wire.submission import parse_submission
 from tests.queue_world import START, QueueWorld, pool
 
 S = JobState
@@ -120,6 +121,27 @@ def test_a_requeue_is_not_delayed():
     world.deliver()
     world.manager.changes.amend("low", Amendment(give_up=1), by="ann")
     assert (stop_calls(world), world.scripts.asked) == (1, [])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_change_of_the_job_in_its_grace_does_not_end_it(together):
+    """The function for requests cannot write the marker, and leaves the order alone."""
+    world = asked(release=None)
+    world.manager = world.another_manager()
+    world.scripts.unreachable = True
+    hurried = Amendment(give_up=1, revise=with_retries)
+    if together:
+        world.manager.bulk.run([Wish(name="low", amendment=hurried)], by="ann")
+    else:
+        world.manager.changes.amend("low", hurried, by="ann")
+    assert (world.job("low").retries, stop_calls(world)) == (3, 0)
+
+
+def with_retries(request):
+    submission, _ = parse_submission(request)
+    tags = [*request["Tags"], {"Key": "slotq:retries", "Value": "3"}]
+    revised, body = parse_submission({**request, "Tags": tags})
+    return Revision(request=body, before=submission, after=revised)
 
 
 def test_completed_wins_in_the_grace():

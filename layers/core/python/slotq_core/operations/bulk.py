@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import Changed, Wish
+from slotq_core.operations.amend import Changed, Wish, orders_stop
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -119,7 +119,7 @@ class Bulk:
             else:
                 job = next(jobs)
                 done.append(_done(wish, Changed(job=job, anew=True)))
-                if wish.stops:
+                if wish.stops and orders_stop(it.before, job):
                     self._stop(job)
 
     def _decided(self, wish: Wish, by: str) -> Change | Job | SlotQError:
