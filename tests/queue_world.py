@@ -3,12 +3,14 @@ clock that stands still until it is told to go on."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -21,7 +23,6 @@ from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
-from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.wire.submission import parse_submission
 
@@ -44,7 +45,9 @@ def request(
     """A CreateTrainingJob request. `checkpoints`: where they lie in S3; empty: the job has none.
     Further tags by their name behind `slotq:`, `_` for `-`."""
     settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
+    saved = {"CheckpointConfig": {"S3Uri": checkpoints}} if checkpoints else {}
     return {
+        **saved,
         "TrainingJobName": name,
         "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
         "RoleArn": role,
@@ -55,7 +58,6 @@ def request(
             "VolumeSizeInGB": 1,
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": 86_400},
-        **({"CheckpointConfig": {"S3Uri": checkpoints}} if checkpoints else {}),
         "Tags": [
             {"Key": key, "Value": value}
             for key, value in {"priority": str(priority), **settings}.items()
@@ -67,21 +69,18 @@ def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=INSTANCE_TYPE, capacity=Demand(slots=slots), **fields)
 
 
-class AskedScripts(Scripts):
+class AskedScripts(MemoryScripts):
     """The scripts of a runner's jobs."""
 
-    def __init__(self, runner: VirtualRunner) -> None:
+    def __init__(self, clock: VirtualClock, runner: VirtualRunner) -> None:
+        super().__init__(clock)
         self._runner = runner
-        self.asked: list[str] = []
-        """The training jobs, once for each time that they were asked."""
-        self.unreachable = False
 
     def ask(self, attempt: Attempt) -> bool:
-        if self.unreachable or not attempt.checkpoints:
-            return False
-        self.asked.append(attempt.training_job)
-        self._runner.ask(attempt.training_job)
-        return True
+        asked = super().ask(attempt)
+        if asked:
+            self._runner.ask(attempt.training_job)
+        return asked
 
 
 class QueueWorld:
@@ -102,7 +101,7 @@ class QueueWorld:
             clock=self.clock,
             work_of=lambda job, _: (work or {}).get(job, Work(runtime=self.runtime)),
         )
-        self.scripts = AskedScripts(runner)
+        self.scripts = AskedScripts(self.clock, runner)
         self.plane = Plane(clock=self.clock, runner=runner, emit=self.events.append)
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
@@ -160,6 +159,12 @@ class QueueWorld:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now() + round(seconds * 1000))
         self.deliver()
+
+    def report(self, training_job: str, step: int = 0, **fields: Any) -> None:
+        """Let a script report a step, and whatever else its report has."""
+        now = self.clock.now()
+        report = {"version": 1, "training_job": training_job, "step": step, "reported_at": now}
+        self.scripts.write(training_job, json.dumps({**report, **fields}).encode())
 
     def job(self, name: str) -> Job:
         job = self.store.job(name)

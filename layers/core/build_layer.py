@@ -52,7 +52,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     ),
     "events": frozenset({"PutEvents"}),
     "lambda": frozenset({"Invoke"}),
-    "s3": frozenset({"PutObject"}),
+    "s3": frozenset({"GetObject", "PutObject"}),
     "sagemaker": frozenset(
         {
             "CreateTrainingJob",
@@ -76,10 +76,6 @@ KEPT: Mapping[str, frozenset[str]] = {**OPERATIONS, **OF_OTHERS}
 
 NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
 """Kinds of files that the clients never read."""
-
-EXTRAS = ".sdk-extras."
-"""In the names of files that change a description: S3's only says that Expires is a time, which the
-queue never reads."""
 
 
 NO_PROSE = '''\
@@ -162,10 +158,13 @@ def trim(data: Path) -> None:
 
 
 def trim_file(file: Path, operations: frozenset[str]) -> None:
-    kind = file.name.partition(".")[0]
-    if kind in NEVER_READ or EXTRAS in file.name:
+    kind, _, form = file.name.partition(".")
+    if kind in NEVER_READ:
         file.unlink()
-    elif kind == "service-2":
+    elif kind == "service-2" and form in {
+        "json",
+        "json.gz",
+    }:  # Beside it may lie small corrections.
         text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         file.unlink()
         (file.parent / "service-2.json").write_text(

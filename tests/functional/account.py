@@ -1,6 +1,7 @@
 """The real handler with a DynamoDB and the emulator's training plane, in one process."""
 
 import copy
+import io
 import json
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 import app
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.timestamps import from_iso
+from slotq_core.timestamps import from_iso, to_datetime
 
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
@@ -74,19 +76,6 @@ class FakeSqs:
         return {"MessageId": "1"}
 
 
-class FakeS3:
-    """Keeps what is put."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.bodies: list[bytes] = []
-
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> dict[str, Any]:  # noqa: N803
-        self.keys.append(f"{Bucket}/{Key}")
-        self.bodies.append(Body)
-        return {}
-
-
 class FakeEvents:
     """Keeps announced events; `refuses` makes it refuse or fail."""
 
@@ -100,6 +89,25 @@ class FakeEvents:
             raise self.refuses
         self.entries += request["Entries"]
         return {"FailedEntryCount": 0}
+
+
+class FakeS3:
+    """Keeps objects by bucket and key. Like S3 it denies what is not there, because the queue may
+    not list."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.objects: dict[tuple[str, str], bytes] = {}
+
+    def put_object(self, **request: Any) -> dict[str, Any]:
+        self.objects[request["Bucket"], request["Key"]] = request["Body"]
+        return {}
+
+    def get_object(self, **request: Any) -> dict[str, Any]:
+        content = self.objects.get((request["Bucket"], request["Key"]))
+        if content is None:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        return {"Body": io.BytesIO(content), "LastModified": to_datetime(self._clock.now())}
 
 
 @cache
@@ -133,6 +141,7 @@ class Account:
         self.lambda_ = FakeLambda()
         self.letters = FakeSqs()
         self.announced = FakeEvents()
+        self.s3 = FakeS3(self.clock)
         self.dynamodb = dynamodb or dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
@@ -142,6 +151,7 @@ class Account:
             "lambda": self.lambda_,
             "sqs": self.letters,
             "events": self.announced,
+            "s3": self.s3,
         }
         return clients[service]
 

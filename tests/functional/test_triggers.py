@@ -16,7 +16,6 @@ from tests.functional.account import (
     TABLE,
     WAKES,
     Account,
-    FakeS3,
     add_job,
     forget,
     sample,
@@ -91,8 +90,6 @@ def test_other_records_are_dead_letters(account: Account, records):
 
 
 def test_a_victim_is_asked_and_stopped_by_the_message(account: Account, monkeypatch):
-    scripts = FakeS3()
-    monkeypatch.setattr(app, "s3_client", lambda: scripts)
     monkeypatch.setenv("SLOTQ_WAKES", WAKES)
     forget()
     status, _ = account.call({**sample("set-pool"), "body": '{"suspend_grace": true, "slots": 1}'})
@@ -102,8 +99,7 @@ def test_a_victim_is_asked_and_stopped_by_the_message(account: Account, monkeypa
     account.settle()
     account.call(add_job(TrainingJobName="high", Tags=[{"Key": "priority", "Value": "9"}]))
     account.send("pass")
-    assert scripts.keys == ["bucket/low/_slotq/low/suspend.json"]
-    marker = json.loads(scripts.bodies[0])
+    marker = json.loads(account.s3.objects["bucket", "low/_slotq/low/suspend.json"])
     assert (marker["version"], marker["grace"]) == (1, 5)
     (wake,) = account.letters.wakes
     assert 5 <= wake["DelaySeconds"] <= 7

@@ -135,17 +135,17 @@ def _events(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Ca
 
 
 def _s3(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
-    account = {"aws:ResourceAccount": "123456789012"}
-    yield call(f"s3:{operation}", f"arn:aws:s3:::{request['Bucket']}/{request['Key']}", account)
+    place = f"arn:aws:s3:::{request['Bucket']}/{request['Key']}"
+    yield call(f"s3:{operation}", place, {"aws:ResourceAccount": ACCOUNT})
 
 
 _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] = {
     "dynamodb": _dynamodb,
     "sagemaker": _sagemaker,
-    "s3": _s3,
     "sqs": _sqs,
     "lambda": _lambda,
     "events": _events,
+    "s3": _s3,
 }
 
 

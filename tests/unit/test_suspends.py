@@ -85,7 +85,7 @@ def test_without_a_place_or_a_grace_it_is_stopped_at_once(setting):
 
 def test_a_script_that_cannot_be_asked_is_stopped_at_once():
     world = QueueWorld(pool(suspend_grace=GRACE), work={"low": LONG})
-    world.scripts.unreachable = True
+    world.scripts.out_of_reach = True
     world.submit("low", checkpoints=PLACE)
     world.deliver()
     world.submit("high", priority=1)
@@ -128,7 +128,7 @@ def test_a_change_of_the_job_in_its_grace_does_not_end_it(together):
     """The function for requests cannot write the marker, and leaves the order alone."""
     world = asked(release=None)
     world.manager = world.another_manager()
-    world.scripts.unreachable = True
+    world.scripts.out_of_reach = True
     hurried = Amendment(give_up=1, revise=with_retries)
     if together:
         world.manager.bulk.run([Wish(name="low", amendment=hurried)], by="ann")

@@ -47,6 +47,7 @@ OTHERWISE: dict[str, object] = {
     "faults": 1,
     "releases": (1,),
     "ran": 1,
+    "reports": True,
     "attempt": Attempt(
         number=1,
         pool="p",

@@ -82,9 +82,13 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
-            one_line(attempt.message),
+            one_line(" — ".join(filter(None, _told(attempt)))),
         )
     return table
+
+
+def _told(attempt: AttemptView) -> tuple[str, ...]:
+    return attempt.resumption, attempt.warning, attempt.message
 
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:

@@ -130,8 +130,10 @@ class Routes:
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().jobs.statuses(states, wanted, to=self._request.caller())[:limit]
-        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+        lookup = self._manager().jobs
+        jobs = lookup.statuses(states, wanted, to=self._request.caller())[:limit]
+        shown = lookup.with_progress(jobs)
+        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in shown))
 
     def _change_jobs(self) -> Response:
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
@@ -159,7 +161,8 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        status = self._manager().jobs.status(name, to=self._request.caller())
+        lookup = self._manager().jobs
+        (status,) = lookup.with_progress([lookup.status(name, to=self._request.caller())])
         return json_answer(HTTPStatus.OK, _view(status))
 
     def _cancel_job(self, name: str) -> Response:
@@ -329,6 +332,8 @@ def _view(status: Status) -> wire.JobView:
         reason=status.reason,
         outlook=status.outlook,
         attempts=status.attempts,
+        report=status.report,
+        eta=status.eta,
     )
 
 

@@ -11,7 +11,7 @@ from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import OnStall, PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
@@ -98,6 +98,27 @@ def show(app: App, name: str) -> None:
     type=seconds,
     metavar="SECONDS",
     help="How long a script is asked to release its slots before its job is stopped; 0: not.",
+)
+@click.option(
+    "--stall-after",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long a script may report nothing before its job counts as stalled.",
+)
+@click.option(
+    "--on-stall",
+    type=click.Choice([each.value for each in OnStall]),
+    help="Warn of a stalled job, or stop it and use one of its retries.",
+)
+@click.option(
+    "--stall-unreported/--no-stall-unreported",
+    default=None,
+    help="Whether jobs that never report anything stall too.",
+)
+@click.option(
+    "--read-reports/--no-read-reports",
+    default=None,
+    help="Choose victims by their reported checkpoints.",
 )
 @click.option(
     "--open/--no-open",

@@ -132,6 +132,8 @@ class Job:
     """When attempts lately released their slots without being asked (ms)."""
     ran: int = 0
     """Total running time of the ended attempts (ms)."""
+    reports: bool = False
+    """Whether a script of the job has ever reported a step or a save."""
     attempt: Attempt | None = None
     """The live attempt; set if and only if the state is active."""
     claim: Claim | None = None

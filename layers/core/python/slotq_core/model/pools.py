@@ -65,6 +65,14 @@ class PoolState(StrEnum):
     """Nothing starts, and the pool adds nothing to any share."""
 
 
+class OnStall(StrEnum):
+    """What becomes of an attempt that has reported nothing for the pool's `stall_after`."""
+
+    WARN = "warn"
+    EVICT = "evict"
+    """It is stopped. As after a failure, the job waits again while it has retries left."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account."""
@@ -105,6 +113,14 @@ class Pool:
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
     (ms); None: no time slices."""
+    stall_after: int | None = None
+    """How long an attempt may report nothing before it counts as stalled (ms); None: for ever."""
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: bool = False
+    """Whether a job that has never reported anything stalls too, from each start on."""
+    read_reports: bool = False
+    """Whether victims are chosen by their reported checkpoints. The queue then reads the reports of
+    running jobs that may be evicted; `stall_after` reads them too."""
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; kept apart from the configuration."""
@@ -114,6 +130,11 @@ class Pool:
         """The configured capacity without foreign use, whatever the account allows now; nothing
         when drained."""
         return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+
+    @property
+    def listens(self) -> bool:
+        """Whether reports of running scripts decide anything here."""
+        return self.stall_after is not None or self.read_reports
 
     def size(self, now: int) -> Demand:
         """What the queue may use now: what the pool offers, minus the slots that the account's

@@ -9,6 +9,7 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
+from slotq_core.model.reasons.stalled import Stalled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +92,16 @@ class GiveUp:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Stall:
+    """Warn of an attempt that has reported nothing for its pool's `stall_after`, or stop it, as the
+    pool says."""
+
+    job: Job
+    after: Job
+    why: Stalled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Demote:
     """Put the job into a lower class: its running time in the present class is used up."""
 
@@ -111,6 +122,7 @@ class TryLater:
 Decision = (
     EndBackoff
     | GiveUp
+    | Stall
     | Demote
     | LeaveOut
     | RollBack

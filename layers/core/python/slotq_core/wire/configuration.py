@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.limits import Limits, QueueUse
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import OnStall, PoolState
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
@@ -61,6 +61,10 @@ class PoolBody(BaseModel):
     pending_timeout: int | None = _seconds("pending_timeout")
     suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)
     """True: 5 seconds."""
+    stall_after: int | None = _seconds("stall_after")
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: bool = Field(default=False, strict=True)
+    read_reports: bool = Field(default=False, strict=True)
     count_foreign: bool = Field(default=False, strict=True)
     consolidate: bool = Field(default=False, strict=True)
     open: bool = Field(default=True, strict=True)

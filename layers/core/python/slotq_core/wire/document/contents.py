@@ -217,6 +217,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         "resources": amounts,
         "properties": dict(section.properties),
         "state": section.state,
+        "on_stall": section.on_stall,
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
     }

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
@@ -69,6 +69,10 @@ class PoolSection(Section):
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
     suspend_grace: Grace = 0
+    stall_after: Period | None = None
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: Flag = False
+    read_reports: Flag = False
     open: Flag = True
     time_slice: Period | None = None
     consolidate: Flag = False

@@ -151,6 +151,7 @@ def pool_entry(pool: Pool) -> Entry:
         instance_type=pool.instance_type,
         properties=dict(pool.properties),
         state=pool.state.value,
+        on_stall=pool.on_stall.value,
         **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
     )

@@ -126,7 +126,10 @@ def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
         stop = job.attempt.stop
         if job.claim:
             yield job.project, job.claim.pool, job.demand
-        elif stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}:
+        elif stop is not None and (
+            stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
+            or (stop.cause is StopCause.STALLED and job.retries)
+        ):
             yield job.project, job.attempt.pool, job.demand
 
 
