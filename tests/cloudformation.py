@@ -116,6 +116,8 @@ class Resolver:
             "Endpoint": "vpce-0e0e",
             "EndpointSecurityGroup": "sg-0e0e",
             "DeadLetters.Arn": f"arn:aws:sqs:{own}:dead-letters",
+            "Wakes": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/wakes",
+            "Wakes.Arn": f"arn:aws:sqs:{own}:wakes",
             "QueueManagerLog.Arn": f"{logs}-queue-manager:*",
             "DoorLog.Arn": f"{logs}-door:*",
             "ViewsLog.Arn": f"{logs}-views:*",

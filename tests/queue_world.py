@@ -4,6 +4,7 @@ clock that stands still until it is told to go on."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from slotq.local.services.plane_client import PlaneClient
@@ -14,9 +15,11 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.manager import QueueManager
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
@@ -39,7 +42,8 @@ def request(
     checkpoints: str = "",
     **tags: str,
 ) -> dict[str, Any]:
-    """A CreateTrainingJob request. Further tags by their name behind `slotq:`, `_` for `-`."""
+    """A CreateTrainingJob request. `checkpoints`: where they lie in S3; empty: the job has none.
+    Further tags by their name behind `slotq:`, `_` for `-`."""
     settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
     saved = {"CheckpointConfig": {"S3Uri": checkpoints}} if checkpoints else {}
     return {
@@ -65,25 +69,46 @@ def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=INSTANCE_TYPE, capacity=Demand(slots=slots), **fields)
 
 
-class QueueWorld:
-    """`runtime`: milliseconds of work in each job. Events wait in `events` until `deliver()`."""
+class AskedScripts(MemoryScripts):
+    """The scripts of a runner's jobs."""
 
-    def __init__(self, *pools: Pool, runtime: int = 100_000, store: Store | None = None) -> None:
+    def __init__(self, clock: VirtualClock, runner: VirtualRunner) -> None:
+        super().__init__(clock)
+        self._runner = runner
+
+    def ask(self, attempt: Attempt) -> bool:
+        asked = super().ask(attempt)
+        if asked:
+            self._runner.ask(attempt.training_job)
+        return asked
+
+
+class QueueWorld:
+    """`runtime`: milliseconds of work in each job, which has no other `work`. Events wait in
+    `events` until `deliver()`."""
+
+    def __init__(
+        self,
+        *pools: Pool,
+        runtime: int = 100_000,
+        store: Store | None = None,
+        work: Mapping[str, Work] | None = None,
+    ) -> None:
         self.clock = VirtualClock(START)
         self.runtime = runtime
         self.events: list[dict[str, Any]] = []
-        self.plane = Plane(
+        runner = VirtualRunner(
             clock=self.clock,
-            runner=VirtualRunner(
-                clock=self.clock, work_of=lambda job, _: Work(runtime=self.runtime)
-            ),
-            emit=self.events.append,
+            work_of=lambda job, _: (work or {}).get(job, Work(runtime=self.runtime)),
         )
+        self.scripts = AskedScripts(self.clock, runner)
+        self.plane = Plane(clock=self.clock, runner=runner, emit=self.events.append)
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
         self.store.configure(pools or (pool(),), who="test", now=START)
-        self.scripts = MemoryScripts(self.clock)
         self.woken = 0
+        self.wakes_at: list[int] = []
+        """The moments (ms) for which the queue has asked for a pass."""
         self.letters: list[tuple[str, str, str]] = []
         self.manager = self.another_manager()
 
@@ -102,7 +127,8 @@ class QueueWorld:
 
     def another_reconciler(self) -> Reconciler:
         training = self.training()
-        effects = Effects(self.store, training, self.clock)
+        suspends = Suspends(self.store, self.scripts, self, self.clock)
+        effects = Effects(self.store, training, self.clock, suspends)
         return Reconciler(self.store, training, self.clock, effects)
 
     def put(self, kind: str, subject: str, reason: str) -> None:
@@ -111,6 +137,9 @@ class QueueWorld:
 
     def wake(self) -> None:
         self.woken += 1
+
+    def wake_at(self, at: int) -> None:
+        self.wakes_at.append(at)
 
     def submit(self, name: str, **fields: Any) -> Status:
         submission, body = parse_submission(request(name, **fields))

@@ -39,7 +39,13 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import (
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.lambda_wake import AsynchronousPass, InlinePass
+from slotq_core.adapters.notifiers.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
+from slotq_core.adapters.notifiers.lambda_wake import (
+    WAKE_EVENT,
+    AsynchronousPass,
+    InlinePass,
+    invoke,
+)
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.scripts.s3 import S3Scripts
@@ -58,6 +64,7 @@ from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.operations.passes import PassResult
 from slotq_core.operations.rights_report import is_missing_right
+from slotq_core.ports.surroundings import Notifier
 from slotq_core.version import __version__
 
 if TYPE_CHECKING:
@@ -136,14 +143,28 @@ def _route(event: Any) -> tuple[str, Handle]:
         return "Unknown", on_unknown
     if "httpMethod" in event and "requestContext" in event:
         return "ApiRequest", on_request
+    if is_wake_message(event.get("Records")):
+        return "Pass", on_wake
     match event.get("source"), event.get("detail-type"):
         case "aws.sagemaker", "SageMaker Training Job State Change":
             return "TrainingEvent", on_training_event
         case "slotq", "pass":
             return "Pass", on_pass
+        case "slotq", "wake":
+            return "Pass", on_wake
         case "aws.events", "Scheduled Event":
             return "Tick", on_tick
     return "Unknown", on_unknown
+
+
+def is_wake_message(records: object) -> bool:
+    """Whether these are messages of the one queue that invokes the function. They only say that it
+    is time."""
+    return (
+        isinstance(records, list)
+        and bool(records)
+        and all(isinstance(it, Mapping) and it.get("eventSource") == "aws:sqs" for it in records)
+    )
 
 
 def on_request(event: Event, context: Any) -> dict[str, Any]:
@@ -175,6 +196,12 @@ def on_pass(_event: Event, context: Any) -> dict[str, Any]:
     """Run a requested pass. Nothing happens if another pass has handled the request."""
     holder, budget = context.aws_request_id, budget_of(context)
     return told(manager().run_pass(holder=holder, budget=budget, only_news=True))
+
+
+def on_wake(_event: Event, context: Any) -> dict[str, Any]:
+    """Run a pass because a moment has come that an earlier pass named: the end of a grace."""
+    holder, budget = context.aws_request_id, budget_of(context)
+    return told(manager().run_pass(holder=holder, budget=budget, bump=True))
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
@@ -296,6 +323,10 @@ def routes() -> Routes:
 @cache
 def manager() -> QueueManager:
     """Return the queue over DynamoDB and SageMaker, created once per cold start."""
+    return new_manager()
+
+
+def new_manager() -> QueueManager:
     table = os.environ["SLOTQ_TABLE"]
     settings: dict[str, Any] = {
         "history": history_from_environment(),
@@ -348,14 +379,29 @@ def dead_letters() -> SqsDeadLetters:
     return SqsDeadLetters(lambda: client("sqs"), url, clock=clock, report=report)
 
 
-def notifier() -> AsynchronousPass | InlinePass:
-    """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (emulator, SAM local), the pass runs
-    on the spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this
-    function."""
+def notifier() -> Notifier:
+    """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
+    spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this function."""
     if os.environ.get(INLINE) == "1":
-        return InlinePass(lambda: told(manager().run_pass()))
+        return InlinePass(lambda: told(manager().run_pass()), TimerAlarm(late_pass, clock))
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
-    return AsynchronousPass(lambda: client("lambda"), name)
+    return AsynchronousPass(lambda: client("lambda"), name, alarm(name))
+
+
+def alarm(function_name: str) -> Alarm:
+    """Return how to ask for a pass later: by a message, or without a queue for these (emulator) by
+    a timer of this process."""
+    if url := os.environ.get(WAKES_VARIABLE):
+        return MessageAlarm(lambda: client("sqs"), url, clock)
+    return TimerAlarm(lambda: invoke(lambda: client("lambda"), function_name, WAKE_EVENT), clock)
+
+
+def late_pass() -> None:
+    """Run a pass beside what the function does now, so with a manager of its own."""
+    try:
+        new_manager().run_pass(bump=True)
+    except SlotQError as error:
+        report(error)
 
 
 @cache

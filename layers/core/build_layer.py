@@ -52,7 +52,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     ),
     "events": frozenset({"PutEvents"}),
     "lambda": frozenset({"Invoke"}),
-    "s3": frozenset({"GetObject"}),
+    "s3": frozenset({"GetObject", "PutObject"}),
     "sagemaker": frozenset(
         {
             "CreateTrainingJob",

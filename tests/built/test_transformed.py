@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.ports.surroundings import LONGEST_DELAY
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -270,7 +271,7 @@ def to_the_function(rule: dict[str, Any]) -> bool:
 
 def test_dead_letters_are_kept_encrypted_for_two_weeks(resources):
     letters = {"Fn::GetAtt": ["DeadLetters", "Arn"]}
-    (queue,) = of_type(resources, "AWS::SQS::Queue")
+    queue = resources["DeadLetters"]["Properties"]
     assert queue == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
     for rule in of_type(resources, "AWS::Events::Rule"):
         assert [target["DeadLetterConfig"] for target in rule["Targets"]] == [{"Arn": letters}]
@@ -282,7 +283,7 @@ def test_dead_letters_are_kept_encrypted_for_two_weeks(resources):
 
 
 def test_only_the_rules_may_write_dead_letters_without_a_role(resources):
-    (policy,) = of_type(resources, "AWS::SQS::QueuePolicy")
+    policy = resources["DeadLettersFromRules"]["Properties"]
     allow, deny = policy["PolicyDocument"]["Statement"]
     assert allow["Principal"] == {"Service": "events.amazonaws.com"}
     assert allow["Action"] == "sqs:SendMessage"
@@ -290,6 +291,21 @@ def test_only_the_rules_may_write_dead_letters_without_a_role(resources):
     rules = {name for name, it in resources.items() if it["Type"] == "AWS::Events::Rule"}
     named = json.dumps(allow["Condition"]["ArnEquals"]["aws:SourceArn"])
     assert {rule for rule in rules if f'["{rule}", "Arn"]' in named} == rules
+
+
+def test_delayed_messages_wake_the_queue_manager(resources):
+    wakes, letters = ({"Fn::GetAtt": [name, "Arn"]} for name in ("Wakes", "DeadLetters"))
+    queue, function = (resources[name]["Properties"] for name in ("Wakes", "QueueManager"))
+    assert queue["SqsManagedSseEnabled"] is True
+    assert queue["VisibilityTimeout"] == 6 * function["Timeout"], "as Lambda wants"
+    assert queue["RedrivePolicy"] == {"deadLetterTargetArn": letters, "maxReceiveCount": 3}
+    assert queue["MessageRetentionPeriod"] * 1000 > LONGEST_DELAY
+    (source,) = of_type(resources, "AWS::Lambda::EventSourceMapping")
+    assert source["EventSourceArn"] == wakes
+    assert source["FunctionName"] == {"Ref": "QueueManager"}
+    assert function["Environment"]["Variables"]["SLOTQ_WAKES"] == {"Ref": "Wakes"}
+    (deny,) = resources["WakesOverTls"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (deny["Effect"], deny["Resource"]) == ("Deny", wakes)
 
 
 def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):

@@ -151,7 +151,12 @@ _demands = st.dictionaries(
     st.sampled_from(["slots", "gpus", "licence-x"]), st.integers(1, 10**6), max_size=3
 ).map(Demand)
 _orders = st.builds(
-    StopOrder, cause=st.sampled_from(StopCause), by=_texts, at=_moments, sent=st.booleans()
+    StopOrder,
+    cause=st.sampled_from(StopCause),
+    by=_texts,
+    at=_moments,
+    sent=st.booleans(),
+    grace_until=st.none() | _moments,
 )
 attempts = st.builds(
     Attempt,
@@ -215,6 +220,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         evictions=draw(_counts),
         schedule_attempts=draw(_counts),
         faults=draw(_counts),
+        releases=tuple(draw(st.lists(_moments, max_size=3))),
         ran=draw(_counts),
         cause=draw(_texts),
         attempt=draw(attempts) if probe.active else None,

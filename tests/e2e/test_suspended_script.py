@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from urllib.request import Request, urlopen
 
 import boto3
@@ -12,6 +13,7 @@ from slotq.local.keys import TOKEN_HEADER
 from tests.e2e.test_commands import request, slotq
 from tests.e2e.waiting import until
 
+BUCKET = "sagemaker-us-east-1-123456789012"
 SCRIPT = """
 import time
 import slotq_training as slotq
@@ -28,9 +30,8 @@ for epoch in ckpt.epochs(1):
 
 def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
-    bucket = "sagemaker-us-east-1-123456789012"
     settings = ["--image", "none", "--role", "arn:aws:iam::123456789012:role/trainer"]
-    settings += ["--output", f"s3://{bucket}/runs", "--source", str(tmp_path)]
+    settings += ["--output", f"s3://{BUCKET}/runs", "--source", str(tmp_path)]
     python = ("sh", "-c", "exec python train.py")
     sent = slotq("submit", "--name", "first", *settings, "--", *python)
     assert sent.exit_code == 0, sent.output
@@ -38,7 +39,7 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     prefix = "runs/first/checkpoints/"
 
     def kept():
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", ())
+        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", ())
         return {each["Key"].removeprefix(prefix) for each in found}
 
     until(lambda: "_slotq/first/report.json" in kept(), "no report in S3")
@@ -73,3 +74,65 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     assert f"resumes from step {int(begins[1]):,}" in slotq("history", "first").output.replace(
         "\n", " "
     )
+
+
+IGNORES = """
+import time
+print("runs", flush=True)
+time.sleep({seconds})
+"""
+
+
+def _submitted(name, script, tmp_path, *more):
+    (tmp_path / "train.py").write_text(script)
+    settings = ["--image", "none", "--role", "arn:aws:iam::123456789012:role/trainer"]
+    settings += ["--output", f"s3://{BUCKET}/runs", "--source", str(tmp_path), *more]
+    sent = slotq("submit", "--name", name, *settings, "--", "sh", "-c", "exec python train.py")
+    assert sent.exit_code == 0, sent.output
+
+
+def _set_grace(seconds):
+    changed = slotq("pools", "set", "one", "--suspend-grace", str(seconds))
+    assert changed.exit_code == 0, changed.output
+
+
+def test_a_script_that_is_asked_releases_its_slots_and_resumes(aws, tmp_path):
+    """Long before its grace is over, and with no StopTrainingJob."""
+    _set_grace(120)
+    _submitted("heeds", SCRIPT, tmp_path)
+    queue = QueueClient()
+    log = "attempt 1 begins"
+    until(lambda: log in slotq("logs", "heeds").output, "it does not begin")
+    queue.submit(request("hurries", "true") | {"Tags": [{"Key": "priority", "Value": "5"}]})
+    until(lambda: queue.job("hurries").state == "completed", "it does not start")
+    until(lambda: queue.job("heeds").state == "completed", "it does not complete")
+    first = boto3.client("sagemaker").describe_training_job(TrainingJobName="heeds")
+    assert first["TrainingJobStatus"] == "Failed"
+    assert "slotq-released" in first["FailureReason"]
+    assert not {each["Status"] for each in first["SecondaryStatusTransitions"]} & {"Stopping"}
+    lines = slotq("logs", "heeds").output.splitlines()
+    begins = [int(line.rsplit(None, 1)[-1]) for line in lines if "begins at" in line]
+    assert len(begins) == 2
+    assert begins[1] > 0
+    seen = queue.job("heeds")
+    assert (seen.evictions, seen.attempts[0].outcome) == (1, "evicted")
+
+
+def test_a_script_that_ignores_it_is_stopped_when_its_grace_is_over(aws, tmp_path):
+    _set_grace(4)
+    _submitted("ignores", IGNORES.format(seconds=600), tmp_path)
+    queue = QueueClient()
+    until(lambda: "runs" in slotq("logs", "ignores").output, "it does not begin")
+    queue.submit(request("waits", "true") | {"Tags": [{"Key": "priority", "Value": "5"}]})
+    until(lambda: queue.job("ignores").state == "stopping", "it is not evicted")
+    began = time.monotonic()
+    sagemaker = boto3.client("sagemaker")
+
+    def described():
+        return sagemaker.describe_training_job(TrainingJobName="ignores")["TrainingJobStatus"]
+
+    assert described() == "InProgress", "it has its grace"
+    until(lambda: described() != "InProgress", "it is not stopped")
+    assert 2 < time.monotonic() - began < 4 + 5
+    until(lambda: queue.job("waits").state == "completed", "it does not start")
+    queue.cancel("ignores")

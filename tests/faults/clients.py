@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.services.plane_client import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
@@ -59,6 +59,12 @@ class WatchedPlane(PlaneClient):
                 self._world.watch.created(there)
                 self._world.look()
 
+    def stop_training_job(self, **request: Any) -> dict[str, Any]:
+        name = request["TrainingJobName"]
+        self._world.watch.stops(name)
+        self._world.stopped.setdefault(name, self._world.clock.now())
+        return super().stop_training_job(**request)
+
 
 def no_time_passes(_: float) -> None:
     """The schedule decides what happens meanwhile."""
@@ -79,6 +85,36 @@ class LambdaClient:
 
     def invoke(self, **_: Any) -> dict[str, Any]:
         self._world.after(SOON, "pass", self._world.run_pass)
+        return {}
+
+
+class S3Client:
+    """The users' buckets: scripts find the queue's markers there."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def put_object(self, *, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - S3's name
+        folder, training_job, name = Key.split("/")[-3:]
+        assert (folder, name) == ("_slotq", "suspend.json"), Key
+        self._world.marked.add(training_job)
+        self._world.runner.ask(training_job)
+        self._world.look()
+        return {}
+
+    def get_object(self, **_: Any) -> dict[str, Any]:
+        """No script has reported anything."""
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+
+
+class SqsClient:
+    """The queue of the moments at which a pass is wanted."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def send_message(self, *, DelaySeconds: int, **_: Any) -> dict[str, Any]:  # noqa: N803
+        self._world.after(DelaySeconds * 1000 + SOON, "wake", self._world.wake)
         return {}
 
 
@@ -133,6 +169,10 @@ class GatedClient:
                 return self._world.gate.through(call)
             except Killed:
                 invocation.dead = True
+                raise
+            except (ClientError, BotoCoreError):
+                if method == "put_object":  # The handler cannot know that it has asked.
+                    self._world.marked.discard(request["Key"].split("/")[-2])
                 raise
 
         return ask

@@ -38,7 +38,15 @@ MODES = (TOLD, SILENT, NOISY)
 LEFTOVER = 5 * TICK
 """After one crash, no intent may stay unfinished for longer than this (ms)."""
 READS = frozenset(
-    {"get_item", "query", "scan", "describe_training_job", "list_training_jobs", "list_tags"}
+    {
+        "get_item",
+        "get_object",
+        "query",
+        "scan",
+        "describe_training_job",
+        "list_training_jobs",
+        "list_tags",
+    }
 )
 
 

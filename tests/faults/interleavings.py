@@ -31,7 +31,7 @@ from tests.faults.crashes import LEFTOVER
 from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
-from tests.faults.scenarios import hostile
+from tests.faults.scenarios import RELEASE, hostile
 from tests.faults.world import World, delivered, pool
 
 S = JobState
@@ -269,6 +269,7 @@ def a_requeue(name: str, attempt: int = 1) -> tuple[str, Handler]:
 
 
 A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
+A_WAKE: tuple[str, Handler] = ("wake", lambda world: world.wake())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
 
@@ -385,6 +386,11 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
 
 
 LONG = Work(runtime=9_000_000, stop=20_000)
+GRACEFUL = begun(
+    lambda world: world.submit("low", checkpoints="s3://bucket/low"),
+    lambda world: world.submit("high", priority=5),
+)
+"""Ten seconds after its eviction, the low job is still in its grace."""
 C, X = S.COMPLETED, S.CANCELLED
 
 
@@ -579,6 +585,49 @@ ALONE: tuple[Case, ...] = (
         (a_cancel("head"), A_RAISE, A_RAISE),
         ends(busy=C, head=X, next=C),
         work={"busy": Work(runtime=900_000)},
+    ),
+    Case(
+        "released_as_its_grace_ends",
+        GRACEFUL,
+        (later(12, A_WAKE), an_event("low", "Failed"), A_WAKE),
+        ends(low=C, high=C),
+        pools=(pool(suspend_grace=20_000),),
+        work={"low": Work(runtime=100_000, stop=10_000, release=19_000)},
+        leases=False,
+    ),
+    Case(
+        "stopped_as_its_grace_ends",
+        GRACEFUL,
+        (later(12, A_WAKE), A_WAKE, a_cancel("low")),
+        ends(low=X, high=C),
+        pools=(pool(suspend_grace=20_000),),
+        work={"low": LONG},
+        leases=False,
+    ),
+    Case(
+        "released_and_cancelled",
+        GRACEFUL,
+        (later(12, an_event("low", "Failed")), a_cancel("low")),
+        ends(low=X, high=C),
+        pools=(pool(suspend_grace=120_000),),
+        work={"low": Work(runtime=9_000_000, stop=10_000, release=19_000)},
+    ),
+    Case(
+        "released_and_given_up",
+        begun(lambda w: w.submit("low", checkpoints="s3://bucket/low"), seconds=10),
+        (later(20, an_event("low", "Failed")), a_requeue("low")),
+        ends(low=C),
+        work={"low": Work(runtime=40_000, fails_after=30_000, failure=RELEASE)},
+    ),
+    Case(
+        "asked_by_two_passes",
+        begun(lambda w: w.submit("low", checkpoints="s3://bucket/low"), seconds=20),
+        (a_submit("high", priority=5), A_PASS, A_PASS),
+        ends(low=C, high=C),
+        pools=(pool(suspend_grace=20_000),),
+        work={"low": Work(runtime=100_000, stop=10_000, release=5_000)},
+        bound=1,
+        leases=False,
     ),
     Case(
         "two_pools_two_passes",

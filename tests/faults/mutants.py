@@ -31,16 +31,20 @@ from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.ended_attempts import record_of
+from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import pool_lessons
+from slotq_core.operations import effects
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.attempts import pool_lessons
+from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
-from slotq_core.policy.lifecycle import apply, missing_rights, retry
+from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
+from slotq_core.policy.lifecycle.suspend import grace_ends
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
@@ -49,13 +53,19 @@ from tests.faults.promises import (
     BLAMELESS,
     CAPACITY,
     CONVERGENT,
+    GRACE,
     LOST,
     ONE_LIVE,
     PLACE,
     RECORDED,
     Broken,
 )
-from tests.faults.scenarios import one_started_before, started_first
+from tests.faults.scenarios import (
+    graces_end_in_time,
+    one_started_before,
+    started_first,
+    stopped_before,
+)
 from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
@@ -389,6 +399,88 @@ def _ends_unknown_until_the_tick() -> AbstractContextManager[Any]:
     return patch.object(loading, "spending", lambda stand, *_: stand.spent)
 
 
+def _stopped_in_its_grace() -> AbstractContextManager[Any]:
+    """The stop follows the marker at once."""
+    right = Suspends.in_grace
+
+    def wrong(self: Suspends, *args: Any) -> bool:
+        right(self, *args)
+        return False
+
+    return patch.object(Suspends, "in_grace", wrong)
+
+
+@contextmanager
+def _grace_forgotten() -> Iterator[None]:
+    """Only the process that has asked a script knows of its grace."""
+
+    def others_are_over(self: Suspends, job: Job) -> bool:
+        return not self.has_asked(job)
+
+    right = Suspends.in_grace
+
+    def wrong(self: Suspends, job: Job, attempt: Any) -> bool:
+        assert attempt.stop is not None
+        fresh = attempt.stop.at == self._clock.now()
+        return (fresh or self.has_asked(job)) and right(self, job, attempt)
+
+    with (
+        patch.object(Suspends, "is_over", others_are_over),
+        patch.object(Suspends, "in_grace", wrong),
+    ):
+        yield
+
+
+def _graces_never_end() -> AbstractContextManager[Any]:
+    """A pass looks only for intents of dead handlers."""
+    return patch.object(Effects, "due", Effects.stale)
+
+
+def _never_asked_again() -> AbstractContextManager[Any]:
+    """Nobody asks for a handler that died before it asked."""
+    right = Effects.due
+
+    def wrong(self: Effects, jobs: Any) -> list[Job]:
+        stale = {job.name for job in self.stale(jobs)}
+        return [
+            job
+            for job in right(self, jobs)
+            if grace_ends(job) is None or self._suspends.is_over(job) or job.name in stale
+        ]
+
+    return patch.object(Effects, "due", wrong)
+
+
+def _no_alarm() -> AbstractContextManager[Any]:
+    """No pass comes at the end of a grace, before the next tick."""
+    return patch.object(MessageAlarm, "ring_at", lambda *_: None)
+
+
+def _cancel_waits_for_the_grace() -> AbstractContextManager[Any]:
+    right = apply.cancelled
+
+    def wrong(job: Job, by: str, now: int) -> Job:
+        after = right(job, by, now)
+        if after.attempt is None or after.attempt.stop is None:
+            return after
+        order = replace(after.attempt.stop, grace_until=grace_ends(job))
+        return replace(after, attempt=replace(after.attempt, stop=order))
+
+    from slotq_core.operations.jobs import changes
+
+    return patch.object(changes, "cancelled", wrong)
+
+
+def _releases_fail_jobs() -> AbstractContextManager[Any]:
+    """A release is a failure, and uses a retry."""
+    failures = {**effects._FAILURES, Verdict.RELEASED: retry.Ending.FAILED}
+    return patch.object(effects, "_FAILURES", failures)
+
+
+def _releases_are_not_counted() -> AbstractContextManager[Any]:
+    return patch.object(suspend, "MOST_RELEASES", 1_000)
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -519,6 +611,49 @@ MUTANTS: tuple[Mutant, ...] = (
         "what has ended since the tick is not spent",
         _ends_unknown_until_the_tick,
         undisturbed("a_project_spends_its_budget", one_started_before(400, "a1", "a2")),
+        CONVERGENT,
+    ),
+    Mutant(
+        "the stop follows the marker",
+        _stopped_in_its_grace,
+        crash("asked_to_release", TOLD),
+        GRACE,
+    ),
+    Mutant(
+        "a restart forgets the grace",
+        _grace_forgotten,
+        crash("asked_to_release", TOLD),
+        GRACE,
+    ),
+    Mutant(
+        "a grace never ends",
+        _graces_never_end,
+        undisturbed("asked_to_release", graces_end_in_time),
+        CONVERGENT,
+    ),
+    Mutant(
+        "only a tick ends a grace",
+        _no_alarm,
+        undisturbed("asked_to_release", graces_end_in_time),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a handler dies before it asks",
+        _never_asked_again,
+        crash("asked_in_a_long_grace", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a cancel waits for the grace",
+        _cancel_waits_for_the_grace,
+        undisturbed("cancelled_in_its_grace", stopped_before(45, "low")),
+        CONVERGENT,
+    ),
+    Mutant("a release uses a retry", _releases_fail_jobs, crash("releases_by_itself"), LOST),
+    Mutant(
+        "a script may release for ever",
+        _releases_are_not_counted,
+        crash("releases_again_and_again"),
         CONVERGENT,
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),

@@ -40,6 +40,7 @@ CANCEL = "7 a cancel wins"
 CONVERGENT = "8 convergent"
 STABLE = "9 stable"
 RECORDED = "each ended attempt has one record of its use"
+GRACE = "who is asked to release has the whole grace"
 BLAMELESS = "no job ends for want of a right"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
@@ -262,6 +263,18 @@ class Watch:
         elif job.attempt.token != token:
             self.note(ONE_LIVE, f"{name} bears a token that is not its attempt's")
 
+    def stops(self, training_job: str) -> None:
+        """The queue asks SageMaker to stop a training job."""
+        if training_job not in self.world.marked:
+            return
+        for job in self.jobs.values():
+            attempt = job.attempt
+            if attempt and attempt.stop and attempt.training_job == training_job:
+                until = attempt.stop.grace_until or 0
+                if until > self.world.clock.now():
+                    left = until - self.world.clock.now()
+                    self.note(GRACE, f"{training_job} is stopped {left} ms before its grace ends")
+
     def look_at_plane(self) -> None:
         """Check how much runs at this moment, by the plane's own count."""
         live = [
@@ -289,7 +302,9 @@ class Watch:
                 continue
             stop = job.attempt.stop
             since, done = (
-                (stop.at, stop.sent) if stop else (job.attempt.admitted_at, job.attempt.created)
+                (stop.grace_until or stop.at, stop.sent)
+                if stop
+                else (job.attempt.admitted_at, job.attempt.created)
             )
             if not done and now - since > older_than:
                 what = "stop" if stop else "create"

@@ -6,7 +6,7 @@ happens to the handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,10 +14,12 @@ from typing import Any
 
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
-from slotq.local.training.virtual_runner import Work
+from slotq.local.training.runner import Exit
+from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.dynamodb.layout.table import CALLERS, YIELD_PREFIX, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
+from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.access import Access
 from slotq_core.model.attempts import StopCause
@@ -30,6 +32,9 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, EventPolicy, World, delivered, pool
 from tests.queue_world import request
+
+RELEASE = Exit(code=EXIT_RELEASED, failure=RELEASED)
+"""The end of a script that gives its slots back."""
 
 S = JobState
 Act = Callable[[World], None]
@@ -253,6 +258,62 @@ def one_started_before(at: float, *jobs: str) -> Callable[[World], str]:
         began = {each.tags.get(JOB_TAG): each.created_at - START for each in world.plane.jobs()}
         early = [job for job in jobs if began.get(job, at * 1000) < at * 1000]
         return f"{early} have started before {at} s" if len(early) > 1 else ""
+
+    return look
+
+
+SOON_ENOUGH = 5_000
+"""How late (ms) a grace may end, where nothing goes wrong."""
+
+
+def orders_with_grace(world: World) -> Iterator[tuple[str, int]]:
+    """The training jobs that had a grace, each with its end (ms)."""
+    store = DynamoStore(world.dynamo, TABLE)
+    for name in world.watch.jobs:
+        found = store.job_and_attempts(name)
+        for attempt in found[1] if found else ():
+            if attempt.stop and attempt.stop.grace_until:
+                yield attempt.training_job, attempt.stop.grace_until
+
+
+def graces_end_in_time(world: World) -> str:
+    """Who has a grace is asked, and stopped soon after the grace."""
+    wrong = []
+    for name, until in orders_with_grace(world):
+        late = world.stopped.get(name, until) - until
+        if late > SOON_ENOUGH:
+            wrong.append(f"{name} is stopped {late} ms after its grace")
+        if name not in world.marked:
+            wrong.append(f"{name} was never asked")
+    return "; ".join(wrong)
+
+
+def all_are_asked(world: World) -> str:
+    """Who has a long grace is asked, also if the handler that gave it dies; or is stopped at once
+    where nobody knows whether it was asked."""
+    wrong = [
+        name
+        for name, until in orders_with_grace(world)
+        if name not in world.marked and world.stopped.get(name, until) >= until
+    ]
+    return f"{wrong} were never asked" if wrong else ""
+
+
+def stopped_before(at: float, training_job: str) -> Callable[[World], str]:
+    """`at`: seconds after the start."""
+
+    def look(world: World) -> str:
+        stopped = world.stopped.get(training_job)
+        on_time = stopped is not None and stopped < START + at * 1000
+        return "" if on_time else f"{training_job} is not stopped before {at} s"
+
+    return look
+
+
+def began_at_most(job: str, attempts: int) -> Callable[[World], str]:
+    def look(world: World) -> str:
+        began = sum(each.tags.get(JOB_TAG) == job for each in world.plane.jobs())
+        return "" if began <= attempts else f"{job} has begun {began} attempts"
 
     return look
 

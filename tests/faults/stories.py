@@ -6,7 +6,10 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import CallerLimits, Limits
 from tests.faults.scenarios import (
+    RELEASE,
     Scenario,
+    all_are_asked,
+    began_at_most,
     beside_a_hostile_job,
     cancel,
     configure,
@@ -410,6 +413,71 @@ STORIES: tuple[Scenario, ...] = (
         work={"a1": minutes(4), "a2": minutes(1)},
         sharing=projects(budget=60, a=1),
         then=one_started_before(400, "a1", "a2"),
+    ),
+    Scenario(
+        "asked_to_release",
+        (
+            submit(1, "heeds", checkpoints="s3://bucket/heeds"),
+            submit(2, "ignores", checkpoints="s3://bucket/ignores"),
+            submit(3, "bare"),
+            submit(30, "big", slots=3, priority=5),
+        ),
+        done("heeds", "ignores", "bare", "big"),
+        pools=(pool(slots=3, suspend_grace=20_000),),
+        work={
+            "heeds": Work(runtime=100_000, stop=5_000, release=10_000),
+            "ignores": Work(runtime=300_000, stop=5_000),
+            "bare": Work(runtime=100_000, stop=5_000),
+        },
+        runtime=30_000,
+    ),
+    Scenario(
+        "asked_in_a_long_grace",
+        (
+            submit(1, "low", checkpoints="s3://bucket/low"),
+            submit(30, "high", priority=1),
+        ),
+        done("low", "high"),
+        pools=(pool(suspend_grace=300_000),),
+        work={"low": Work(runtime=1_000_000, release=10_000)},
+        runtime=30_000,
+        then=all_are_asked,
+    ),
+    Scenario(
+        "cancelled_in_its_grace",
+        (
+            submit(1, "low", checkpoints="s3://bucket/low"),
+            submit(30, "high", priority=1),
+            cancel(40, "low"),
+        ),
+        {"low": S.CANCELLED, "high": S.COMPLETED},
+        pools=(pool(suspend_grace=120_000),),
+        work={"low": Work(runtime=9_000_000, stop=5_000)},
+        runtime=30_000,
+    ),
+    Scenario(
+        "completes_in_its_grace",
+        (
+            submit(1, "low", checkpoints="s3://bucket/low"),
+            submit(30, "high", priority=1),
+        ),
+        done("low", "high"),
+        pools=(pool(suspend_grace=20_000),),
+        work={"low": Work(runtime=45_000, release=18_000), "high": minutes(1)},
+    ),
+    Scenario(
+        "releases_by_itself",
+        (submit(1, "a", checkpoints="s3://bucket/a"), submit(2, "b")),
+        done("a", "b"),
+        work={"a": Work(runtime=50_000, fails_after=20_000, failure=RELEASE)},
+        runtime=30_000,
+    ),
+    Scenario(
+        "releases_again_and_again",
+        (submit(1, "a"), cancel(900, "a")),
+        {"a": S.CANCELLED},
+        work={"a": Work(runtime=200_000, fails_after=10_000, failure=RELEASE)},
+        then=began_at_most("a", 4),
     ),
     Scenario(
         "a_hostile_submission",

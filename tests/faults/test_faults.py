@@ -16,7 +16,8 @@ from tests.faults.lines.cases import CASES as CASES_OF_LINES
 from tests.faults.lines.model import explore
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.stories import SCENARIOS
+from tests.faults.scenarios import graces_end_in_time
+from tests.faults.stories import SCENARIOS, STORIES
 
 STRIDE = 61
 """One of this many crash points is tried."""
@@ -32,6 +33,10 @@ QUICK = (
     "an end is not recorded",
     "a job has one record",
     "no transaction",
+    "the stop follows the marker",
+    "a grace never ends",
+    "only a tick ends a grace",
+    "a cancel waits for the grace",
 )
 
 
@@ -55,6 +60,13 @@ def test_the_scenarios_of_the_limits_meet_them(name, over):
     scenario = next(each for each in SCENARIOS if each.name == name)
     _, world = crashes.count_calls(scenario)
     assert (world.watch.broken, world.limited) == ([], {over})
+
+
+@pytest.mark.parametrize("name", ["asked_to_release", "asked_in_a_long_grace"])
+def test_a_grace_is_whole_and_ends_in_time(name):
+    _, world = crashes.count_calls(next(each for each in STORIES if each.name == name))
+    assert (world.watch.broken, graces_end_in_time(world)) == ([], "")
+    assert world.marked
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -23,9 +23,11 @@ from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Wor
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
-from slotq_core.adapters.lambda_wake import AsynchronousPass
+from slotq_core.adapters.notifiers.alarms import MessageAlarm
+from slotq_core.adapters.notifiers.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.adapters.scripts.s3 import S3Scripts
 from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
@@ -43,6 +45,8 @@ from tests.faults.clients import (
     GatedClient,
     LambdaClient,
     LeaselessStore,
+    S3Client,
+    SqsClient,
     WatchedPlane,
     no_time_passes,
 )
@@ -51,10 +55,12 @@ from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
-logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
+for _name in ("alarms", "lambda_wake"):
+    logging.getLogger(f"slotq_core.adapters.notifiers.{_name}").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"
+WAKES = "https://sqs.us-east-1.amazonaws.com/123456789012/wakes"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
 """Each pool has a different instance type, so that the plane's count distinguishes them."""
 TICK = 60_000
@@ -130,12 +136,22 @@ class World:
         self._touched = TouchedLines()
         self._idle: list[Container] = []
         """Containers that serve no invocation now, the last used one last."""
-        self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
+        default = Work(runtime=runtime)
+        self.runner = VirtualRunner(
+            clock=self.clock, work_of=lambda job, _: (work or {}).get(job, default)
+        )
+        self.marked: set[str] = set()
+        """The training jobs whose scripts the queue knows to have asked to release their slots."""
+        self.stopped: dict[str, int] = {}
+        """When (ms) the queue first asked to stop each training job."""
+        self.plane = self._new_plane(knobs)
         self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
             "sagemaker": WatchedPlane(self),
             "lambda": LambdaClient(self),
+            "s3": S3Client(self),
+            "sqs": SqsClient(self),
         }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
@@ -144,13 +160,8 @@ class World:
         store.configure(self.pools, limits=limits, sharing=sharing, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
-    def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
-        return Plane(
-            clock=self.clock,
-            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
-            emit=self._emit,
-            knobs=knobs,
-        )
+    def _new_plane(self, knobs: Knobs | None) -> Plane:
+        return Plane(clock=self.clock, runner=self.runner, emit=self._emit, knobs=knobs)
 
     def _new_dynamo(self) -> FakeDynamo:
         """With the queue's table, and watched."""
@@ -264,6 +275,11 @@ class World:
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)
 
+    def wake(self) -> None:
+        """A moment has come that a pass has named. SQS delivers such a message again if its
+        handler fails, after six minutes."""
+        self._asynchronous("wake", on_wake)
+
     def deliver(self, event: Mapping[str, Any]) -> None:
         self._asynchronous(_named(event), on_event(event, self.clock.now))
 
@@ -325,7 +341,7 @@ class World:
     def forget_retries(self) -> None:
         """Drop all retries and every event that is in flight."""
         self.retries = ()
-        lost = {"event", "pass"}
+        lost = {"event", "pass", "wake"}
         self._due = [
             due for due in self._due if not due.label.endswith(AGAIN) and due.label not in lost
         ]
@@ -375,7 +391,7 @@ class World:
     def new_manager(self, client: Callable[[str], Any]) -> QueueManager:
         """The manager of a new container. `client` makes the client of a service."""
         kind = DynamoStore if self.leases else LeaselessStore
-        sagemaker, lambdas = client("sagemaker"), client("lambda")
+        sagemaker, lambdas, s3, sqs = map(client, ("sagemaker", "lambda", "s3", "sqs"))
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         store = kind(
             client("dynamodb"),
@@ -391,7 +407,10 @@ class World:
             store=store,
             training=training,
             clock=self.clock,
-            notifier=AsynchronousPass(lambda: lambdas, "slotq"),
+            notifier=AsynchronousPass(
+                lambda: lambdas, "slotq", MessageAlarm(lambda: sqs, WAKES, self.clock)
+            ),
+            scripts=S3Scripts(clock=self.clock, make_client=lambda: s3),
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:
@@ -421,6 +440,10 @@ class World:
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
     manager.run_pass(holder=f"invocation-{invocation.number}", only_news=True)
+
+
+def on_wake(manager: QueueManager, invocation: Invocation) -> None:
+    manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
 
 
 def on_tick(manager: QueueManager, invocation: Invocation) -> None:

@@ -21,6 +21,7 @@ from slotq_core.timestamps import from_iso, to_datetime
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
 LETTERS = "https://sqs.us-east-1.amazonaws.com/123456789012/dead-letters"
+WAKES = "https://sqs.us-east-1.amazonaws.com/123456789012/wakes"
 NOW = from_iso("2026-11-20T10:30:00.000Z")
 HOUR = 3_600_000
 
@@ -63,8 +64,13 @@ class FakeSqs:
 
     def __init__(self) -> None:
         self.read: list[dict[str, Any]] = []
+        self.wakes: list[dict[str, Any]] = []
+        """The requests for passes later."""
 
     def send_message(self, **request: Any) -> dict[str, Any]:
+        if request["QueueUrl"] == WAKES:
+            self.wakes.append(request)
+            return {"MessageId": "1"}
         assert request["QueueUrl"] == LETTERS
         self.read.append(json.loads(request["MessageBody"]))
         return {"MessageId": "1"}
@@ -92,6 +98,10 @@ class FakeS3:
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self.objects: dict[tuple[str, str], bytes] = {}
+
+    def put_object(self, **request: Any) -> dict[str, Any]:
+        self.objects[request["Bucket"], request["Key"]] = request["Body"]
+        return {}
 
     def get_object(self, **request: Any) -> dict[str, Any]:
         content = self.objects.get((request["Bucket"], request["Key"]))

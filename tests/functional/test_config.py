@@ -114,6 +114,18 @@ def test_all_faults_are_told_at_once_by_their_paths(account: Account):
             "pools[0].time_slice",
         ),
         (
+            put({"pools": [{**POOL, "suspend_grace": 841}]}),
+            400,
+            "invalid_request",
+            "pools[0].suspend_grace",
+        ),
+        (
+            put({"pools": [{**POOL, "suspend_grace": "yes"}]}),
+            400,
+            "invalid_request",
+            "pools[0].suspend_grace",
+        ),
+        (
             put({"pools": [{**POOL, "min_runtime": 0.5}]}),
             400,
             "invalid_request",
@@ -451,3 +463,10 @@ def test_jobs_of_a_project_move(slotq, file, account):
 def test_the_schema_is_printed(slotq):
     schema = json.loads(slotq("config", "schema").stdout)
     assert schema["properties"].keys() >= {"pools", "departments", "projects", "limits"}
+
+
+@pytest.mark.parametrize(("given", "grace"), [(True, 5), ("on", 5), (30, 30), (False, None)])
+def test_a_grace_is_a_number_or_a_switch(account: Account, given, grace):
+    assert account.call(put({"pools": [{**POOL, "suspend_grace": given}]}))[0] == 200
+    document = account.call("get-configuration")[1]["configuration"]
+    assert document["pools"][0].get("suspend_grace") == grace

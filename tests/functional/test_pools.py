@@ -47,6 +47,13 @@ def test_jobs_start_in_a_pool_that_grows(account: Account):
     assert account.state("job2") == "running"
 
 
+@pytest.mark.parametrize(("given", "grace"), [(True, 5), (30, 30), (False, 0), (None, 0)])
+def test_a_grace_is_a_number_or_a_switch(account: Account, given, grace):
+    account.call(set_pool({"suspend_grace": 7}))
+    status, told = account.call(set_pool({"suspend_grace": given}))
+    assert (status, told["pools"][0]["settings"]["suspend_grace"]) == (200, grace)
+
+
 def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account):
     like = {"mem_per_gpu_in_GiB": 16}
     settings = {"slots": 2, "instance_type": "ml.p4d.24xlarge"}
@@ -110,6 +117,8 @@ def test_an_unsigned_caller_changes_nothing(account: Account):
         ({"capacity": 4}, "capacity", "not permitted"),
         ({"state": "open"}, "state", "active"),
         ({"time_slice": 0}, "time_slice", "greater than or equal to 1"),
+        ({"suspend_grace": 841}, "suspend_grace", "less than or equal to 840"),
+        ({"suspend_grace": "on"}, "suspend_grace", "integer"),
         ({"instance_type": "big"}, "instance_type", "ml.p4d.24xlarge"),
         ({"resources": {"slots": 1}}, "resources", "slots have their own"),
         ({"resources": {"gpus": -8}}, "resources.gpus", "from 0"),

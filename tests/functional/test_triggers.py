@@ -8,8 +8,18 @@ import pytest
 import app
 from slotq.cost.bill import METRICS_EACH_PROJECT
 from slotq_core import names
-from slotq_core.adapters.lambda_wake import PASS_EVENT
-from tests.functional.account import EVENTS, HOUR, NOW, TABLE, Account, add_job, forget, sample
+from slotq_core.adapters.notifiers.lambda_wake import PASS_EVENT, WAKE_EVENT
+from tests.functional.account import (
+    EVENTS,
+    HOUR,
+    NOW,
+    TABLE,
+    WAKES,
+    Account,
+    add_job,
+    forget,
+    sample,
+)
 from tests.functional.sharing import MEMBER, OTHER, share, submit
 
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
@@ -22,7 +32,7 @@ def test_every_sample_is_a_known_trigger():
     }
     assert set(triggers.values()) == {"ApiRequest", "TrainingEvent", "Tick", "Pass", "Unknown"}
     assert triggers["tick"] == "Tick"
-    assert triggers["pass"] == "Pass"
+    assert triggers["pass"] == triggers["wake"] == "Pass"
     assert all(t == "TrainingEvent" for name, t in triggers.items() if name.startswith("training"))
 
 
@@ -61,6 +71,42 @@ def test_the_pass_starts_the_training_job_with_the_users_request(account: Accoun
         assert found[field] == submitted[field]
     tags = account.plane.handle("ListTags", {"ResourceArn": found["TrainingJobArn"]})["Tags"]
     assert {tag["Key"] for tag in tags} >= {"priority", "team", "slotq:job", "slotq:token"}
+
+
+@pytest.mark.parametrize("event", [sample("wake"), WAKE_EVENT], ids=["message", "timer"])
+def test_a_wake_runs_a_pass_also_without_news(account: Account, event):
+    """A grace may be over, which nobody but the clock says."""
+    account.call("add-job")
+    account.send("pass")
+    assert account.send("pass")["busy"], "there is no news"
+    assert account.send(event) == {"decisions": 0, "busy": False}
+
+
+@pytest.mark.parametrize(
+    "records", [[], "text", [1], [{"eventSource": "aws:s3"}], [{"eventSource": None}]], ids=str
+)
+def test_other_records_are_dead_letters(account: Account, records):
+    assert "dead_letter" in account.send({"Records": records})
+
+
+def test_a_victim_is_asked_and_stopped_by_the_message(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_WAKES", WAKES)
+    forget()
+    status, _ = account.call({**sample("set-pool"), "body": '{"suspend_grace": true, "slots": 1}'})
+    assert status == 200
+    place = {"S3Uri": "s3://bucket/low/"}
+    account.call(add_job(TrainingJobName="low", CheckpointConfig=place))
+    account.settle()
+    account.call(add_job(TrainingJobName="high", Tags=[{"Key": "priority", "Value": "9"}]))
+    account.send("pass")
+    marker = json.loads(account.s3.objects["bucket", "low/_slotq/low/suspend.json"])
+    assert (marker["version"], marker["grace"]) == (1, 5)
+    (wake,) = account.letters.wakes
+    assert 5 <= wake["DelaySeconds"] <= 7
+    assert account.plane.calls["StopTrainingJob"] == 0
+    account.clock.set(account.clock.now() + 1000 * wake["DelaySeconds"])
+    account.send("wake")
+    assert account.plane.calls["StopTrainingJob"] == 1
 
 
 def test_a_tick_makes_up_for_a_lost_pass(account: Account):

@@ -30,7 +30,11 @@ def platform(function: str) -> set[Call]:
     stream = f"arn:aws:logs:{OWN}:log-group:/aws/lambda/{function}:log-stream:2026/11/20/[$LATEST]a"
     logs = {call(f"logs:{action}", stream) for action in ("CreateLogStream", "PutLogEvents")}
     traces = ("PutTelemetryRecords", "PutTraceSegments")
-    return logs | {call(f"xray:{action}", "*") for action in traces}
+    others = {call(f"xray:{action}", "*") for action in traces}
+    if function == FUNCTION:  # It takes the messages that ask for a pass later.
+        taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+        others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:wakes") for action in taken}
+    return logs | others
 
 
 class Recorder:

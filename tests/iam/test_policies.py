@@ -47,6 +47,7 @@ WIDE = {
     "TagThemAtTheirStart": "users name their jobs",
     "StopItsOwn": "users name their jobs; the tag tells the queue's",
     "LookAtTrainingJobs": "whether a name is taken, and by whom, is asked of any training job",
+    "AskScripts": "users name the places of their checkpoints",
     "ReadReportsOfScripts": "users choose their buckets; the file's name tells a report",
     "WriteItsLog": "Lambda names the streams of the group",
 }
@@ -167,6 +168,7 @@ TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
 OURS = {"aws:RequestTag/slotq:queue": TABLE}
 TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 OWN_ACCOUNT = {"aws:ResourceAccount": ACCOUNT}
+OTHER_ACCOUNT = {"aws:ResourceAccount": "210987654321"}
 NEAR_MISSES = [
     call("iam:PassRole", "arn:aws:iam::123456789012:role/Admin", TO_SAGEMAKER),
     call("iam:PassRole", ROLE + "2", TO_SAGEMAKER),
@@ -196,6 +198,11 @@ NEAR_MISSES = [
     call("kms:Decrypt", VOLUMES, THROUGH_DYNAMODB),
     call("lambda:InvokeFunction", f"arn:aws:lambda:{OWN}:function:another"),
     call("lambda:UpdateFunctionCode", f"arn:aws:lambda:{OWN}:function:{FUNCTION}"),
+    call("s3:PutObject", "arn:aws:s3:::bucket/low/_slotq/low/report.json", OWN_ACCOUNT),
+    call("s3:PutObject", "arn:aws:s3:::bucket/low/suspend.json", OWN_ACCOUNT),
+    call("s3:PutObject", "arn:aws:s3:::bucket/low/_slotq/low/suspend.json", OTHER_ACCOUNT),
+    call("s3:GetObject", "arn:aws:s3:::bucket/low/_slotq/low/suspend.json", OWN_ACCOUNT),
+    call("sqs:PurgeQueue", f"arn:aws:sqs:{OWN}:wakes"),
     call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:another"),
     call("sqs:ReceiveMessage", f"arn:aws:sqs:{OWN}:dead-letters"),
     call("events:PutEvents", f"arn:aws:events:{OWN}:event-bus/default", {"events:source": "x"}),

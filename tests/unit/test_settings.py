@@ -90,6 +90,14 @@ def test_pools_are_read_from_text(text: str, pools: tuple[Pool, ...]) -> None:
     assert parse_pools(pools_text(pools)) == pools
 
 
+@pytest.mark.parametrize(
+    ("word", "grace"),
+    [("true", 5_000), ("on", 5_000), ("off", 0), ("false", 0), ("30", 30_000), ("840", 840_000)],
+)
+def test_a_grace_is_a_number_or_a_switch(word: str, grace: int) -> None:
+    assert parse_pools(f"p=1@{P4};suspend_grace={word}")[0].suspend_grace == grace
+
+
 def test_a_missing_type_is_the_default_if_there_is_one() -> None:
     assert parse_pools("p=1", default_type=P4)[0].instance_type == P4
     assert parse_pools("p=1;reserve_after=0", default_type=P4)[0].reserve_after == 0
@@ -105,6 +113,8 @@ MISTAKES = [
     (f"p=two@{P4}", "pool 'p': slots must be a whole number from 0 to 10000, not 'two'"),
     (f"p=1@{P4};state=open", "pool 'p': state must be one of active, paused, drained, not 'open'"),
     (f"p=1@{P4};time_slice=0", "pool 'p': time_slice must be a whole number from 1 to 2419200, not 0"),
+    (f"p=1@{P4};suspend_grace=841", "pool 'p': suspend_grace must be a whole number from 0 to 840, not 841"),
+    (f"p=1@{P4};suspend_grace=yes", "pool 'p': suspend_grace must be a whole number from 0 to 840, not 'yes'"),
     (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
     (f"p=1@{P4};resources=gpus", "pool 'p': resources.gpus must be a whole number from 0 to 1000000, not ''"),
     (f"p=1@{P4};properties=mem:0", "pool 'p': properties.mem must be a whole number from 1 to 1000000, not 0"),

@@ -98,7 +98,7 @@ FUNCTIONS = ("QueueManager", "Door", "Views")
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
-    for module in ("settings", "sqs", "eventbridge"):
+    for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]

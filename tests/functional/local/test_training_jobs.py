@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from slotq.local.container import isolation
+from slotq_core.adapters.sagemaker.observations import observation_of
+from slotq_core.ports.training import Verdict
 from tests.functional.local.account import Account, gone
 
 isolated = pytest.mark.skipif(
@@ -235,6 +237,22 @@ def test_a_failing_script_fails_the_job(
     assert shown["FailureReason"].endswith(", exit code: 1")
     assert len(shown["FailureReason"]) <= 1024
     assert not account.keys(f"out/{name}/")
+
+
+RELEASES = """
+import os, pathlib, sys
+pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("slotq-released")
+sys.exit(75)
+"""
+
+
+def test_two_ranks_that_release_at_once_release_the_job(account: Account) -> None:
+    account.create("releases", RELEASES, instances=2)
+    shown = account.ended("releases")
+    assert shown["TrainingJobStatus"] == "Failed"
+    assert shown["FailureReason"] == "AlgorithmError: slotq-released, exit code: 75"
+    seen = observation_of(shown, at=0)
+    assert seen.verdict is Verdict.RELEASED
 
 
 def test_a_job_that_cannot_start_fails(account: Account) -> None:

@@ -45,6 +45,7 @@ OTHERWISE: dict[str, object] = {
     "evictions": 1,
     "schedule_attempts": 1,
     "faults": 1,
+    "releases": (1,),
     "ran": 1,
     "reports": True,
     "attempt": Attempt(

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.model.attempts import StopCause, StopOrder
+from slotq_core.model.attempts import AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.suspend import grace
 from tests.unit.policy.test_reasons import NOW, pool, runs
 
@@ -46,3 +48,20 @@ def stopping(cause: StopCause, *, at: str = "p", begun: bool = True, **fields):
 )
 def test_a_victim_gets_the_grace_of_its_pools(job, asked):
     assert grace(job, POOLS) == asked
+
+
+def test_a_job_without_checkpoints_has_no_grace():
+    assert grace(stopping(StopCause.EVICTED, checkpoints=False), POOLS) == 0
+
+
+def test_a_release_after_the_queue_gave_the_start_up_blames_no_pool_and_no_script():
+    """The start had got its instances after all."""
+    job = replace(stopping(StopCause.NO_CAPACITY), state=JobState.STOPPING, releases=(NOW,) * 9)
+    ended = after_end(job, Ending.RELEASED, at=NOW, now=NOW)
+    assert ended.attempt.outcome is AttemptOutcome.RELEASED
+    assert ended.job.state is JobState.PREEMPTED
+
+
+def test_a_cancel_wins_over_a_release():
+    ended = after_end(stopping(StopCause.CANCELLED), Ending.RELEASED, at=NOW, now=NOW)
+    assert ended.job.state is JobState.CANCELLED

@@ -72,6 +72,7 @@ def bill(
     standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
     standing["metrics"] += measured * METRICS_EACH_PROJECT
     standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
+    standing["sqs_requests"] = assumed["polls_a_minute"] * assumed["minutes_a_month"]
     idle = _amounts(minutes, assumed) | standing
     lines = measured * assumed["minutes_a_month"]
     idle["log_gigabytes"] += lines * assumed["log_bytes_each_project"] / 1e9

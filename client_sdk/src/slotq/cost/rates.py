@@ -35,6 +35,7 @@ PRICES: Mapping[str, Price] = {
     "dynamodb_reads": Price(usd=0.125, per=MILLION, unit="read request units"),
     "dynamodb_writes": Price(usd=0.625, per=MILLION, unit="write request units"),
     "events_put": Price(usd=1.00, per=MILLION, unit="events of one's own on EventBridge"),
+    "sqs_requests": Price(usd=0.40, per=MILLION, unit="requests to a standard SQS queue"),
     "log_gigabytes": Price(usd=0.50, per=1, unit="GB of logs ingested"),
     "traces": Price(usd=5.00, per=MILLION, unit="X-Ray traces"),
     "metrics": Price(usd=0.30, per=1, unit="metrics of one's own a month"),
@@ -71,6 +72,9 @@ ASSUMED: Mapping[str, Assumption] = {
     ),
     "log_bytes_each_project": Assumption(value=500, meaning="of a project's metrics, each minute"),
     "alarm_metrics": Assumption(value=14, meaning="in the ten alarms of template.yaml"),
+    "polls_a_minute": Assumption(
+        value=15, meaning="of Lambda, five at once and 20 s each, for ends of graces"
+    ),
     "endpoint_zones": Assumption(
         value=0, meaning="zones in which the stack makes a VPC endpoint (`SubnetIds`)"
     ),

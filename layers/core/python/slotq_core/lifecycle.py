@@ -15,6 +15,7 @@ between attempts to start, and fails after the last.
 
 A user may hold a job that waits or backs off (`held`). The job waits again when released. A job
 whose project asks for approval begins as held, and a start that its project forbids ends in held.
+So does a job whose script releases its slots too often without being asked.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     # A start can be refused (back-off, failed), forbidden by the project (held), overtaken by the
     # user, or end before anyone saw it run.
     S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING, S.HELD},
-    S.RUNNING: _ENDS | _WAITS_AGAIN | {S.STOPPING},
+    # A script that releases its slots again and again is held.
+    S.RUNNING: _ENDS | _WAITS_AGAIN | {S.STOPPING, S.HELD},
     # A stopping job still works and may complete: then it is completed.
     S.STOPPING: _ENDS | _WAITS_AGAIN,
     S.COMPLETED: frozenset(),

@@ -19,6 +19,7 @@ from slotq_core.model.reasons import units
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations import rights_report
 from slotq_core.operations.admit import Admitter
+from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
@@ -70,7 +71,8 @@ class QueueManager:
         scripts: Scripts | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
-        use. `operators`: patterns of callers that no configuration can remove."""
+        use. `operators`: patterns of callers that no configuration can remove. Without `scripts`
+        no script is asked to release its slots: jobs are stopped at once."""
         self._roles = roles
         self._plans = plans
         self._scripts = scripts or NoScripts()
@@ -78,7 +80,8 @@ class QueueManager:
         self._training = training
         self._clock = clock
         self._notifier = notifier
-        self._effects = Effects(store, training, clock, self._scripts)
+        suspends = Suspends(store, self._scripts, notifier, clock)
+        self._effects = Effects(store, training, clock, suspends, self._scripts)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
         self._passes = Passes(

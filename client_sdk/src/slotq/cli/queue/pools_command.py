@@ -94,6 +94,12 @@ def show(app: App, name: str) -> None:
     help="How long SageMaker may look for instances.",
 )
 @click.option(
+    "--suspend-grace",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long a script is asked to release its slots before its job is stopped; 0: not.",
+)
+@click.option(
     "--stall-after",
     type=seconds,
     metavar="SECONDS",

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotq.local.training.runner import Exit, Report, Step
+from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.ports.surroundings import Clock
+
+EXIT_RELEASED = 75
+"""The exit code of a script that has released its slots."""
 
 
 class VirtualClock:
@@ -34,6 +38,9 @@ class Work:
     """The duration of the work. None: until stopped."""
     stop: int = 0
     """The duration of a stop. Work continues meanwhile, and may complete."""
+    release: int | None = None
+    """The time from a request to release (`VirtualRunner.ask`) to the release. None: the work goes
+    on until it is stopped."""
     checkpoint: bool = True
     """Whether a stop keeps the work done so far."""
     exit_code: int = 0
@@ -52,6 +59,7 @@ class _Run:
     began: int
     ends: int | None
     stops: int | None = None
+    releases: int | None = None
 
     @property
     def fails(self) -> int | None:
@@ -59,7 +67,9 @@ class _Run:
 
     @property
     def due(self) -> int | None:
-        dues = [due for due in (self.ends, self.stops, self.fails) if due is not None]
+        dues = [
+            due for due in (self.ends, self.stops, self.releases, self.fails) if due is not None
+        ]
         return min(dues) if dues else None
 
 
@@ -89,6 +99,13 @@ class VirtualRunner:
             job=job, work=work, began=now, ends=None if left is None else now + left
         )
         self._begun.append(Report(training_job=training_job, step=Step.TRAINING))
+
+    def ask(self, training_job: str) -> None:
+        """Ask the work to release its slots, as the queue's marker does. Asking again changes
+        nothing, and so does asking work that is being stopped."""
+        run = self._runs.get(training_job)
+        if run and run.work.release is not None and run.releases is None and run.stops is None:
+            run.releases = self._clock.now() + run.work.release
 
     def terminate(self, training_job: str) -> None:
         if (run := self._runs.get(training_job)) and run.stops is None:
@@ -122,8 +139,11 @@ class VirtualRunner:
         failed = run.fails is not None and run.fails <= due
         if run.work.checkpoint:
             self.done[run.job] = self.done.get(run.job, 0) + due - run.began
+        released = run.releases is not None and run.releases <= due
         ended = Exit(code=run.work.exit_code if completed else -15)
-        if failed and not completed:
+        if released and not completed:
+            ended = Exit(code=EXIT_RELEASED, failure=RELEASED)
+        if failed and not completed and not released:
             ended = run.work.failure
         return [
             Report(training_job=training_job, step=Step.EXITED, exit=ended),

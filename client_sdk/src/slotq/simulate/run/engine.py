@@ -32,7 +32,6 @@ from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_accept
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
 from slotq_core.requests.checkpoints import assured
@@ -162,7 +161,7 @@ class _World:
     def _cancel(self, job: Job, now: int) -> None:
         after = cancelled(job, USER_CANCEL, now)
         stop = job.attempt.stop if job.attempt else None
-        only_asked = stop is not None and now < stop.at + grace(job, self._pools)
+        only_asked = stop is not None and stop.grace_until is not None and now < stop.grace_until
         if after.attempt and (stop is None or only_asked):
             self._push_stop(after, now)
         self._put(job, after, now)
@@ -361,13 +360,15 @@ class _World:
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
         spec = self._specs[job.name]
-        asked = grace(job, self._pools)
+        stop = job.attempt.stop
+        asked = stop.grace_until - stop.at if stop and stop.grace_until else 0
         takes = max(self._stop_time[pool] for pool in spec.held_in(job.attempt.pool))
         if job.attempt.running_since is None:
             takes = 0  # Only the start has to be stopped.
-        if spec.release_seconds is not None and spec.release_seconds <= asked:
-            asked, takes = spec.release_seconds, 0
-        self._agenda.put(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
+        takes += asked
+        if asked and spec.release_seconds is not None:
+            takes = min(takes, spec.release_seconds)
+        self._agenda.put(now + takes, Due.STOPPED, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

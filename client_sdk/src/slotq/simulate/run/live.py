@@ -52,8 +52,6 @@ def unsupported(scenario: Scenario) -> str:
         return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
         return "jobs over several pools at once: the store counts a job in one pool's ledger"
-    if any(pool.suspend_grace for pool in scenario.pools):
-        return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
 
 
@@ -69,6 +67,9 @@ class _Silent(Notifier):
     """Sends nothing: the driver runs a pass at every moment anyway."""
 
     def wake(self) -> None:
+        pass
+
+    def wake_at(self, at: int) -> None:
         pass
 
 
@@ -124,10 +125,21 @@ class _Recording:
 
 
 class _Scripts(NoScripts):
-    """Scripts that report all the time, until the scenario silences them."""
+    """Scripts that report all the time, until the scenario silences them, and release their slots
+    when asked, if the scenario says so."""
 
-    def __init__(self, store: Store, specs: Mapping[str, JobSpec], clock: VirtualClock) -> None:
-        self._store, self._specs, self._clock = store, specs, clock
+    def __init__(
+        self,
+        store: Store,
+        specs: Mapping[str, JobSpec],
+        clock: VirtualClock,
+        runner: VirtualRunner,
+    ) -> None:
+        self._store, self._specs, self._clock, self._runner = store, specs, clock, runner
+
+    def ask(self, attempt: Attempt) -> bool:
+        self._runner.ask(attempt.training_job)
+        return True
 
     def reports(self, attempts: Sequence[Attempt]) -> Mapping[str, Report]:
         return {attempt.training_job: self._reported(attempt) for attempt in attempts}
@@ -169,9 +181,10 @@ class _Live:
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
+        runner = VirtualRunner(clock=self._clock, work_of=self._work)
         self._plane = Plane(
             clock=self._clock,
-            runner=VirtualRunner(clock=self._clock, work_of=self._work),
+            runner=runner,
             emit=self._events.append,
             knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
@@ -190,7 +203,7 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
-            scripts=_Scripts(self._store, self._specs, self._clock),
+            scripts=_Scripts(self._store, self._specs, self._clock, runner),
         )
         self._configure()
 
@@ -315,6 +328,7 @@ class _Live:
         return Work(
             runtime=spec.runtime,
             stop=stop,
+            release=spec.release_seconds,
             checkpoint=spec.checkpoint,
             fails_after=fate.after if fate else None,
             failure=SCRIPT,

@@ -4,9 +4,9 @@
     memory            the same store in memory, for simulations and tests
     sagemaker         the training service
     eventbridge       job state changes as events
-    scripts           what training scripts write below their checkpoints
     sqs               dead letters
-    lambda_wake       asks for a pass by an asynchronous invocation
+    notifiers         how a pass is asked for, now or later
+    scripts           what training scripts read and write below their checkpoints
     settings          settings from environment variables
     initial_settings  pools and limits of the settings, brought into the store
 Rules that every store applies:

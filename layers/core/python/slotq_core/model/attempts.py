@@ -40,6 +40,9 @@ class StopOrder:
     at: int
     sent: bool = False
     """True once SageMaker has accepted the stop."""
+    grace_until: int | None = None
+    """Until when the script may release the slots itself before SageMaker stops the attempt (ms);
+    None: SageMaker stops it at once."""
     beneficiary: Beneficiary | None = None
     """None if the attempt makes room for no particular job."""
 
@@ -51,6 +54,8 @@ class AttemptOutcome(StrEnum):
     EVICTED = "evicted"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
+    RELEASED = "released"
+    """The script gave its slots back without being asked; the job waits again."""
     STALLED = "stalled"
     FAILED = "failed"
     MAX_RUNTIME = "max_runtime"
@@ -112,4 +117,4 @@ class Attempt:
     artifact: str = ""
     """S3 URI of model.tar.gz."""
     checkpoints: str = ""
-    """S3 URI of the checkpoints."""
+    """S3 URI of the checkpoints, once the attempt runs."""

@@ -128,6 +128,8 @@ class Job:
     `SchedulerSettings`."""
     faults: int = 0
     """Consecutive faults of SageMaker. They set the length of the next back-off."""
+    releases: tuple[int, ...] = ()
+    """When attempts lately released their slots without being asked (ms)."""
     ran: int = 0
     """Total running time of the ended attempts (ms)."""
     reports: bool = False

@@ -2,6 +2,7 @@
 
 passes         a pass: load, plan, commit, effect, confirm
 effects        calls to SageMaker and what their answers mean
+attempts       suspends, and what an outcome teaches about a pool
 reconcile      repairs drift between the queue and SageMaker
 authorize      what a caller may do, under the configuration of this moment
 admit          counts a submission against the limits
@@ -13,7 +14,6 @@ jobs           what people ask of jobs, and about them
 status         jobs as people see them, with place and reason
 scripts        what training scripts report, on the tick and for people
 poison         sends what cannot be understood to the dead letters
-pool_lessons   what an outcome teaches about a pool
 usage          what jobs have used, from the history
 project_metrics  what projects hold and deserve, as a bounded number of metrics
 rights_report  missing rights, for those who can give them

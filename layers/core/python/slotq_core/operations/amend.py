@@ -205,6 +205,13 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
     return move(job, JobState.HELD, at=now, message=f"held by {by}")
 
 
+def orders_stop(before: Job, after: Job) -> bool:
+    """Whether a change has ordered the job's attempt to be stopped. An order from before is left to
+    who gave it: its grace may not be over."""
+    earlier = before.attempt.stop if before.attempt else None
+    return after.attempt is not None and after.attempt.stop not in {None, earlier}
+
+
 def without_attempt(job: Job, *, number: int, by: str, now: int) -> Job:
     """Return the job with the attempt of that number given up: the attempt stops and the job waits
     again.

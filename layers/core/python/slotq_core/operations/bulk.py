@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import Changed, Wish, notices_of
+from slotq_core.operations.amend import Changed, Wish, notices_of, orders_stop
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -120,7 +120,7 @@ class Bulk:
                 job = next(jobs)
                 changed = Changed(job=job, anew=True, notices=notices_of(it))
                 done.append(_done(wish, changed))
-                if wish.stops:
+                if wish.stops and orders_stop(it.before, job):
                     self._stop(job)
 
     def _decided(self, wish: Wish, by: str) -> Change | Job | SlotQError:

@@ -28,7 +28,8 @@ from slotq_core.model.reports.outcome import STOPPED_BY_THE_QUEUE, with_report
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
-from slotq_core.operations.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
+from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.ports.scripts import NoScripts, Scripts
@@ -65,6 +66,7 @@ _FAILURES = {
     Verdict.REQUEUE: Ending.FAULT,
     Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
     Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
+    Verdict.RELEASED: Ending.RELEASED,
     Verdict.FAIL: Ending.FAILED,
 }
 """The ending that follows from each of the adapter's verdicts on a failure."""
@@ -123,12 +125,14 @@ class Effects:
         store: Store,
         training: TrainingService,
         clock: Clock,
+        suspends: Suspends,
         scripts: Scripts | None = None,
     ) -> None:
         self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
+        self._suspends = suspends
         self._lessons = Lessons(store, clock)
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -138,6 +142,20 @@ class Effects:
         """Return the jobs whose intent belongs to a dead handler."""
         now = self._clock.now()
         return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
+
+    def due(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return the jobs whose intents a pass carries out: those of dead handlers, also where one
+        may have died before it asked the script, and the stops whose grace is over."""
+        now = self._clock.now()
+        return [
+            job
+            for job in jobs
+            if _unfinished(job)
+            and (
+                (_is_dead(_ordered_at(job), now) and not self._suspends.has_asked(job))
+                or self._suspends.is_over(job)
+            )
+        ]
 
     def is_slow(self, job: Job) -> bool:
         """Whether the job's latest effect was slow. Slow effects run last."""
@@ -225,7 +243,9 @@ class Effects:
             return False
         if job.state is JobState.STARTING and not job.attempt.created:
             return self._create(job, job.attempt, began)
-        if job.attempt.stop is not None and not job.attempt.stop.sent:
+        if job.attempt.stop is None or job.attempt.stop.sent:
+            return False
+        if not self._suspends.in_grace(job, job.attempt):
             self._stop(job, job.attempt, began)
         return False
 
@@ -497,5 +517,10 @@ def _is_dead(intent_at: int, now: int) -> bool:
 
 
 def _intent_at(job: Job) -> int:
+    assert job.attempt is not None
+    return intent_at(job.attempt.stop) if job.attempt.stop else job.attempt.admitted_at
+
+
+def _ordered_at(job: Job) -> int:
     assert job.attempt is not None
     return job.attempt.stop.at if job.attempt.stop else job.attempt.admitted_at

@@ -1,4 +1,5 @@
-"""A pass: load -> plan -> commit -> effect -> confirm; then the intents that dead handlers left.
+"""A pass: load -> plan -> commit -> effect -> confirm; then the intents that dead handlers left,
+and the stops whose grace is over.
 
 Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
 After a conflict, a pass loads and plans again. The lease only saves work.
@@ -103,8 +104,8 @@ class Passes:
         return self._store.take_lease(holder, now=now, until=lease, only_news=only_news, bump=bump)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
-        """Decide first, then carry out slow effects and stale intents, each at most once. No job's
-        effect delays decisions about other jobs.
+        """Decide first, then carry out slow effects and the intents that are left, each at most
+        once. No job's effect delays decisions about other jobs.
 
         Loads and plans again until a plan is the last one: it was committed whole, its effects went
         as planned, and no further plan could follow from it.
@@ -127,13 +128,13 @@ class Passes:
             slow += applied.slow
             if not (applied.as_planned and planned.is_last):
                 continue
-            stale = self._effects.stale(world.snapshot.active)
-            stale = [job for job in stale if job.name not in tried]
-            carried = self._effects.carry_out_all([*slow, *stale], until=until)
+            left = self._effects.due(world.snapshot.active)
+            left = [job for job in left if job.name not in tried]
+            carried = self._effects.carry_out_all([*slow, *left], until=until)
             troubles += carried.troubles
-            tried |= {job.name for job in stale}
+            tried |= {job.name for job in left}
             slow.clear()
-            if carried.as_planned and not stale:
+            if carried.as_planned and not left:
                 with suppress(SlotQError):
                     world.keep_bounds()
                 return PassResult(

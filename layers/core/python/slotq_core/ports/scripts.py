@@ -13,6 +13,11 @@ class Scripts(Protocol):
     """The running training scripts. No method raises for what is wrong with a user's bucket, key or
     report: the queue then knows nothing of the script."""
 
+    def ask(self, attempt: Attempt) -> bool:
+        """Ask the attempt's script to save its work and to release its slots until the end of the
+        grace (`StopOrder.grace_until`). May be repeated. False: the script cannot be asked, because
+        there is no place for it to look or the queue may not write there."""
+
     def report(self, attempt: Attempt) -> Report | None:
         """What the attempt's script has reported last; an empty report if there is none. None: it
         cannot be read now, or is no report."""
@@ -30,3 +35,6 @@ class NoScripts:
 
     def reports(self, _attempts: Sequence[Attempt]) -> Mapping[str, Report]:
         return {}
+
+    def ask(self, _attempt: Attempt) -> bool:
+        return False

@@ -32,6 +32,8 @@ class Verdict(StrEnum):
     ROLE_LACKS_RIGHTS = "role_lacks_rights"
     """A right is missing that jobs of one execution role need. The role backs off in that pool, and
     the job waits again."""
+    RELEASED = "released"
+    """The script has given its slots back. The job waits again at its place."""
     FAIL = "fail"
     """SageMaker will never accept the request. The job fails with the message."""
     NAME_TAKEN = "name_taken"
@@ -84,8 +86,8 @@ class Observation:
     """The attempt's token, if the news includes the training job's tags; "" if the tags have none;
     None if the tags are not included."""
     verdict: Verdict = Verdict.OK
-    """For a failed training job, what follows for the job: BACK_OFF, REQUEUE, ROLE_LACKS_RIGHTS or
-    FAIL."""
+    """For a failed training job, what follows for the job: BACK_OFF, REQUEUE, ROLE_LACKS_RIGHTS,
+    RELEASED or FAIL."""
     max_runtime: bool = False
     """The training job reached its maximum runtime. The job ends, whatever retries are left."""
     pending: bool = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.limits import Limits, QueueUse
@@ -12,16 +12,36 @@ from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS
+from slotq_core.wire.pool_definition import DURATIONS, GRACE, MOST_SLOTS, SETTINGS, longest
 from slotq_core.wire.views import VERSION
 
 
 def _seconds(key: str) -> Any:
-    return Field(default=None, ge=DURATIONS[key], le=LONGEST, strict=True)
+    return Field(default=None, ge=DURATIONS[key], le=longest(key), strict=True)
 
 
 def _limit(key: str, default: int | None = 0) -> Any:
     return Field(default=default, ge=0, le=MOST[key], strict=True)
+
+
+def _switched(value: object) -> object:
+    return GRACE * value if isinstance(value, bool) else value
+
+
+Grace = Annotated[
+    int | None,
+    BeforeValidator(_switched),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": longest("suspend_grace")},
+                {"type": "boolean"},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+"""Seconds, or a switch."""
 
 
 class PoolBody(BaseModel):
@@ -39,6 +59,8 @@ class PoolBody(BaseModel):
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
+    suspend_grace: Grace = Field(default=None, ge=0, le=longest("suspend_grace"), strict=True)
+    """True: 5 seconds."""
     stall_after: int | None = _seconds("stall_after")
     on_stall: OnStall = OnStall.WARN
     stall_unreported: bool = Field(default=False, strict=True)

@@ -3,7 +3,8 @@
 The template's parameter, the emulator's command line and the API all use this definition. Durations
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` nobody
-takes turns, without `stall_after` nothing stalls.
+takes turns, without `stall_after` nothing stalls. `suspend_grace` may also be true or "on", which
+is GRACE, and false or "off".
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ MOST_OF_A_RESOURCE = 1_000_000
 """Also the most of a property."""
 LONGEST = 28 * 86400
 """Seconds. SageMaker lets no training job run longer."""
+LONGEST_GRACE = 840
+"""Seconds. A pass can be asked for hardly longer ahead (`ports.surroundings.LONGEST_DELAY`)."""
+GRACE = 5
+"""The `suspend_grace` (s) of a pool that switches it on without a number."""
 
 LONGEST_NAME = 63
 """The most characters of a pool's name, in a queue and in a scenario."""
@@ -41,10 +46,13 @@ DURATIONS: Mapping[str, int] = {
     "min_runtime": 0,
     "max_min_runtime": 0,
     "time_slice": 1,
+    "suspend_grace": 0,
     "pending_timeout": 1,
     "stall_after": 60,
 }
 """Durations, each with its smallest value (s)."""
+_SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
+"""The words for a `suspend_grace`, in seconds."""
 SWITCHES: Mapping[str, bool] = {
     "count_foreign": False,
     "consolidate": False,
@@ -222,7 +230,14 @@ def _duration(pool: str, key: str, value: object) -> int | None:
     """A duration in milliseconds, from seconds."""
     if value is None:
         return None if key in _ABSENT else 0
-    return 1000 * _whole(pool, key, value, DURATIONS[key], LONGEST)
+    if key == "suspend_grace" and isinstance(value, bool | str):
+        value = _SWITCHED.get(value, value)
+    return 1000 * _whole(pool, key, value, DURATIONS[key], longest(key))
+
+
+def longest(key: str) -> int:
+    """The largest value (s) of a duration."""
+    return LONGEST_GRACE if key == "suspend_grace" else LONGEST
 
 
 def _seconds(duration: int | None) -> int | None:

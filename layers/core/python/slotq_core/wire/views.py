@@ -226,6 +226,8 @@ class PoolSettingsView(BaseModel):
     """How long a job runs before it yields to another user's; None: no time slices."""
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
+    suspend_grace: int = 0
+    """How long a script is asked to release its slots before the job is stopped."""
     stall_after: int | None = None
     """How long a script may report nothing before its job counts as stalled; None: for ever."""
     on_stall: str = "warn"

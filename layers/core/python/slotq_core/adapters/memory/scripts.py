@@ -18,7 +18,15 @@ class MemoryScripts:
         self._written: dict[str, tuple[bytes, int]] = {}
         self.reads = 0
         self.out_of_reach = False
-        """Whether nothing can be read, as if S3 did not answer."""
+        """Whether nothing can be read or written, as if S3 did not answer."""
+        self.asked: list[str] = []
+        """The training jobs whose scripts were asked to release, once for each time."""
+
+    def ask(self, attempt: Attempt) -> bool:
+        if self.out_of_reach or not attempt.checkpoints:
+            return False
+        self.asked.append(attempt.training_job)
+        return True
 
     def write(self, training_job: str, content: bytes) -> None:
         """Let the attempt's script write its report now."""

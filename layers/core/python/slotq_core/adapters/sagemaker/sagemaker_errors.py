@@ -186,6 +186,9 @@ class OutcomeRow:
     source: str
 
 
+RELEASED = "slotq-released"
+"""What a script writes to /opt/ml/output/failure to give its slots back."""
+
 PENDED_OUT = "MaxPendingTimeExceeded"
 """The queue's own word for a training job that SageMaker stopped because it pended too long."""
 
@@ -260,6 +263,14 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         source="FailureReason: ClientError: SageMaker was unable to assume the role '<role>'; "
         "ClientError: … SageMaker is unable to perform: sts:AssumeRole on the role. (What a role "
         "that was assumed may not read or write is the job's own failure)",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=rf"\b{RELEASED}\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.RELEASED,
+        source="FailureReason: AlgorithmError: slotq-released, exit code: 75: the script has saved "
+        "its work and gives its slots back (DESIGN 6.3)",
     ),
     OutcomeRow(
         status="Failed",

@@ -1,4 +1,5 @@
-"""Reads what training scripts write below their checkpoints in S3.
+"""Reads what training scripts write below their checkpoints in S3, and writes what asks them to
+release their slots (the formats: `report_name` and `marker_name` of slotq_training.py).
 
 The bucket, its key and what lies in it are the users': whatever goes wrong there, the queue only
 knows less. Each call is short, and a batch ends after `LONGEST_BATCH`.
@@ -6,6 +7,7 @@ knows less. Each call is short, and a batch ends after `LONGEST_BATCH`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +16,8 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import Report
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import from_datetime
+
+MARKER_VERSION = 1
 
 IN_FLIGHT = 16
 """The most reads at once."""
@@ -37,6 +41,19 @@ class S3Scripts:
         self._make_client = make_client
         self._built: Any = None
         self._executor: Any = None
+
+    def ask(self, attempt: Attempt) -> bool:
+        place = _place(attempt, "suspend.json")
+        until = attempt.stop.grace_until if attempt.stop else None
+        if place is None or until is None:
+            return False
+        now = self._clock.now()
+        marker = {"version": MARKER_VERSION, "asked_at": now, "grace": max(0, until - now) / 1000}
+        try:
+            self._client.put_object(**place, Body=json.dumps(marker).encode())
+        except Exception:  # noqa: BLE001 - as in `report`
+            return False
+        return True
 
     def report(self, attempt: Attempt) -> Report | None:
         place = _place(attempt, "report.json")

@@ -28,6 +28,7 @@ from slotq_core.operations.amend import (
     Wish,
     alive,
     notices_of,
+    orders_stop,
     settled,
     with_hold,
     without_attempt,
@@ -104,7 +105,7 @@ class Changes:
                     (job,) = self._store.commit([decided])
             except Conflict:
                 continue
-            if wish.stops and job.attempt is not None:
+            if wish.stops and orders_stop(decided.before, job):
                 self.stop(job)
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)

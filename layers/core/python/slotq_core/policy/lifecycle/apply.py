@@ -15,6 +15,7 @@ from slotq_core.model.reasons.stalled import Stalled
 from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
+from slotq_core.policy.lifecycle.suspend import with_grace
 from slotq_core.policy.plan import Decision
 from slotq_core.usage.attempt_use import charged_to
 
@@ -53,7 +54,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
         case plan.Move(beneficiary=job, moved=going, claim=claim):
             changed = [(job, replace(job, claim=claim))]
             changed += [(each, moved(each, owed_claim, job, now)) for each, owed_claim in going]
-    return tuple(changed)
+    return tuple((before, with_grace(before, after, pools)) for before, after in changed)
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:

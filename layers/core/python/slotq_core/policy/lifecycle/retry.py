@@ -20,6 +20,7 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.suspend import after_release
 from slotq_core.timestamps import FAR_OFF
 
 FIRST_BACKOFF = 30_000
@@ -45,6 +46,8 @@ class Ending(StrEnum):
     """SageMaker rejects the request for good: no retry helps."""
     NAME_TAKEN = "name_taken"
     """A training job that is not the queue's has the name: no retry helps."""
+    RELEASED = "released"
+    """The script has saved its work and gives its slots back, asked or not."""
     MAX_RUNTIME = "max_runtime"
     """The job reached its maximum runtime: it ends, whatever retries are left."""
     NO_CAPACITY = "no_capacity"
@@ -70,6 +73,8 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     message = _head(message)
     outcome = _outcome(ending, job.attempt)
     attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
+    if ending is Ending.RELEASED:  # It has saved its work, and loses none.
+        attempt = replace(attempt, checkpoint_at=at)
     since = attempt.running_since
     job = replace(job, ran=job.ran + (0 if since is None else max(0, at - since)))
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
@@ -127,6 +132,10 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     for a script may end in any way once it is told to stop."""
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
+    if ending is Ending.RELEASED and (
+        attempt.stop is None or attempt.stop.cause is StopCause.NO_CAPACITY
+    ):
+        return AttemptOutcome.RELEASED  # It ran, so the pool did have instances for it.
     if attempt.stop is not None:
         evicted = attempt.stop.cause in _EVICTIONS
         return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
@@ -137,9 +146,11 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
 
 def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message: str) -> Job:
     match outcome:
-        case AttemptOutcome.EVICTED:  # It keeps its entry time, and so its place.
+        case AttemptOutcome.EVICTED | AttemptOutcome.CANCELLED:
             assert job.attempt is not None and job.attempt.stop is not None
-            return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
+            return _stopped(job, job.attempt.stop, now)
+        case AttemptOutcome.RELEASED:
+            return after_release(job, now)
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
         case AttemptOutcome.FAULT | AttemptOutcome.NO_RIGHTS:
@@ -153,16 +164,18 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(job, JobState.HELD, at=now, cause=FORBIDDEN, message=message)
         case AttemptOutcome.STALLED:  # Its message says since when; SageMaker knows only the stop.
             return _failed(job, outcome.value, now, job.message, retried=True)
-        case AttemptOutcome.CANCELLED:
-            assert job.attempt is not None and job.attempt.stop is not None
-            return move(
-                job, JobState.CANCELLED, at=now, message=f"cancelled by {job.attempt.stop.by}"
-            )
         case AttemptOutcome.FAILED | AttemptOutcome.MAX_RUNTIME:
             by_itself = ending is Ending.FAILED
             cause = "" if by_itself else ending.value
             return _failed(job, cause, now, message, retried=by_itself)
     return move(job, JobState(outcome.value), at=now, message=message)
+
+
+def _stopped(job: Job, stop: StopOrder, now: int) -> Job:
+    if stop.cause is StopCause.CANCELLED:
+        return move(job, JobState.CANCELLED, at=now, message=f"cancelled by {stop.by}")
+    # It keeps its entry time, and so its place.
+    return move(job, JobState.PREEMPTED, at=now, message=stopped_for(stop))
 
 
 def _failed(job: Job, cause: str, now: int, message: str, *, retried: bool) -> Job:

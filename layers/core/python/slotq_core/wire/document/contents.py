@@ -210,14 +210,7 @@ def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:
 
 
 def _pool_settings(section: PoolSection) -> dict[str, Any]:
-    """The settings as `pool_definition.defined` takes them. Raises InvalidRequest for what no queue
-    does yet."""
-    if section.suspend_grace:
-        raise InvalidRequest(
-            "leave this out: the queue stops a job without asking it first; only `slotq simulate` "
-            "asks",
-            field="suspend_grace",
-        )
+    """The settings as `pool_definition.defined` takes them."""
     amounts = {name: amount for name, amount in section.capacity.items() if name != "slots"}
     return {
         "slots": section.capacity.slots,

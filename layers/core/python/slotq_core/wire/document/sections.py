@@ -22,6 +22,7 @@ from slotq_core.wire.document.values import (
     Duration,
     Fields,
     Flag,
+    Grace,
     MaybeName,
     Name,
     Pattern,
@@ -67,7 +68,7 @@ class PoolSection(Section):
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
-    suspend_grace: Duration = 0
+    suspend_grace: Grace = 0
     stall_after: Period | None = None
     on_stall: OnStall = OnStall.WARN
     stall_unreported: Flag = False

@@ -17,6 +17,7 @@ from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
+from slotq_core.wire.pool_definition import GRACE
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -38,6 +39,13 @@ def _duration(value: object) -> int:
     if milliseconds < 0:
         raise ValueError(f"a duration is at least 0 seconds, not {said(value)}")
     return milliseconds
+
+
+def _grace(value: object) -> int:
+    """Read a duration, or a switch: on is `GRACE`."""
+    switches = {True: GRACE, "on": GRACE, False: 0, "off": 0}
+    known = isinstance(value, bool) or (isinstance(value, str) and value in switches)
+    return _duration(switches[value] if known else value)
 
 
 def period(value: object) -> int:
@@ -230,6 +238,12 @@ Seconds = Annotated[int, BeforeValidator(seconds), _number()]
 """Seconds in the file; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration), _number(minimum=0)]
 """The same, at least 0."""
+Grace = Annotated[
+    int,
+    BeforeValidator(_grace),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "boolean"}]}),
+]
+"""The same, or a switch: true is `GRACE`."""
 Period = Annotated[int, BeforeValidator(period), _number(exclusiveMinimum=0)]
 """The same, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {

@@ -1,0 +1,5 @@
+"""What effects need to know of attempts.
+
+suspends      asks scripts to release their slots, and knows when a grace is over
+pool_lessons  what an outcome teaches about a pool
+"""
