@@ -20,14 +20,10 @@ from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
 
-_AFTER = "jobs that come after others"
 _PARTS = "jobs over several pools at once"
 _GRACE = "jobs that are asked before they are stopped"
 NOT_LIVE_YET = {
     "a_cancel_ends_the_grace": _GRACE,
-    "after": _AFTER,
-    "after_a_failure": _AFTER,
-    "after_asks_for_no_share": _AFTER,
     "asked_before_it_is_stopped": _GRACE,
     "auto_over_several_pools": _PARTS,
     "parts_over_two_pools": _PARTS,

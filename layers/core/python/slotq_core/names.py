@@ -40,6 +40,16 @@ CLASS_TAG = "slotq:class"
 DEMAND_TAG = "slotq:demand"
 """What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
 
+AFTER_TAG = "slotq:after"
+"""Jobs that must complete before a job waits for slots, comma separated."""
+
+AFTER_ANY_TAG = "slotq:after-any"
+"""The same, of jobs that must end in whatever way."""
+
+MOST_AFTER_TAGS = 9
+"""The most tags of each of these kinds: a tag holds 256 characters. The second is `slotq:after-2`.
+"""
+
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
 
@@ -71,13 +81,24 @@ def training_job_name(job: str, number: int) -> str:
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
 
 
+def numbered_tags(key: str) -> tuple[str, ...]:
+    """The tags that together hold one list of jobs: `slotq:after`, `slotq:after-2` …"""
+    return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))
+
+
+AFTER_TAGS = (*numbered_tags(AFTER_TAG), *numbered_tags(AFTER_ANY_TAG))
+
+_LISTS = frozenset({POOLS_TAG, DEMAND_TAG, *AFTER_TAGS})
+"""Tags whose value is a list."""
+
+
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
     """Tags in SageMaker's form. SageMaker refuses commas in a value, so the queue's lists get
     spaces."""
     return [
         {**tag, "Value": tag["Value"].replace(",", " ")}
         if isinstance(tag, Mapping)
-        and tag.get("Key") in {POOLS_TAG, DEMAND_TAG}
+        and tag.get("Key") in _LISTS
         and isinstance(tag.get("Value"), str)
         else tag
         for tag in tags

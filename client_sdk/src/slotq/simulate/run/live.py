@@ -17,7 +17,7 @@ from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due
-from slotq.simulate.run.beginning import refused_gangs, running_jobs
+from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL, with_ended
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
 from slotq.simulate.run.record import Record
@@ -45,8 +45,6 @@ from slotq_core.wire.document.writing import written
 
 def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
-    if any(spec.after for spec in scenario.jobs):
-        return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
         return "jobs over several pools at once: the store counts a job in one pool's ledger"
     if any(pool.suspend_grace for pool in scenario.pools):
@@ -178,8 +176,9 @@ class _Live:
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
             self._agenda.put(at if isinstance(at, int) else None, Due.PASS)
+        order = ranks(self._scenario)
         for spec in self._scenario.jobs:
-            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name)
+            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name, rank=order[spec.name])
             self._agenda.put(spec.running_since, Due.SUBMIT, spec.name)
             self._agenda.put(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
         self._agenda.put(0, Due.PASS)
@@ -213,7 +212,7 @@ class _Live:
     def _take_in(self, now: int) -> None:
         """Take in everything due at one moment, then run the pass, until nothing more follows."""
         self._observe()
-        for _, due, name, number in self._agenda.take(now):
+        for _, due, _, name, number in self._agenda.take(now):
             if due is Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
                 self._configure()

@@ -40,8 +40,11 @@ SETTING_TAGS = (
     "slotq:min-runtime",
     "slotq:retries",
     names.RUNTIME_LIMIT_TAG,
+    names.AFTER_TAG,
+    names.AFTER_ANY_TAG,
 )
 _ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
+_KNOWN_TAGS = frozenset({*SETTING_TAGS, *names.AFTER_TAGS})
 
 
 class InstanceGroup(BaseModel):
@@ -121,7 +124,7 @@ class SubmissionBody(BaseModel):
     def _known_tags(cls, tags: list[Tag]) -> list[Tag]:
         keys = [tag.Key for tag in tags]
         for key in keys:
-            if key.startswith("slotq:") and key not in SETTING_TAGS:
+            if key.startswith("slotq:") and key not in _KNOWN_TAGS:
                 raise ValueError(
                     f"the tag '{key}' is unknown; the queue's tags are {_ALLOWED_TAGS}"
                 )
@@ -132,7 +135,7 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
-        _ = self.workload
+        _ = self.workload, self.after, self.after_any
         if self._tag(names.PROJECT_TAG) == "":
             raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
@@ -186,6 +189,28 @@ class SubmissionBody(BaseModel):
                 "the tag 'slotq:pools' takes pool names, separated by commas, each once"
             )
         return wanted
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The jobs that must complete first."""
+        return self._jobs_in(names.AFTER_TAG)
+
+    @property
+    def after_any(self) -> tuple[str, ...]:
+        """The jobs that must end first."""
+        return self._jobs_in(names.AFTER_ANY_TAG)
+
+    def _jobs_in(self, key: str) -> tuple[str, ...]:
+        """The jobs in these tags, in order, each once. SageMaker takes no commas in a tag's value,
+        so a request from there has spaces."""
+        texts = [text for tag in names.numbered_tags(key) if (text := self._tag(tag)) is not None]
+        jobs = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
+        for job in jobs:
+            if not names.is_legal(job):
+                raise ValueError(
+                    f"the tag '{key}' takes the names of jobs, comma separated, not '{job[:40]}'"
+                )
+        return jobs
 
     @property
     def demand(self) -> Demand:
@@ -286,6 +311,8 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         min_runtime=read.min_runtime,
         retries=read.retries,
         checkpoints=keeps_checkpoints(request),
+        after=read.after,
+        after_any=read.after_any,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
         incomplete=bool(structural),
     )

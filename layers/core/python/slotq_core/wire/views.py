@@ -93,6 +93,10 @@ class JobView(BaseModel):
     pools: list[str]
     pool: str | None = None
     """The pool that the job runs in; None while it does not run."""
+    after: list[str] = Field(default=[])
+    """The jobs that this one was submitted after."""
+    waits_for: list[str] = Field(default=[])
+    """Those of them that the job still waits for."""
     preemptible: bool
     min_runtime: float
     retries: int
@@ -346,6 +350,8 @@ def job_view(
         requires=dict(job.requires),
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
+        after=list(job.depends_on),
+        waits_for=list(job.waits_for),
         preemptible=job.preemptible,
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,

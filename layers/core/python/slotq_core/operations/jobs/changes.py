@@ -154,7 +154,12 @@ class Changes:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(stand.sharing, job.person)
             admitted = admit(
-                replace(revision.after, project=project.name if project else job.project),
+                replace(
+                    revision.after,
+                    project=project.name if project else job.project,
+                    after=(),
+                    after_any=(),
+                ),
                 usable_pools(revision.after, stand.pools, project),
                 submitter=job.submitter,
                 now=now,

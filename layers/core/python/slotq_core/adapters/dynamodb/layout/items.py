@@ -70,6 +70,10 @@ def copies_of(job: Job) -> list[table.Key]:
         return [table.active_key(job.attempt.pool, job.name)]
     if job.not_before is not None:
         return [table.due_key(job.not_before, job.name)]
+    if job.terminal:
+        return [table.due_key(job.changed_at, job.name)] if job.followed else []
+    if job.waits_for:
+        return [table.after_key(awaited, job.name) for awaited in job.waits_for]
     if not job.waits:
         return []
     claim = [table.claim_key(job.claim.pool, job.name)] if job.claim else []
@@ -336,6 +340,9 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "project": _text,
         "group": _text,
         "after": _texts,
+        "after_any": _texts,
+        "depends_on": _texts,
+        "followed": _flag,
         "workload": lambda value: Workload(_text(value)),
         "priority_class": _text,
         "ran_before_class": _whole,

@@ -78,6 +78,8 @@ class _Seen:
         match kind:
             case "JOB" if sk == table.JOB:
                 self.jobs[name] = item
+            case "JOB" if sk.startswith(table.AFTER_PREFIX):
+                self.copies[bearer((pk, sk))][pk, sk] = item
             case "JOB" | "NAME":
                 self.records.append(item)
                 self.names.update({name} if kind == "NAME" else ())
