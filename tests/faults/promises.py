@@ -349,7 +349,7 @@ def _keep(items: dict[K, Item], key: K, item: Item | None) -> None:
 def _copy_of(key: Key) -> str:
     """The job whose copy has this key; empty if none."""
     pk, sk = key
-    if pk.startswith("WAITING#") or pk == "DUE":
+    if pk.startswith("WAITING#") or pk == "DUE" or sk.startswith("AFTER#"):
         return sk.rpartition("#")[2]
     if pk.startswith("POOL#") and sk.startswith(("ACTIVE#", "CLAIM#")):
         return sk.partition("#")[2]

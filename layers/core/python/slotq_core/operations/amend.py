@@ -124,7 +124,8 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
     time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
-    revision changes the demand or the dependencies, and TooLate if it changes the class of a job that holds slots.
+    revision changes the demand or the dependencies, and TooLate if it changes the class of a job
+    that holds slots.
     """
     if revision.before.demand != revision.after.demand:
         raise InvalidRequest(
@@ -134,8 +135,8 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
         )
     if _dependencies(revision.before) != _dependencies(revision.after):
         raise InvalidRequest(
-            f"the tags '{AFTER_TAG}' and '{AFTER_ANY_TAG}' stay as submitted; cancel job {job.name} "
-            "and submit it after other jobs",
+            f"the tags '{AFTER_TAG}' and '{AFTER_ANY_TAG}' stay as submitted; cancel job "
+            f"{job.name} and submit it after other jobs",
             field="Tags",
         )
     if revision.before.workload != revision.after.workload and job.active:

@@ -319,8 +319,9 @@ class MemoryStore:
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
-        waiting, (due, _) = self._of(self._index.waiting()), due_and_ended(
-            self._of(self._index.due())
+        waiting, (due, _) = (
+            self._of(self._index.waiting()),
+            due_and_ended(self._of(self._index.due())),
         )
         return self._world(self._of(self._index.active), waiting, due, now)
 

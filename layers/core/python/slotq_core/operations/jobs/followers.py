@@ -8,6 +8,7 @@ job that no longer waits for the ended one stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core.admission.dependencies import after_end_of
@@ -63,14 +64,12 @@ class Followers:
             if self._clock.now() >= until:
                 return
             try:
-                self._commit([self._change(job, ended) for job in some])
+                self._store.commit([self._change(job, ended) for job in some])
             except Conflict:
                 for job in some:
                     self._alone(job, ended)
-        try:
-            self._commit([Change(before=ended, after=replace(ended, followed=False))])
-        except Conflict:
-            pass  # Another handler has handed the end on.
+        with suppress(Conflict):  # Another handler has handed the end on.
+            self._store.commit([Change(before=ended, after=replace(ended, followed=False))])
 
     def _alone(self, job: Job | None, ended: Job) -> None:
         assert job is not None
@@ -79,7 +78,8 @@ class Followers:
             if job is None or ended.name not in job.waits_for:
                 return
             try:
-                return self._commit([self._change(job, ended)])
+                self._store.commit([self._change(job, ended)])
+                return
             except Conflict:
                 job = self._store.job(name)
         raise Unavailable(f"job {name} keeps changing; a later pass tells it of {ended.name}'s end")
@@ -88,13 +88,8 @@ class Followers:
         now = self._clock.now()
         return Change(before=job, after=after_end_of(job, ended.name, ended.state, now))
 
-    def _commit(self, changes: Sequence[Change]) -> None:
-        self._store.commit(changes)
 
-
-def hand_on_all(
-    ended: Sequence[Job], store: Store, clock: Clock, *, until: int
-) -> tuple[str, ...]:
+def hand_on_all(ended: Sequence[Job], store: Store, clock: Clock, *, until: int) -> tuple[str, ...]:
     """Hand these ends on. Returns what went wrong; an end that fails stops no other."""
     followers, troubles = Followers(store, clock), []
     for job in ended:

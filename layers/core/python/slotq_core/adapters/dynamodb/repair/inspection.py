@@ -53,7 +53,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change, Finding, Poison
 from slotq_core.timestamps import iso
 
-_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)
+_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
 
 
 @dataclass(slots=True)
@@ -75,20 +75,16 @@ class _Seen:
         self.count += 1
         pk, sk = key_of(item)
         kind, _, name = pk.partition("#")
+        if kind in {"WAITING", table.DUE} or sk.startswith(_COPIES):
+            self.copies[bearer((pk, sk))][pk, sk] = item
         match kind:
             case "JOB" if sk == table.JOB:
                 self.jobs[name] = item
-            case "JOB" if sk.startswith(table.AFTER_PREFIX):
-                self.copies[bearer((pk, sk))][pk, sk] = item
-            case "JOB" | "NAME":
+            case "JOB" | "NAME" if not sk.startswith(table.AFTER_PREFIX):
                 self.records.append(item)
                 self.names.update({name} if kind == "NAME" else ())
             case "POOL":
                 self.pools.add(name)
-                if sk.startswith(_COPIES):
-                    self.copies[bearer((pk, sk))][pk, sk] = item
-            case "WAITING" | table.DUE:
-                self.copies[bearer((pk, sk))][pk, sk] = item
             case table.LINES:
                 self.lines[sk] = item
             case table.POISON:
