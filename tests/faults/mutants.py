@@ -38,6 +38,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations import pool_lessons
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.effects import Effects
+from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.lifecycle import apply, missing_rights, retry
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
@@ -389,6 +390,32 @@ def _ends_unknown_until_the_tick() -> AbstractContextManager[Any]:
     return patch.object(loading, "spending", lambda stand, *_: stand.spent)
 
 
+def _ends_are_kept_to_themselves() -> AbstractContextManager[Any]:
+    """Nobody tells the jobs that wait for an ended job."""
+    return patch.object(Followers, "hand_on", lambda *_, **__: None)
+
+
+def _told_after_it_is_settled() -> AbstractContextManager[Any]:
+    """An end counts as handed on before the jobs that wait for it are told."""
+    right = Followers.hand_on
+
+    def wrong(self: Followers, ended: Job, *, until: int) -> None:
+        (settled,) = self._store.commit(
+            [Change(before=ended, after=replace(ended, followed=False))]
+        )
+        right(self, settled, until=until)
+
+    return patch.object(Followers, "hand_on", wrong)
+
+
+@contextmanager
+def _nobody_is_followed() -> Iterator[None]:
+    """A job comes after another without the other's knowledge."""
+    unconditional = without_condition(dynamodb_expressions, "is_awaited", "followed")
+    with unconditional(), patch.object(Followers, "follow", lambda *_: None):
+        yield
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -519,6 +546,30 @@ MUTANTS: tuple[Mutant, ...] = (
         "what has ended since the tick is not spent",
         _ends_unknown_until_the_tick,
         undisturbed("a_project_spends_its_budget", one_started_before(400, "a1", "a2")),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a job is stored after one that has ended",
+        without_condition(dynamodb_expressions, "is_awaited", "jobState"),
+        race("submit_after_a_job_that_ends", 3_000),
+        CONVERGENT,
+    ),
+    Mutant(
+        "an end is not handed on",
+        _ends_are_kept_to_themselves,
+        crash("jobs_come_after_others"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "an end is settled before it is handed on",
+        _told_after_it_is_settled,
+        crash("jobs_come_after_others", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody knows that others come after",
+        _nobody_is_followed,
+        crash("jobs_come_after_others"),
         CONVERGENT,
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),

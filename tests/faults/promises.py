@@ -306,6 +306,8 @@ class Watch:
         for name, job in self.jobs.items():
             if not job.terminal:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
+            elif job.followed:
+                self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:
             self.note(CONVERGENT, f"training jobs go on for ever: {ours}")
@@ -371,4 +373,6 @@ def _places(job: Job) -> list[str]:
         return ["DUE"]
     if job.waits:
         return ["WAITING", *([f"CLAIM {job.claim.pool}"] if job.claim else [])]
-    return []
+    if job.terminal:
+        return ["DUE"] if job.followed else []
+    return ["JOB"] * len(job.waits_for)

@@ -88,6 +88,13 @@ class Scenario:
             world.after(round(step.at * 1000), step.label, partial(step.act, world))
         return world
 
+    def _refused_with_another(self, world: World) -> set[str]:
+        """The jobs that were refused where the submission of another had not got through: they may
+        come after that one."""
+        left = {s.job: s.label in world.refused for s in self.steps if s.verb == "submit"}
+        left = {job: refused for job, refused in left.items() if job not in world.accepted}
+        return {job for job, refused in left.items() if refused} if len(left) > 1 else set()
+
     def without(self, index: int) -> Scenario:
         """The same story without one of its steps, to find the shortest."""
         left = tuple(step for number, step in enumerate(self.steps) if number != index)
@@ -113,6 +120,8 @@ class Scenario:
                 ends[step.job].add(S.COMPLETED)
             if step.label in world.limited and step.job not in world.accepted:
                 ends[step.job].add(None)
+        for name in self._refused_with_another(world):
+            ends[name].add(None)
         return {name: frozenset(states) for name, states in ends.items()}
 
 

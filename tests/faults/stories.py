@@ -344,6 +344,29 @@ STORIES: tuple[Scenario, ...] = (
         or_else={"a-r2": frozenset({None}), "a-r3": frozenset({None})},
     ),
     Scenario(
+        "jobs_come_after_others",
+        (
+            submit(1, "a"),
+            submit(2, "x"),
+            submit(25, "b", after="a"),
+            submit(26, "c", after="b", after_any="a,x"),
+            submit(27, "y", after="x,a"),
+            submit(50, "z", after="y", after_any="c"),
+            submit(51, "w", after_any="y"),
+            cancel(80, "x"),
+            submit(140, "late", after="a", after_any="y"),
+        ),
+        {
+            **done("a", "b", "c", "w", "late"),
+            **dict.fromkeys(("x", "y", "z"), S.CANCELLED),
+        },
+        pools=(pool(slots=2),),
+        work={"x": Work(runtime=9_000_000, stop=20_000)},
+        runtime=60_000,
+        # Where no cancel comes through, all complete.
+        or_else={name: frozenset({S.COMPLETED}) for name in ("y", "z")},
+    ),
+    Scenario(
         "submissions_meet_the_limit_of_what_waits",
         (
             submit(1, "a"),

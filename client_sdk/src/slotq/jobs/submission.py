@@ -34,14 +34,18 @@ class JobSettings(TypedDict, total=False):
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
     retries: Annotated[int | None, "how often a failed job is run again"]
     workload: Annotated[str | None, "the class: training, interactive or inference"]
+    after: Annotated[
+        str | Iterable[str] | None, "jobs that must complete before this one waits for slots"
+    ]
+    after_any: Annotated[str | Iterable[str] | None, "jobs that must end first, in whatever way"]
 
 
 @takes(JobSettings)
 def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     """The tags that carry these settings.
 
-    Raises InvalidRequest with the name of the setting if a number is out of range, or if there is
-    no such class.
+    Raises InvalidRequest with the name of the setting if a number is out of range, if there is no
+    such class, or if a list of jobs is too long.
     """
     for name, (low, high) in (
         ("min_runtime", (0, LONGEST)),
@@ -68,7 +72,26 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         "slotq:retries": settings.get("retries"),
         names.CLASS_TAG: _workload(settings.get("workload")),
     }
-    return {key: str(value) for key, value in given.items() if value is not None}
+    return {
+        **{key: str(value) for key, value in given.items() if value is not None},
+        **_jobs_tags("after", names.AFTER_TAG, settings.get("after")),
+        **_jobs_tags("after_any", names.AFTER_ANY_TAG, settings.get("after_any")),
+    }
+
+
+def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict[str, str]:
+    """The tags that hold this list of jobs, as many in each as fit."""
+    given = jobs.split(",") if isinstance(jobs, str) else jobs or ()
+    values: list[str] = []
+    for name in dict.fromkeys(each.strip() for each in given):
+        if values and len(values[-1]) + 1 + len(name) <= names.LONGEST_TAG:
+            values[-1] += f",{name}"
+        else:
+            values.append(name)
+    keys = names.numbered_tags(key)
+    if len(values) > len(keys):
+        raise InvalidRequest(f"{setting} names too many jobs for {len(keys)} tags", field=setting)
+    return dict(zip(keys, values, strict=False))
 
 
 def _workload(name: str | None) -> str | None:
@@ -83,12 +106,17 @@ def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
     """The request with these tags added. A tag that the request already has stays, unless
-    `override`."""
+    `override`. Tags that together hold one list count as one."""
     own = list(request.get("Tags") or [])
     if override:
-        own = [tag for tag in own if _key(tag) not in tags]
-    there = {_key(tag) for tag in own}
-    added = [{"Key": key, "Value": value} for key, value in tags.items() if key not in there]
+        given = {names.unnumbered(key) for key in tags}
+        own = [tag for tag in own if names.unnumbered(_key(tag)) not in given]
+    there = {names.unnumbered(_key(tag)) for tag in own}
+    added = [
+        {"Key": key, "Value": value}
+        for key, value in tags.items()
+        if names.unnumbered(key) not in there
+    ]
     return {**request, "Tags": own + added} if own or added else dict(request)
 
 

@@ -60,7 +60,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
 
 _KEPT = 44
-_LONGEST_TAG = 256
+LONGEST_TAG = 256
+"""The most characters of a tag's value."""
 _IN_TAGS = frozenset(" _.:/=+-@")
 """What a tag's value may contain besides letters and digits."""
 
@@ -85,6 +86,14 @@ def numbered_tags(key: str) -> tuple[str, ...]:
     """The tags that together hold one list of jobs: `slotq:after`, `slotq:after-2` …"""
     return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))
 
+
+def unnumbered(key: object) -> object:
+    """The first tag of the list that a numbered tag belongs to; any other key as it is."""
+    first = str(key).rpartition("-")[0]
+    return first if key in _NUMBERED else key
+
+
+_NUMBERED = frozenset((*numbered_tags(AFTER_TAG)[1:], *numbered_tags(AFTER_ANY_TAG)[1:]))
 
 AFTER_TAGS = (*numbered_tags(AFTER_TAG), *numbered_tags(AFTER_ANY_TAG))
 
@@ -120,7 +129,7 @@ def tag_value(text: str) -> str:
     """The text as SageMaker takes it for a tag's value: at most 256 characters, its last, with a
     space for each character that tags cannot have."""
     kept = "".join(c if c.isalnum() or c in _IN_TAGS else " " for c in text)
-    return kept[-_LONGEST_TAG:]
+    return kept[-LONGEST_TAG:]
 
 
 def token(job: str, entry_time: int, number: int) -> str:
