@@ -218,7 +218,7 @@ class Watch:
         if after is None:
             held.pop(name, None)
         else:
-            held[name] = job_of(after).demand
+            held[name] = dict(job_of(after).holds)[pool]
         return pool
 
     def _check_copies(self, name: str) -> None:
@@ -368,7 +368,7 @@ def _place(key: Key) -> str:
 def _places(job: Job) -> list[str]:
     """The lists in which a job of this state must be, and no others."""
     if job.active:
-        return [f"ACTIVE {job.attempt.pool}"] if job.attempt else ["an attempt"]
+        return [f"ACTIVE {pool}" for pool, _ in job.holds] or ["an attempt"]
     if job.state is JobState.BACKOFF:
         return ["DUE"]
     if job.waits:

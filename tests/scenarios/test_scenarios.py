@@ -20,15 +20,10 @@ from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
 
-_PARTS = "jobs over several pools at once"
 _GRACE = "jobs that are asked before they are stopped"
 NOT_LIVE_YET = {
     "a_cancel_ends_the_grace": _GRACE,
     "asked_before_it_is_stopped": _GRACE,
-    "auto_over_several_pools": _PARTS,
-    "parts_over_two_pools": _PARTS,
-    "parts_that_never_fit": _PARTS,
-    "sweep_of_two_projects": _PARTS,
 }
 """What the manager and the store do not support yet, by scenario. All other scenarios run both
 ways."""

@@ -45,8 +45,6 @@ from slotq_core.wire.document.writing import written
 
 def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
-    if any(spec.parts for spec in scenario.jobs):
-        return "jobs over several pools at once: the store counts a job in one pool's ledger"
     if any(pool.suspend_grace for pool in scenario.pools):
         return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
@@ -273,8 +271,9 @@ class _Live:
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
         kept = self._store.job(job)
         assert kept is not None and kept.attempt is not None
-        (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
         spec = self._specs[job]
+        held_in = spec.held_in(kept.attempt.pool)
+        stop = max(pool.stop_seconds for pool in self._scenario.pools if pool.name in held_in)
         fate = fate_of(spec.fails, kept.attempt.number)
         return Work(
             runtime=spec.runtime,

@@ -176,6 +176,13 @@ class Job:
         return () if self.terminal else (*self.after, *self.after_any)
 
     @property
+    def holds(self) -> tuple[tuple[str, Demand], ...]:
+        """What the job holds in each pool, from its admission to the end of its attempt."""
+        if self.attempt is None:
+            return ()
+        return self.parts or ((self.attempt.pool, self.demand),)
+
+    @property
     def active(self) -> bool:
         return self.state in ACTIVE_STATES
 
@@ -200,6 +207,9 @@ class Submission:
     """Pools requested by name, the preferred first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """For a job over several pools at once: the demand in each."""
+    by_type: tuple[tuple[str, Demand], ...] = ()
+    """For a job of several instance types: the demand of each. The door finds the pools (`parts`).
+    """
     priority: int = 0
     default_priority: bool = False
     """Whether the submission names no priority. Where classes are configured it is then AUTO."""

@@ -133,6 +133,12 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
             "another demand",
             field="Tags",
         )
+    if [pool for pool, _ in admitted.parts] != [pool for pool, _ in job.parts]:
+        raise InvalidRequest(
+            f"job {job.name} runs in several pools at once, and these stay as submitted; cancel it "
+            "and submit it with other pools",
+            field="Tags",
+        )
     if _dependencies(revision.before) != _dependencies(revision.after):
         raise InvalidRequest(
             f"the tags '{AFTER_TAG}' and '{AFTER_ANY_TAG}' stay as submitted; cancel job "

@@ -33,8 +33,8 @@ LEASE_MARGIN = 10_000
 """How long (ms) beyond the pass the lease lasts if its holder dies."""
 
 JOBS_PER_COMMIT = 20
-"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four. A
-large eviction takes several transactions. The first carries the claim, so the remaining slots stay
+"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four; one
+over several pools counts as a job more for each of them. A large eviction takes several transactions. The first carries the claim, so the remaining slots stay
 owed if the handler dies in between."""
 
 
@@ -229,6 +229,14 @@ class _Applied:
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
     """Split a decision's changes into transactions, in order."""
-    for start in range(0, len(changed), JOBS_PER_COMMIT):
-        part = changed[start : start + JOBS_PER_COMMIT]
-        yield [Change(before=before, after=after) for before, after in part]
+    part: list[Change] = []
+    jobs = 0
+    for before, after in changed:
+        counts = 1 + len(after.parts)
+        if part and jobs + counts > JOBS_PER_COMMIT:
+            yield part
+            part, jobs = [], 0
+        part.append(Change(before=before, after=after))
+        jobs += counts
+    if part:
+        yield part

@@ -139,7 +139,7 @@ def _names(arn: str, people: People) -> tuple[str, ...]:
 
 
 def _pools(job: Job) -> tuple[str, ...]:
-    return (job.attempt.pool,) if job.attempt else job.pools
+    return tuple(pool for pool, _ in job.holds) or job.pools
 
 
 def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:

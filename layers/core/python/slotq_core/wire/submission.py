@@ -54,7 +54,8 @@ class InstanceGroup(BaseModel):
 
 
 class ResourceConfig(BaseModel):
-    """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
+    """Either InstanceType and InstanceCount, or InstanceGroups. Groups of several instance types
+    make a job that runs in several pools at once."""
 
     model_config = ConfigDict(extra="allow")
     InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
@@ -68,13 +69,7 @@ class ResourceConfig(BaseModel):
             raise ValueError(
                 "leave out InstancePreferences: name the preferred pools in the tag 'slotq:pools'"
             )
-        if self.InstanceGroups:
-            kinds = sorted({group.InstanceType for group in self.InstanceGroups})
-            if len(kinds) > 1:
-                raise ValueError(
-                    f"InstanceGroups must all be of one instance type, not {', '.join(kinds)}"
-                )
-        elif self.InstanceType is None or self.InstanceCount is None:
+        if not self.InstanceGroups and (self.InstanceType is None or self.InstanceCount is None):
             raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
         return self
 
@@ -83,6 +78,15 @@ class ResourceConfig(BaseModel):
         return (
             self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
         )
+
+    @property
+    def by_type(self) -> tuple[tuple[str, Demand], ...]:
+        """The instances of each type, where there are several; in the order of the groups."""
+        count: dict[str, int] = {}
+        for group in self.InstanceGroups or ():
+            count[group.InstanceType] = count.get(group.InstanceType, 0) + group.InstanceCount
+        pairs = tuple((kind, Demand(slots=number)) for kind, number in count.items())
+        return pairs if len(pairs) > 1 else ()
 
     @property
     def instances(self) -> int:
@@ -215,7 +219,13 @@ class SubmissionBody(BaseModel):
     @property
     def demand(self) -> Demand:
         """The instances as slots, and what the tag names: resources and properties of pools."""
-        return Demand(_amounts(self._tag(names.DEMAND_TAG)), slots=self.ResourceConfig.instances)
+        amounts = _amounts(self._tag(names.DEMAND_TAG))
+        if amounts and self.ResourceConfig.by_type:
+            raise ValueError(
+                f"leave out the tag '{names.DEMAND_TAG}': it cannot say what a job of several "
+                "instance types needs of each"
+            )
+        return Demand(amounts, slots=self.ResourceConfig.instances)
 
     @property
     def preemptible(self) -> bool:
@@ -299,6 +309,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
         demand=read.demand,
+        by_type=read.ResourceConfig.by_type,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         project=read.project,

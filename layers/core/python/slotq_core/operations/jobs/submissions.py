@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
+from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.roles import ExecutionRoles
 from slotq_core.admission.rules import admit
 from slotq_core.admission.training_plans import TrainingPlans
@@ -98,6 +99,8 @@ class Submissions:
         if project is not None:
             submission = replace(submission, project=project.name)
         submission, request = completed(submission, request, project)
+        by_default = project.pools if project else ()
+        submission = in_parts(submission, stand.pools, by_default)
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         awaited = self._awaited(submission, submitter)
@@ -109,7 +112,7 @@ class Submissions:
             states={name: each.state for name, each in awaited.items()},
             rights=rights_of(stand.sharing, stand.people.person(submitter)),
             people=stand.people,
-            by_default=project.pools if project else (),
+            by_default=by_default,
         )
         job = replace(job, line_by_user=stand.by_user)
         permissions.check_priority(project, job.priority, caller=submitter)
