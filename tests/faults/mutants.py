@@ -34,6 +34,7 @@ from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations import pool_lessons
 from slotq_core.operations.admit import Admitter
@@ -408,6 +409,15 @@ def _told_after_it_is_settled() -> AbstractContextManager[Any]:
     return patch.object(Followers, "hand_on", wrong)
 
 
+def _only_the_first_part_is_counted() -> AbstractContextManager[Any]:
+    """A job over several pools takes its whole demand from the first."""
+
+    def wrong(job: Job) -> tuple[tuple[str, Demand], ...]:
+        return ((job.attempt.pool, job.demand),) if job.attempt else ()
+
+    return patch.object(Job, "holds", property(wrong))
+
+
 @contextmanager
 def _nobody_is_followed() -> Iterator[None]:
     """A job comes after another without the other's knowledge."""
@@ -553,6 +563,12 @@ MUTANTS: tuple[Mutant, ...] = (
         without_condition(dynamodb_expressions, "is_awaited", "jobState"),
         race("submit_after_a_job_that_ends", 3_000),
         CONVERGENT,
+    ),
+    Mutant(
+        "only the first pool of a job is counted",
+        _only_the_first_part_is_counted,
+        crash("jobs_over_two_pools"),
+        CAPACITY,
     ),
     Mutant(
         "an end is not handed on",

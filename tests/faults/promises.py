@@ -218,7 +218,8 @@ class Watch:
         if after is None:
             held.pop(name, None)
         else:
-            held[name] = dict(job_of(after).holds)[pool]
+            job = job_of(after)
+            held[name] = dict(job.parts).get(pool, job.demand)
         return pool
 
     def _check_copies(self, name: str) -> None:
@@ -368,7 +369,10 @@ def _place(key: Key) -> str:
 def _places(job: Job) -> list[str]:
     """The lists in which a job of this state must be, and no others."""
     if job.active:
-        return [f"ACTIVE {pool}" for pool, _ in job.holds] or ["an attempt"]
+        if job.attempt is None:
+            return ["an attempt"]
+        pools = [pool for pool, _ in job.parts] or [job.attempt.pool]
+        return [f"ACTIVE {pool}" for pool in pools]
     if job.state is JobState.BACKOFF:
         return ["DUE"]
     if job.waits:

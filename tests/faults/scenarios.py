@@ -28,7 +28,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from tests.faults.gate import Gate
-from tests.faults.world import START, TABLE, EventPolicy, World, delivered, pool
+from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
 S = JobState
@@ -136,6 +136,19 @@ def submit_as(at: float, user: str, job: str) -> Step:
     """A job of this user that keeps checkpoints, so it may yield to a time slice."""
     body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}
     return Step(at, f"submit {job}", lambda world: world.submit_body(body, by=user), "submit", job)
+
+
+def submit_wide(at: float, job: str, p: int = 1, q: int = 1, **fields: Any) -> Step:
+    """A job over the pools p and q at once, with so many instances in each."""
+    body = request(job, **fields)
+    body["ResourceConfig"] = {
+        "InstanceGroups": [
+            {"InstanceGroupName": name, "InstanceType": TYPES[name], "InstanceCount": number}
+            for name, number in (("p", p), ("q", q))
+        ],
+        "VolumeSizeInGB": 1,
+    }
+    return Step(at, f"submit {job}", lambda world: world.submit_body(body), "submit", job)
 
 
 def submit_hostile(at: float, **settings: str) -> Step:

@@ -22,6 +22,8 @@ def test_settings_become_tags():
     }
     demand = {"gpus": 8, "mem_per_gpu_in_GiB": 16}
     assert settings_tags(demand=demand) == {"slotq:demand": "gpus=8,mem_per_gpu_in_GiB=16"}
+    sizes = {"mem_per_gpu_in_GiB": "16G"}
+    assert settings_tags(demand=sizes) == {"slotq:demand": "mem_per_gpu_in_GiB=16"}
     assert settings_tags(demand={}) == {}
     assert settings_tags(pools="p5,p4") == {"slotq:pools": "p5,p4"}
     assert settings_tags() == {}

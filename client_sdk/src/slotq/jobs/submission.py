@@ -12,7 +12,7 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.jobs import Workload
-from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
+from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.submission import MAX_RETRIES
 
 
@@ -27,7 +27,7 @@ class JobSettings(TypedDict, total=False):
     ]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
     demand: Annotated[
-        Mapping[str, int] | None,
+        Mapping[str, int | str] | None,
         "what a job needs besides slots, by name: resources and properties of a pool",
     ]
     preemptible: Annotated[bool | None, "whether the job may be evicted"]
@@ -57,7 +57,10 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     if (priority := settings.get("priority")) is not None:
         priority_in("priority", priority)
     pools, preemptible = settings.get("pools"), settings.get("preemptible")
-    demand = settings.get("demand") or {}
+    demand = {
+        name: read_amount(name, given) if isinstance(given, str) else given
+        for name, given in (settings.get("demand") or {}).items()
+    }
     for name, number in demand.items():
         whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):

@@ -34,8 +34,9 @@ LEASE_MARGIN = 10_000
 
 JOBS_PER_COMMIT = 20
 """Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four; one
-over several pools counts as a job more for each of them. A large eviction takes several transactions. The first carries the claim, so the remaining slots stay
-owed if the handler dies in between."""
+over several pools counts as a job more for each of them. A large eviction takes several
+transactions. The first carries the claim, so the remaining slots stay owed if the handler dies in
+between."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission, Workload
 from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
-from slotq_core.wire.pool_definition import CLASS_NAME, MOST_OF_A_RESOURCE, PROPERTY
+from slotq_core.wire.pool_definition import (
+    CLASS_NAME,
+    MOST_OF_A_RESOURCE,
+    PROPERTY,
+    read_amount,
+)
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
@@ -250,18 +255,22 @@ def _amounts(text: str | None) -> dict[str, int]:
         return {}
     parted = (part.partition("=") for part in text.split(","))
     pairs = [(name.strip(), amount.strip()) for name, _, amount in parted]
-    if len(dict(pairs)) < len(pairs) or not all(_is_need(*pair) for pair in pairs):
+    needs = {name: _need(name, amount) for name, amount in pairs}
+    if len(needs) < len(pairs) or None in needs.values():
         raise ValueError(
             f"the tag '{names.DEMAND_TAG}' takes different names with whole numbers from 1 to "
-            f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16, and no "
-            "slots: these are the instances"
+            f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16 (or 16G), "
+            "and no slots: these are the instances"
         )
-    return {name: int(amount) for name, amount in pairs}
+    return {name: amount for name, amount in needs.items() if amount}
 
 
-def _is_need(name: str, amount: str) -> bool:
-    legal = name != "slots" and PROPERTY.fullmatch(name) and re.fullmatch("[0-9]{1,9}", amount)
-    return bool(legal) and 1 <= int(amount) <= MOST_OF_A_RESOURCE
+def _need(name: str, text: str) -> int | None:
+    """The amount, if it is within bounds and of a name that a need may have."""
+    if name == "slots" or not PROPERTY.fullmatch(name):
+        return None
+    amount = read_amount(name, text)
+    return amount if amount is not None and 1 <= amount <= MOST_OF_A_RESOURCE else None
 
 
 def _integer(tag: str, text: str | None, low: int, high: int) -> int:
