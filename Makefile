@@ -12,6 +12,8 @@ SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py
 TORCH := $(VENV)/torch
 TORCH_INSTALLED := $(TORCH)/installed
+TOOLKIT := $(VENV)/toolkit
+TOOLKIT_INSTALLED := $(TOOLKIT)/installed
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed
@@ -36,7 +38,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-torch test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,7 +58,10 @@ test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
 test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, in an environment of its own
-	$(PYTEST) tests/functional/training/test_torch.py $(ARGS)
+	$(PYTEST) tests/functional/training/test_torch.py tests/functional/local/test_torch.py $(ARGS)
+
+test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
+	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks
@@ -152,6 +157,15 @@ $(TORCH_INSTALLED): constraints-torch.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints-torch.txt torch numpy
+	@touch $@
+
+# SageMaker's training toolkit is published as source with a C extension.
+$(TOOLKIT_INSTALLED): constraints-toolkit.txt | $(BIN)/python
+	$(BIN)/python -m venv $(TOOLKIT)
+	$(TOOLKIT)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-toolkit.txt setuptools wheel
+	$(TOOLKIT)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-toolkit.txt --no-build-isolation sagemaker-training
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its

@@ -3,11 +3,13 @@ clock that stands still until it is told to go on."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -29,11 +31,19 @@ ROLE = "arn:aws:iam::123456789012:role/training"
 
 
 def request(
-    name: str, *, priority: int = 0, slots: int = 1, role: str = ROLE, **tags: str
+    name: str,
+    *,
+    priority: int = 0,
+    slots: int = 1,
+    role: str = ROLE,
+    checkpoints: str = "",
+    **tags: str,
 ) -> dict[str, Any]:
     """A CreateTrainingJob request. Further tags by their name behind `slotq:`, `_` for `-`."""
     settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
+    saved = {"CheckpointConfig": {"S3Uri": checkpoints}} if checkpoints else {}
     return {
+        **saved,
         "TrainingJobName": name,
         "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
         "RoleArn": role,
@@ -72,6 +82,7 @@ class QueueWorld:
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
         self.store.configure(pools or (pool(),), who="test", now=START)
+        self.scripts = MemoryScripts(self.clock)
         self.woken = 0
         self.letters: list[tuple[str, str, str]] = []
         self.manager = self.another_manager()
@@ -83,6 +94,7 @@ class QueueWorld:
             clock=self.clock,
             notifier=self,
             dead_letters=self,
+            scripts=self.scripts,
         )
 
     def training(self) -> SageMakerTraining:
@@ -118,6 +130,12 @@ class QueueWorld:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now() + round(seconds * 1000))
         self.deliver()
+
+    def report(self, training_job: str, step: int = 0, **fields: Any) -> None:
+        """Let a script report a step, and whatever else its report has."""
+        now = self.clock.now()
+        report = {"version": 1, "training_job": training_job, "step": step, "reported_at": now}
+        self.scripts.write(training_job, json.dumps({**report, **fields}).encode())
 
     def job(self, name: str) -> Job:
         job = self.store.job(name)

@@ -88,6 +88,8 @@ class Shift:
         self._kill_share = kill_share
         self._since: dict[int, int] = {}
         """When each process at work began (ms)."""
+        self._handled: dict[int, str] = {}
+        """What each process handled last."""
         self._world, self._agenda = world, Agenda()
         self._closing = threading.Event()
         self._numbers = itertools.count()
@@ -107,6 +109,14 @@ class Shift:
         """How long (ms) the slowest process has been handling its event."""
         now = self._world.clock.now()
         return max((now - since for since in [*self._since.values()]), default=0)
+
+    def at_work(self) -> list[str]:
+        """What each process is handling, and for how long of its time."""
+        now = self._world.clock.now()
+        return [
+            f"process {place} handles a {self._handled[place]} for {now - since} ms"
+            for place, since in [*self._since.items()]
+        ]
 
     def drain(self) -> None:
         """Let each process end what it is doing, then end them all."""
@@ -134,6 +144,7 @@ class Shift:
                 if trigger := self._agenda.take(0.2):
                     if self._world.rng.random() < self._kill_share:
                         self._kill_soon(process)
+                    self._handled[place] = trigger.kind
                     self._since[place] = world.clock.now()
                     self._handle(here, trigger)
                     del self._since[place]

@@ -208,8 +208,15 @@ class Soak:
                 count = now + COUNT_EVERY
                 before, self._ended = self._ended, self.watch.ended()
                 moved = now if self._ended != before else moved
-                print(f"{self._ended} of {self.jobs} jobs have ended", file=sys.stderr, flush=True)
+                print(
+                    f"{self._ended} of {self.jobs} jobs have ended, after "
+                    f"{(self.clock.now() - NOW) // MINUTE} min of their time",
+                    file=sys.stderr,
+                    flush=True,
+                )
             if now - moved > STALLED:
+                self.watch.wrong.append(f"nothing has moved for {STALLED:.0f} s")
+                self.watch.wrong += self.shift.at_work()
                 return
 
     def _report(self, seconds: float) -> dict[str, Any]:

@@ -111,6 +111,7 @@ def report_name(training_job: str) -> str:
     step, of       steps done, and how many there are; null where unknown
     metrics        numbers by name, as the script gave them
     reported_at    when the script reported that step (ms)
+    first          null, or {"step", "at" (ms)}: the first that this attempt has reported
     checkpoint     null, or {"step", "epoch", "at" (ms), "seconds": how long the save took}
     suspend        null, or {"via": "marker" | "sigterm" | "status", "asked_at" (ms),
                    "acknowledged_at" (ms or null), "released_at" (ms or null)}
@@ -1228,6 +1229,7 @@ class _Reports:
 
     def __init__(self) -> None:
         self.latest: tuple[Any, Any, dict[str, Any], int] | None = None
+        self.first: dict[str, Any] | None = None
         self._checkpoint: dict[str, Any] | None = None
         self._suspend: dict[str, Any] | None = None
         self._started = _now()
@@ -1291,6 +1293,7 @@ class _Reports:
             "of": of,
             "metrics": {name: _number(value) for name, value in metrics.items()},
             "reported_at": reported,
+            "first": self.first,
             "checkpoint": checkpoint_,
             "suspend": suspend_,
         }
@@ -1403,8 +1406,10 @@ def report(step: int, of: int | None = None, **metrics: Any) -> None:
     Cheap enough for each step: a thread writes the newest about once a second. Only rank 0's
     counts.
     """
-    watch = _watch or _start()
-    watch.reports.latest = (step, of, metrics, int(time.time() * 1000))
+    reports, now = (_watch or _start()).reports, int(time.time() * 1000)
+    if reports.first is None:
+        reports.first = {"step": step, "at": now}
+    reports.latest = (step, of, metrics, now)
 
 
 class _LifeState:

@@ -42,6 +42,7 @@ from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.lambda_wake import AsynchronousPass, InlinePass
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
+from slotq_core.adapters.scripts.s3 import S3Scripts
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
@@ -319,6 +320,7 @@ def manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
+        scripts=S3Scripts(clock=clock, make_client=lambda: client("s3")),
     )
 
 
@@ -363,16 +365,17 @@ def client(service: str) -> Any:
 
 
 def client_config(service: str) -> Config:
-    """Return short timeouts and a connection for each read in flight. The client for `events`,
-    whose calls may be lost, tries once.
+    """Return short timeouts and a connection for each read in flight. The clients for `events`,
+    whose calls may be lost, and for `s3`, where the next read is soon, try once.
 
     The user agent is given whole: botocore would put its own together twice for each call, which is
     a sixth of a small call's CPU time.
     """
-    tries = {"total_max_attempts": 1} if service == "events" else {}
+    tries = {"total_max_attempts": 1} if service in {"events", "s3"} else {}
+    connect, read = (1, 2) if service == "s3" else (2, 5)
     return Config(
-        connect_timeout=2,
-        read_timeout=5,
+        connect_timeout=connect,
+        read_timeout=read,
         retries={"mode": "standard", **tries},
         max_pool_connections=IN_FLIGHT,
         user_agent=f"slotq/{__version__} Botocore/{botocore.__version__}",

@@ -52,6 +52,7 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     ),
     "events": frozenset({"PutEvents"}),
     "lambda": frozenset({"Invoke"}),
+    "s3": frozenset({"GetObject"}),
     "sagemaker": frozenset(
         {
             "CreateTrainingJob",
@@ -157,10 +158,13 @@ def trim(data: Path) -> None:
 
 
 def trim_file(file: Path, operations: frozenset[str]) -> None:
-    kind = file.name.partition(".")[0]
+    kind, _, form = file.name.partition(".")
     if kind in NEVER_READ:
         file.unlink()
-    elif kind == "service-2":
+    elif kind == "service-2" and form in {
+        "json",
+        "json.gz",
+    }:  # Beside it may lie small corrections.
         text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         file.unlink()
         (file.parent / "service-2.json").write_text(

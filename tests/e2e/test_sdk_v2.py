@@ -21,7 +21,7 @@ from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
 from slotq.demo.sdk import quiet
-from slotq.errors import InvalidRequest, NameTaken, NeverFits
+from slotq.errors import CheckpointsRequired, InvalidRequest, NameTaken, NeverFits
 from tests.e2e.waiting import in_background, until
 
 SCRIPT = Path(slotq.demo.__file__).parent / "job"
@@ -93,6 +93,54 @@ def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
     assert f"checkpoint found: goes on from step {resumed}" in text
     assert "low: completed after 2 attempts, evicted 1 time" in text
     assert said.count("step 100 loss") <= 1
+
+
+def test_fit_warns_of_a_job_without_checkpoints(aws, estimator, said):
+    careless = estimator("careless", steps=2, priority=1, checkpoint_s3_uri=None)
+    careless.fit(job_name="careless")
+    (warning,) = [line for line in said if "warning" in line]
+    assert warning.startswith("careless: warning: an eviction sets careless back to its beginning")
+    assert "checkpoint_s3_uri" in warning
+
+
+@pytest.fixture
+def pool_rule():
+    """Sets what the pool does with jobs without checkpoints, and takes that back."""
+    queue = QueueClient()
+    yield lambda rule: queue.set_pool("one", {"checkpoints": rule})
+    queue.set_pool("one", {"checkpoints": "warn"})
+
+
+def test_a_job_goes_on_from_the_place_that_its_pool_provides(aws, estimator, said, pool_rule):
+    pool_rule("provide")
+    queue, evidence = QueueClient(), Evidence("provided", aws.bucket)
+    low = estimator("provided", steps=150, priority=1, checkpoint_s3_uri=None)
+    join = in_background(lambda: low.fit(job_name="provided"))
+    until(lambda: any("step 2 " in line for line in said), "provided has not begun")
+    estimator("passes", steps=2, priority=5).fit(job_name="passes", wait=False)
+    assert join() is None
+    job = queue.job("provided")
+    assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
+    resumed = evidence.resumed_from(job.attempts[1].training_job)
+    assert resumed is not None and resumed > 0
+    place = job.attempts[1].checkpoints
+    assert place.startswith(f"s3://{aws.bucket}/models/slotq-checkpoints/provided/")
+    assert any("warning" in line and place in line for line in said)
+
+
+def test_a_pool_that_requires_checkpoints_refuses_fit(estimator, pool_rule):
+    pool_rule("require")
+    with pytest.raises(CheckpointsRequired, match="checkpoint_s3_uri"):
+        estimator("refused", steps=2, priority=1, checkpoint_s3_uri=None).fit(job_name="refused")
+    fixed = [{"Key": "slotq:preemptible", "Value": "false"}]
+    accepted = estimator("fixed", steps=2, priority=1, checkpoint_s3_uri=None, tags=fixed)
+    accepted.fit(job_name="fixed")
+
+
+def test_an_estimators_tag_has_two_spellings(aws, estimator):
+    tag = [{"Key": "slotq:priority", "Value": "7"}]
+    estimator("spelled", steps=2, priority=1, tags=tag).fit(job_name="spelled")
+    assert QueueClient().job("spelled").priority == 7
 
 
 def test_a_framework_estimator_works(aws, estimator, said):

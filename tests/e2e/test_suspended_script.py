@@ -22,7 +22,7 @@ print("attempt", slotq.attempt(), "begins at", ckpt.start_step, flush=True)
 for epoch in ckpt.epochs(1):
     for step in ckpt.batches(range(10000 if slotq.attempt() == 1 else ckpt.start_step + 3)):
         time.sleep(0.02)
-        slotq.report(step + 1)
+        slotq.report(step + 1, of=20000, loss=0.5)
 """
 
 
@@ -42,6 +42,13 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
         return {each["Key"].removeprefix(prefix) for each in found}
 
     until(lambda: "_slotq/first/report.json" in kept(), "no report in S3")
+    until(lambda: queue.job("first").progress is not None, "GET shows no progress")
+    progress = queue.job("first").progress
+    assert progress is not None
+    assert progress.step and (progress.of, progress.metrics) == (20000, {"loss": 0.5})
+    listed = {job.name: job for job in queue.jobs()}
+    assert listed["first"].progress is not None
+    until(lambda: queue.job("first").progress.eta_seconds, "the pace is not known")
     knob = Request(
         f"{os.environ['AWS_ENDPOINT_URL']}/_slotq/knobs",
         data=b'{"grace_seconds": 5}',
@@ -58,3 +65,11 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     assert len(begins) == 2, log
     assert int(begins[1]) > 0, log
     assert queue.job("urgent").state == "completed"
+    done = queue.job("first")
+    assert done.progress is None
+    evicted = done.attempts[0]
+    assert evicted.saved is not None and evicted.saved.step == int(begins[1])
+    assert evicted.resumption.startswith(f"resumes from step {int(begins[1]):,}, saved ")
+    assert f"resumes from step {int(begins[1]):,}" in slotq("history", "first").output.replace(
+        "\n", " "
+    )

@@ -1,6 +1,7 @@
 """The real handler with a DynamoDB and the emulator's training plane, in one process."""
 
 import copy
+import io
 import json
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 import app
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.timestamps import from_iso
+from slotq_core.timestamps import from_iso, to_datetime
 
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
@@ -83,6 +85,21 @@ class FakeEvents:
         return {"FailedEntryCount": 0}
 
 
+class FakeS3:
+    """Keeps objects by bucket and key. Like S3 it denies what is not there, because the queue may
+    not list."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.objects: dict[tuple[str, str], bytes] = {}
+
+    def get_object(self, **request: Any) -> dict[str, Any]:
+        content = self.objects.get((request["Bucket"], request["Key"]))
+        if content is None:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        return {"Body": io.BytesIO(content), "LastModified": to_datetime(self._clock.now())}
+
+
 @cache
 def dynamodb_client() -> Any:
     """One client for all tests, because making it takes longer than a test; moto starts anew in
@@ -114,6 +131,7 @@ class Account:
         self.lambda_ = FakeLambda()
         self.letters = FakeSqs()
         self.announced = FakeEvents()
+        self.s3 = FakeS3(self.clock)
         self.dynamodb = dynamodb or dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
@@ -123,6 +141,7 @@ class Account:
             "lambda": self.lambda_,
             "sqs": self.letters,
             "events": self.announced,
+            "s3": self.s3,
         }
         return clients[service]
 

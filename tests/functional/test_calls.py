@@ -105,6 +105,17 @@ def test_a_repeated_submission_costs_as_few_and_counts_once(account: Account, me
     assert limits["own"]["waiting_used"] == 1
 
 
+def test_a_place_for_checkpoints_costs_no_call(account: Account, measured: Measured):
+    bare = [add_job(TrainingJobName=f"bare-{n}", CheckpointConfig=None) for n in range(3)]
+    measured(bare[0])
+    warned = measured(bare[1])
+    account.call({**sample("set-pool"), "body": json.dumps({"checkpoints": "provide"})})
+    account.call(add_job(TrainingJobName="reads-the-new-configuration"))
+    provided = measured(bare[2])
+    assert len(provided.calls) == len(warned.calls) <= 5
+    assert provided.read_units == warned.read_units
+
+
 def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measured: Measured):
     without = [measured(add_job(TrainingJobName=f"without-{n}")) for n in range(2)]
     caller = add_job()["requestContext"]["identity"]["userArn"]

@@ -94,6 +94,28 @@ def test_a_class_is_named_by_the_priority_tag(account: Account) -> None:
     assert "URGENT, HIGH, SPRINT, NORMAL, AUTO" in refused["message"]
 
 
+def test_the_tag_has_two_spellings(account: Account) -> None:
+    both = {"slotq:priority": "HIGH"}
+    assert class_of(entered(account, "named", **both)) == ("HIGH", 30)
+    assert class_of(entered(account, "number", **{"slotq:priority": "10"})) == ("NORMAL", 10)
+    assert class_of(entered(account, "same", priority="HIGH", **both)) == ("HIGH", 30)
+    refused = entered(account, "differ", code=400, priority="NORMAL", **both)
+    assert refused["field"] == "Tags"
+    assert "'priority' NORMAL and 'slotq:priority' HIGH" in refused["message"]
+    wrong = entered(account, "wrong", code=400, **{"slotq:priority": "1.5"})
+    assert "the tag 'slotq:priority' takes the name of a class or an integer" in wrong["message"]
+
+
+def test_a_change_replaces_the_tag_in_either_spelling(account: Account) -> None:
+    entered(account, "one", **{"slotq:priority": "HIGH"})
+    view = amend(account, "one", by=OWNER, tags={"priority": "NORMAL"})[1]
+    assert class_of(view) == ("NORMAL", 10)
+    view = amend(account, "one", by=OWNER, tags={"slotq:priority": "SPRINT"})[1]
+    assert class_of(view) == ("SPRINT", 20)
+    kept = account.call(request("GET", "/jobs/one/request", by=OWNER))[1]["request"]["Tags"]
+    assert kept == [{"Key": "slotq:priority", "Value": "SPRINT"}]
+
+
 def test_who_may_not_choose_a_class_gets_auto(account: Account) -> None:
     assert class_of(entered(account, "own", by=ADMIN, priority="URGENT")) == ("URGENT", 50)
     assert class_of(entered(account, "not", priority="URGENT")) == ("AUTO", -1)

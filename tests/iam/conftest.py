@@ -82,8 +82,10 @@ def life(
     account.settle()
     account.call("add-job-urgent")
     account.settle()
-    account.call(add_job(TrainingJobName="cancelled"))
     resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
+    for name, lost in (("first", True), ("second", True), ("third", False)):
+        _evict(account, name, {**resources, "InstanceCount": 2}, lost=lost)
+    account.call(add_job(TrainingJobName="cancelled"))
     reserved = {**resources, "TrainingPlanArn": PLAN, "VolumeKmsKeyId": VOLUMES}
     account.call(add_job(TrainingJobName="reserved", ResourceConfig=reserved))
     account.call("amend-job")
@@ -122,6 +124,23 @@ def life(
     return recorders
 
 
+def _evict(account: Account, name: str, resources: Any, *, lost: bool) -> None:  # noqa: F811
+    """Evict the job that runs, and let it run again. Where its events are lost, the door finds its
+    end."""
+    urgent = [{"Key": "priority", "Value": "9"}]
+    account.call(add_job(TrainingJobName=name, ResourceConfig=resources, Tags=urgent))
+    if lost:
+        while account.lambda_.events:
+            account.send(account.lambda_.events.pop(0))
+        account.plane.advance()
+        account.emitted.clear()
+        account.clock.set(account.clock.now() + HOUR)
+        account.call("mend")
+    account.settle()
+    account.call({**sample("cancel-job"), "path": f"/jobs/{name}"})
+    account.settle()
+
+
 @pytest.fixture
 def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     """What people read."""
@@ -140,6 +159,10 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
         "list-quotas",
     ):
         assert account.call(event)[0] == 200
+    urgent = [{"Key": "priority", "Value": "9"}]
+    account.call(add_job(TrainingJobName="at-once", Tags=urgent))
+    account.settle()
+    assert account.call("list-jobs")[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"

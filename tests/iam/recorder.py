@@ -130,12 +130,18 @@ def _events(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Ca
         yield call(f"events:{operation}", f"arn:aws:events:{OWN}:event-bus/{bus}", said)
 
 
+def _s3(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    place = f"arn:aws:s3:::{request['Bucket']}/{request['Key']}"
+    yield call(f"s3:{operation}", place, {"aws:ResourceAccount": ACCOUNT})
+
+
 _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] = {
     "dynamodb": _dynamodb,
     "sagemaker": _sagemaker,
     "sqs": _sqs,
     "lambda": _lambda,
     "events": _events,
+    "s3": _s3,
 }
 
 

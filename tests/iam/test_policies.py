@@ -14,7 +14,7 @@ import pytest
 
 from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
 from slotq_core.api import METHODS
-from tests.cloudformation import Resolver, statements, template
+from tests.cloudformation import ACCOUNT, Resolver, statements, template
 from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
@@ -47,6 +47,7 @@ WIDE = {
     "TagThemAtTheirStart": "users name their jobs",
     "StopItsOwn": "users name their jobs; the tag tells the queue's",
     "LookAtTrainingJobs": "whether a name is taken, and by whom, is asked of any training job",
+    "ReadReportsOfScripts": "users choose their buckets; the file's name tells a report",
     "WriteItsLog": "Lambda names the streams of the group",
 }
 """The statements whose resource has a wildcard, and why it needs one."""
@@ -109,6 +110,7 @@ def test_enough_calls_were_recorded(calls, campaign):
         "dynamodb",
         "kms",
         "logs",
+        "s3",
         "xray",
     }
 
@@ -164,6 +166,7 @@ def test_every_condition_is_needed(calls):
 TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
 OURS = {"aws:RequestTag/slotq:queue": TABLE}
 TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
+OWN_ACCOUNT = {"aws:ResourceAccount": ACCOUNT}
 NEAR_MISSES = [
     call("iam:PassRole", "arn:aws:iam::123456789012:role/Admin", TO_SAGEMAKER),
     call("iam:PassRole", ROLE + "2", TO_SAGEMAKER),
@@ -196,6 +199,12 @@ NEAR_MISSES = [
     call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:another"),
     call("sqs:ReceiveMessage", f"arn:aws:sqs:{OWN}:dead-letters"),
     call("events:PutEvents", f"arn:aws:events:{OWN}:event-bus/default", {"events:source": "x"}),
+    call("s3:GetObject", "arn:aws:s3:::bucket/data/_slotq/job1/report.json"),
+    call("s3:GetObject", "arn:aws:s3:::bucket/_slotq/j/report.json", {"aws:ResourceAccount": "1"}),
+    call("s3:GetObject", "arn:aws:s3:::bucket/data/report.json", OWN_ACCOUNT),
+    call("s3:GetObject", "arn:aws:s3:::bucket/_slotq/job1/suspend.json", OWN_ACCOUNT),
+    call("s3:PutObject", "arn:aws:s3:::bucket/_slotq/job1/report.json", OWN_ACCOUNT),
+    call("s3:ListBucket", "arn:aws:s3:::bucket", OWN_ACCOUNT),
     call("logs:PutLogEvents", f"arn:aws:logs:{OWN}:log-group:/aws/lambda/another:log-stream:a"),
 ]
 
@@ -238,7 +247,7 @@ def test_the_views_may_only_read(calls):
     writes = {
         asked
         for asked in calls[MANAGER]
-        if not asked.action.startswith(("dynamodb:Get", "dynamodb:Query", "kms:", "xray:"))
+        if not asked.action.startswith(("dynamodb:Get", "dynamodb:Query", "kms:", "s3:", "xray:"))
     }
     assert {asked.action for asked in writes} > {"iam:PassRole", "sagemaker:StopTrainingJob"}
     views = statements(VIEWS, PARAMETERS)

@@ -11,7 +11,7 @@ from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, Limits
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import OnStall, Pool, PoolState
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import Sharing, Subscription
@@ -55,6 +55,10 @@ def pools(draw):
             consolidate=draw(st.booleans()),
             count_foreign=draw(st.booleans()),
             open=draw(st.booleans()),
+            stall_after=draw(st.none() | seconds.map(lambda n: n + 60_000)),
+            on_stall=draw(st.sampled_from(OnStall)),
+            stall_unreported=draw(st.booleans()),
+            read_reports=draw(st.booleans()),
             state=draw(st.sampled_from(PoolState)),
         )
         for name in draw(st.permutations(POOLS))[: draw(st.integers(1, 3))]

@@ -34,6 +34,7 @@ def test_every_installed_version_is_pinned():
         "constraints-audit.txt",
         "constraints-awscli.txt",
         "constraints-sam.txt",
+        "constraints-toolkit.txt",
         "constraints-torch.txt",
         "layers/core/python/requirements.txt",
     ],

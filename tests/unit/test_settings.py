@@ -117,7 +117,7 @@ MISTAKES = [
     (f"p=1@{P4};colour=3", "pool 'p': 'colour=3' is not one of reserve_after=SECONDS, min_runtime="),
     (f"p=1@{P4};reserve_after=-3", "pool 'p': reserve_after must be a whole number from 0 to 2419200"),
     (f"p=1@{P4};min_runtime=1;min_runtime=2", "'min_runtime=2' is not one of"),
-    (f"p=1@{P4};colour=3", "pending_timeout=SECONDS, count_foreign=true|false"),
+    (f"p=1@{P4};colour=3", "stall_after=SECONDS, count_foreign=true|false"),
     (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
     (f"p=1@{P4};count_foreign=yes", "pool 'p': count_foreign must be true or false, not 'yes'"),
     ('[{"name": "p", "slots": 1, "instance_type": "ml.g5.xlarge", "count_foreign": 1}]', "count_foreign must be true or false, not 1"),

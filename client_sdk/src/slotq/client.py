@@ -263,20 +263,23 @@ class QueueClient:
         *,
         priority: int | str | None = None,
         project: str | None = None,
+        resume: bool = False,
     ) -> JobView:
         """Submit a job's request once more under another name, as its caller's, in its project
         unless another is given.
         Raises NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole
         to this caller.
 
-        What the first writes its checkpoints to, the second finds there.
+        What the first writes its checkpoints to, the second finds there. A place that the queue
+        provided is the first one's alone, unless the second is to `resume` its work.
         """
         kept = self._request(name)
         try:
             check_shown(name, kept.withheld)
         except RequestWithheld as refused:
             raise NotAllowed(refused.message) from None
-        request = {**kept.request, "TrainingJobName": new_name}
+        again = kept.request if resume else names.without_provided_checkpoints(kept.request)
+        request = {**again, "TrainingJobName": new_name}
         tags = settings_tags(priority=priority, project=project)
         return self._put(with_tags(request, tags, override=True))
 

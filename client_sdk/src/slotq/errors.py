@@ -16,6 +16,7 @@ SlotQError
 from __future__ import annotations
 
 from slotq_core.errors import (
+    CheckpointsRequired,
     ClassNotAllowed,
     ExaminedLately,
     ForbiddenByProject,
@@ -48,6 +49,7 @@ from slotq_core.errors import (
 
 __all__ = [
     "CannotReach",
+    "CheckpointsRequired",
     "ClassNotAllowed",
     "DocumentError",
     "ExaminedLately",

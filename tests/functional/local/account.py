@@ -67,13 +67,14 @@ class Account:
         """Upload a sourcedir.tar.gz with train.py. Returns the URI."""
         return self.upload_source(name, {"train.py": source})
 
-    def upload_source(self, name: str, files: Mapping[str, str]) -> str:
+    def upload_source(self, name: str, files: Mapping[str, str | bytes]) -> str:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-            for path, text in files.items():
+            for path, given in files.items():
+                content = given.encode() if isinstance(given, str) else given
                 entry = tarfile.TarInfo(path)
-                entry.size = len(text.encode())
-                tar.addfile(entry, io.BytesIO(text.encode()))
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
         key = f"{name}/source/sourcedir.tar.gz"
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=packed.getvalue())
         return f"s3://{self.bucket}/{key}"

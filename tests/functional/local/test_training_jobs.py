@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_script_gets_sagemakers_environment(account: Account) -> None:
     environment = found["environment"]
     assert environment["MINE"] == "1"
     assert environment["TRAINING_JOB_NAME"] == "reads"
-    assert environment["SM_CHANNEL_TRAIN_SET"].endswith("/input/data/train-set")
+    assert environment["SM_CHANNEL_TRAIN-SET"].endswith("/input/data/train-set")
     assert json.loads(environment["SM_HPS"])["lr"] == 0.1
     assert found["data"] == {"train-set/a.txt": "A", "train-set/sub/b.txt": "B"}
     assert found["config"]["hyperparameters"]["epochs"] == "3"
@@ -107,6 +108,7 @@ def test_stop_and_resume_from_the_checkpoint(account: Account) -> None:
     config = {"S3Uri": f"s3://{account.bucket}/checkpoints/counts"}
     folder = "/opt/ml/checkpoints" if isolation.available() else "../checkpoints"
     script = COUNTS.format(folder=folder, steps=20, pause=7)
+    account.knobs({"grace_seconds": 0.7})
     account.create("counts", script, CheckpointConfig=config)
     account.wait_for_line("counts", "at 7")
     # Checkpoints are synced while the job runs, not only at its end.
@@ -136,7 +138,7 @@ time.sleep(100)
 """
 STOPS = [
     ("it exits 0 meanwhile", "sys.exit(0)", "Completed", None),
-    ("it fails meanwhile", "sys.exit(3)", "Failed", "exit code: 3"),
+    ("it fails meanwhile", "sys.exit(3)", "Failed", "ExitCode 3"),
     ("it does not listen", "pass", "Stopped", None),
 ]
 
@@ -149,13 +151,57 @@ def test_a_stopped_job_gets_its_grace(
 ) -> None:
     account.knobs({"grace_seconds": 0.7})
     name = sentence.replace(" ", "-")
-    account.create(name, ON_SIGTERM.format(action=action))
+    passes = {"SLOTQ_PASSES_SIGTERM": "1"}
+    account.create(name, ON_SIGTERM.format(action=action), Environment=passes)
     account.wait_for_line(name, "ready")
     account.sagemaker.stop_training_job(TrainingJobName=name)
     shown = account.ended(name)
     assert shown["TrainingJobStatus"] == status
     assert (reason or "") in shown.get("FailureReason", "")
     assert account.said(name) == ["ready", "asked to stop"]
+
+
+def test_a_script_never_hears_of_a_stop(account: Account) -> None:
+    """The training toolkit keeps SIGTERM to itself."""
+    account.knobs({"grace_seconds": 0.7})
+    account.create("unheard", ON_SIGTERM.format(action="sys.exit(0)"))
+    account.wait_for_line("unheard", "ready")
+    account.sagemaker.stop_training_job(TrainingJobName="unheard")
+    assert account.ended("unheard")["TrainingJobStatus"] == "Stopped"
+    assert account.said("unheard") == ["ready"]
+
+
+FIRST = {
+    "handles": ("exec python -c '{script}'", "Completed", ["ready", "asked to stop"]),
+    "behind-a-shell": ("python -c '{script}'; true", "Stopped", ["ready"]),
+    "without-handler": ("echo ready; exec sleep 100", "Stopped", ["ready"]),
+}
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="it reads /proc")
+@pytest.mark.parametrize("name", FIRST)
+def test_a_commands_first_process_gets_sigterm_if_it_has_a_handler(
+    account: Account, name: str
+) -> None:
+    """As the kernel does with PID 1 of a container: there is no default action."""
+    command, status, said = FIRST[name]
+    script = ON_SIGTERM.format(action="sys.exit(0)")
+    account.knobs({"grace_seconds": 1.5})
+    account.create(
+        name,
+        AlgorithmSpecification={
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["/bin/sh", "-c", command.format(script=script)],
+        },
+    )
+    account.wait_for_line(name, "ready")
+    asked = time.monotonic()
+    account.sagemaker.stop_training_job(TrainingJobName=name)
+    assert account.ended(name)["TrainingJobStatus"] == status
+    assert account.said(name) == said
+    if status == "Stopped":
+        assert time.monotonic() - asked > 1.4, "SIGTERM has ended it"
 
 
 SAYS_WHY = """
@@ -165,13 +211,14 @@ sys.exit(75)
 """
 FAILURES = [
     ("raises", "raise RuntimeError('no such luck')", "RuntimeError: no such luck"),
-    ("exits", "import sys; sys.exit(42)", ", exit code: 42"),
-    ("is-killed", "import os; os.kill(os.getpid(), 9)", ", exit code: 137"),
+    ("exits", "import sys; sys.exit(42)", "ExecuteUserScriptError:\nExitCode 42\n"),
+    ("is-killed", "import os; os.kill(os.getpid(), 9)", "ExecuteUserScriptError:\nExitCode -9\n"),
     (
         "says-why",
         SAYS_WHY,
-        "AlgorithmError: out of luck, exit code: 75",
+        "AlgorithmError: out of luck, exit code: 1",
     ),
+    ("says-much", SAYS_WHY.replace("out of luck", "x" * 3000), "x" * 994 + ", exit code: 1"),
 ]
 
 
@@ -184,6 +231,9 @@ def test_a_failing_script_fails_the_job(
     assert shown["TrainingJobStatus"] == "Failed"
     assert reason in shown["FailureReason"]
     assert shown["FailureReason"].startswith("AlgorithmError: ")
+    # The toolkit exits with 1, whatever the script's exit code was.
+    assert shown["FailureReason"].endswith(", exit code: 1")
+    assert len(shown["FailureReason"]) <= 1024
     assert not account.keys(f"out/{name}/")
 
 
@@ -236,7 +286,24 @@ def test_a_failing_instance_fails_the_job_and_stops_the_others(account: Account)
     account.create("ranks-fail", RANKS, instances=2, parameters={"mode": "fail"})
     shown = account.ended("ranks-fail")
     assert shown["TrainingJobStatus"] == "Failed"
-    assert "exit code: 5" in shown["FailureReason"]
+    assert "ExitCode 5" in shown["FailureReason"]
+
+
+def test_a_commands_own_exit_code_is_reported(account: Account) -> None:
+    account.create(
+        "own-code",
+        AlgorithmSpecification={
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": [
+                "sh",
+                "-c",
+                "printf slotq-released > /opt/ml/output/failure; exit 75",
+            ],
+        },
+    )
+    shown = account.ended("own-code")
+    assert shown["FailureReason"] == "AlgorithmError: slotq-released, exit code: 75"
 
 
 def test_a_job_can_run_a_command(account: Account) -> None:

@@ -54,6 +54,8 @@ def test_the_report_tells_of_steps_and_of_the_suspend(tmp_path):
     assert report["of"] == 100000
     assert report["step"] > 1
     assert report["metrics"] == {"loss": pytest.approx(1 / report["step"])}
+    assert report["first"]["step"] == 1
+    assert report["reported_at"] - report["first"]["at"] >= 0
     suspend = report["suspend"]
     assert suspend["via"] == "marker"
     assert suspend["asked_at"] <= suspend["acknowledged_at"] <= suspend["released_at"]

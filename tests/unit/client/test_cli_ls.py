@@ -12,8 +12,8 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.submitters import short_names
-from slotq_core.wire.views import QueueView
-from tests.unit.client.fake_queue import job_view, waiting
+from slotq_core.wire.views import JobView, QueueView
+from tests.unit.client.fake_queue import MOMENT, job_view, waiting
 
 
 @pytest.fixture(autouse=True)
@@ -243,3 +243,25 @@ def test_classes_are_shown_where_there_are_several(slotq, queue):
     line = next(line for line in slotq("ls").output.splitlines() if line.startswith("shell"))
     assert "interactive" in line
     assert "interactive" in slotq("show", "shell").output
+
+
+def test_a_log_gets_no_table_for_mere_progress(slotq, queue, clock):
+    """Programs get each change, people a table now and then."""
+
+    def walk(*options):
+        step = 0
+
+        def sleep(seconds):
+            nonlocal step
+            clock.sleep(seconds)
+            step += 1
+            if step > 100:
+                raise KeyboardInterrupt
+            progress = {"step": step, "of": 100, "at": MOMENT}
+            job = queue.jobs["job1"].model_dump() | {"progress": progress}
+            queue.jobs["job1"] = JobView.model_validate(job)
+
+        return slotq("ls", "--watch", "--every", "10", *options, world={"sleep": sleep}).stdout
+
+    assert 3 <= walk().count("PRIORITY") <= 5
+    assert len(walk("--json").splitlines()) > 90

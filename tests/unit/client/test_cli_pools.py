@@ -89,6 +89,8 @@ def test_set_sends_only_the_named_settings(slotq, http):
         "state": "paused",
         "revision": 1,
     }
+    slotq("pools", "set", "p4", "--stall-after", "1800", "--on-stall", "evict", "--read-reports")
+    assert http.last_body() == {"stall_after": 1800, "on_stall": "evict", "read_reports": True}
     slotq("pools", "set", "p4", "--no-open")
     assert http.last_body() == {"open": False}
     slotq("pools", "set", "p4", "--no-resources")

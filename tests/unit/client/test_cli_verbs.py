@@ -139,6 +139,15 @@ def test_a_clone_is_a_new_job(slotq, queue):
     assert queue.jobs["copy"].priority == 4
 
 
+def test_a_clone_leaves_a_provided_place_for_checkpoints_to_its_job(slotq, queue):
+    place = {"S3Uri": "s3://bucket/out/slotq-checkpoints/job9/20261122T103000"}
+    queue.requests["job9"]["CheckpointConfig"] = place
+    assert slotq("clone", "job9", "copy").exit_code == Exit.OK
+    assert "CheckpointConfig" not in queue.requests["copy"]
+    assert slotq("retry", "job9").exit_code == Exit.OK
+    assert queue.requests["job9-r2"]["CheckpointConfig"] == place, "a retry goes on from there"
+
+
 def test_a_retry_is_a_new_job_under_the_next_free_name(slotq, queue):
     assert slotq("retry", "job9").output.startswith("job9-r2: waiting")
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}

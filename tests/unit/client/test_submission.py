@@ -62,6 +62,14 @@ def test_an_explicit_tag_overrides_a_setting_unless_forced():
     ]
 
 
+def test_both_spellings_of_the_priority_are_one_setting():
+    request = {"Tags": [{"Key": "slotq:priority", "Value": "HIGH"}]}
+    assert with_tags(request, {"priority": "1"}) == request
+    assert with_tags(request, {"priority": "1"}, override=True)["Tags"] == [
+        {"Key": "priority", "Value": "1"}
+    ]
+
+
 def test_no_settings_add_no_tags():
     assert with_tags({"a": 1}, {}) == {"a": 1}
     assert with_tags({"Tags": None}, {"priority": "1"})["Tags"] == [

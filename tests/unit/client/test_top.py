@@ -21,6 +21,7 @@ from slotq.cli.top.loop import Top
 from slotq.cli.top.scene import Mode, Scene, Wish, press, seen
 from slotq.errors import CannotReach
 from slotq_core.timestamps import from_iso
+from slotq_core.wire.views import ProgressView
 from tests.terminal import Terminal
 from tests.unit.client.fake_queue import (
     MOMENT,
@@ -538,3 +539,13 @@ def test_a_missing_queue_is_reported_after_the_screen_is_restored(environment):
     with slotq_top("http://127.0.0.1:9/prod", environment) as terminal:
         assert terminal.ended() == Exit.UNREACHABLE
         assert "cannot reach the queue" in terminal.text.replace("\n", "")
+
+
+def test_a_running_job_shows_how_far_it_is():
+    progress = ProgressView(step=4200, of=10_000, at=MOMENT, eta_seconds=3900.0)
+    queue = a_queue()
+    jobs = [queue.jobs["job1"].model_copy(update={"progress": progress}), queue.jobs["job3"]]
+    for width in (66, 160):
+        shown = drawn(seen(Scene(), queue.pools, jobs), width, 20)
+        assert any("42 %" in line and "1h05 left" in line for line in shown)
+        assert max(map(len, shown)) <= width

@@ -49,6 +49,7 @@ OTHERWISE: dict[str, object] = {
     "schedule_attempts": 1,
     "faults": 1,
     "ran": 1,
+    "reports": True,
     "attempt": Attempt(
         number=1,
         pool="p",

@@ -21,7 +21,7 @@ from slotq_core.policy.lifecycle.retry import (
 from tests.unit.policy.test_reasons import NOW, runs, stops, waits
 
 EVICTED, CANCELLED, BY_ITSELF = StopCause.EVICTED, StopCause.CANCELLED, None
-GIVEN_UP = StopCause.NO_CAPACITY
+GIVEN_UP, STALLED = StopCause.NO_CAPACITY, StopCause.STALLED
 
 TABLE = [
     # the training job's end, who ordered a stop, retries left -> state, outcome
@@ -38,6 +38,10 @@ TABLE = [
     (Ending.REJECTED, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.FAILED),
     (Ending.MAX_RUNTIME, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.MAX_RUNTIME),
     (Ending.STOPPED, GIVEN_UP, 0, JobState.PENDING, AttemptOutcome.NO_CAPACITY),
+    (Ending.STOPPED, STALLED, 0, JobState.FAILED, AttemptOutcome.STALLED),
+    (Ending.STOPPED, STALLED, 1, JobState.PENDING, AttemptOutcome.STALLED),
+    (Ending.FAILED, STALLED, 1, JobState.PENDING, AttemptOutcome.STALLED),
+    (Ending.COMPLETED, STALLED, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
     (Ending.NO_CAPACITY, BY_ITSELF, 0, JobState.PENDING, AttemptOutcome.NO_CAPACITY),
     (Ending.NO_CAPACITY, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
     (Ending.NO_CAPACITY, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
@@ -61,7 +65,8 @@ def test_the_end_of_an_attempt_decides_the_jobs_state(ending, cause, retries, st
     assert since is not None and ended.job.ran == NOW - since
     backed_off = state is JobState.BACKOFF
     assert ended.job.not_before == (NOW + 1 + backoff(1) if backed_off else None)
-    used = ending is Ending.FAILED and cause is None and retries > 0
+    failed = outcome is AttemptOutcome.STALLED or (ending is Ending.FAILED and cause is None)
+    used = failed and retries > 0
     assert ended.job.retries == retries - used
 
 

@@ -69,9 +69,12 @@ def looked_at(client: QueueClient, job: JobView) -> JobView:
     if job.place is not None or job.state not in WAITING_STATES:
         return job
     try:
-        return client.job(job.name)
+        seen = client.job(job.name)
     except SlotQError:
         return job
+    # The verb's answer may warn of what only the change was about.
+    warnings = [*dict.fromkeys([*job.warnings, *seen.warnings])]
+    return seen.model_copy(update={"warnings": warnings})
 
 
 def _show(

@@ -36,8 +36,10 @@ def emulator(pool: str) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
         home = Path(folder)
         with (home / "demo.log").open("wb") as output:
+            # A demo shows evictions; nobody waits two minutes for each.
+            options = ["--port=0", f"--pool={pool}", "--pass-sigterm"]
             process = subprocess.Popen(  # noqa: S603 - our own program # nosec B603
-                [sys.executable, "-m", "slotq.cli", "local", "start", "--port=0", f"--pool={pool}"],
+                [sys.executable, "-m", "slotq.cli", "local", "start", *options],
                 env={**os.environ, "SLOTQ_LOCAL_DIR": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

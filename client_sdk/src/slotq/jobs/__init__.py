@@ -3,7 +3,7 @@
 submission       the request that is sent
 job              `QueuedJob`
 follow           follows a job until it ends
-progress         shows waiting: lines, one line, a notebook table
+progress         shows waiting and running: lines, one line, a notebook table
 job_logs         log lines across attempts
 resubmit         submits an ended job again
 many             verbs for many jobs at once
@@ -13,4 +13,5 @@ sagemaker_model  the request's structure in this machine's botocore
 list_filters     the filters of ListTrainingJobs
 rendering        tables in HTML and plain text
 notices          what a session says: printed and logged
+reports          what training scripts report of themselves
 """

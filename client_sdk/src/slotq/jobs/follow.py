@@ -6,13 +6,17 @@ from collections.abc import Callable
 
 from slotq.errors import CannotReach, Unavailable
 from slotq.jobs.notices import Trouble
+from slotq.jobs.reports.progress_bar import in_words
+from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views import AttemptView, JobView
+from slotq_core.wire.views import AttemptView, JobView, ProgressView
 
 HEARTBEAT = 60.0
 """Seconds after which a waiting job is reported again, even without a change."""
 RUNNING_HEARTBEAT = 600.0
 """The same for a running job, whose logs show its progress."""
+PROGRESS_HEARTBEAT = 300.0
+"""The same for a running job that has come further since. A log gets few lines of it."""
 PATIENCE = 900.0
 """Seconds to keep asking a queue that does not answer. The job goes on meanwhile."""
 
@@ -31,28 +35,35 @@ def follow(
     poll: float = 5.0,
     each: Callable[[JobView], None] = lambda _: None,
     waiting: Callable[[JobView], bool] = lambda _: False,
+    running: Callable[[JobView], bool] = lambda _: False,
     until: Callable[[JobView], bool] = lambda _: False,
+    warned: Warned | None = None,
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
 
     Says one line for each change, and a heartbeat in between. `each` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
-    eviction. Raises what `fetch` raises; CannotReach and Unavailable only after PATIENCE.
+    eviction. So does a running job that reports its progress to `running`, except for its start.
+    `warned` tells the job's warnings. Raises what `fetch` raises; CannotReach and Unavailable only
+    after PATIENCE.
     """
     before: JobView | None = None
+    told: ProgressView | None = None
     said_at = clock()
+    warned = warned or Warned(say)
     while True:
         job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
         each(job)
         line = news(before, job)
         if _waits(job) and not _newly_evicted(before, job) and waiting(job):
             line = None
-        elif line is None and clock() - said_at >= _heartbeat(job):
-            line = standing(job)
+        elif line is None and not (_reports(job) and running(job)):
+            line, told = _heartbeat(job, told, clock() - said_at)
         if line is not None:
-            told = f"{job.name}: {line}"
-            say(Trouble(told) if job.state == S.FAILED else told)
+            line = f"{job.name}: {line}"
+            say(Trouble(line) if job.state == S.FAILED else line)
             said_at = clock()
+        warned.tell(job)
         if ended(job) or until(job):
             return job
         before = job
@@ -61,6 +72,10 @@ def follow(
 
 def _waits(job: JobView) -> bool:
     return job.state in {S.PENDING, S.PREEMPTED, S.BACKOFF, S.HELD}
+
+
+def _reports(job: JobView) -> bool:
+    return job.state == S.RUNNING and job.progress is not None
 
 
 def _newly_evicted(before: JobView | None, now: JobView) -> bool:
@@ -194,8 +209,20 @@ def _last_evicted(job: JobView) -> AttemptView | None:
     return next((a for a in reversed(job.attempts) if a.outcome == "evicted"), None)
 
 
-def _heartbeat(job: JobView) -> float:
-    return RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
+def _heartbeat(
+    job: JobView, told: ProgressView | None, ago: float
+) -> tuple[str | None, ProgressView | None]:
+    """What to say of a job that stands where it stood (None: nothing yet), and the progress that is
+    told by then. `told`: the progress last told; `ago`: seconds since the last line."""
+    now = job.progress if _reports(job) else None
+    if now and (told is None or (ago >= PROGRESS_HEARTBEAT and _further(told, now))):
+        return in_words(now), now
+    pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
+    return (standing(job) if ago >= pause else None), now and told
+
+
+def _further(before: ProgressView, now: ProgressView) -> bool:
+    return (before.step, before.saved) != (now.step, now.saved)
 
 
 def patiently(

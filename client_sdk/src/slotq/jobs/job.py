@@ -175,6 +175,7 @@ class QueuedJob:
             sleep=rest,
             poll=poll,
             waiting=shown.waiting,
+            running=shown.running,
         )
         return self
 

@@ -1,4 +1,5 @@
-"""Ways to show waiting: plain lines, one line of a terminal, or a small table in a notebook."""
+"""Ways to show waiting and progress: plain lines, one line of a terminal, or a small table in a
+notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any, Protocol, TextIO
 
 from slotq.jobs.follow import standing
 from slotq.jobs.notices import log, print_line, shows
-from slotq.jobs.rendering import JOB, Bundle, bundle
+from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle
+from slotq.jobs.reports.progress_bar import bar, marks
 from slotq_core.wire.views import JobView
 
 
@@ -24,6 +26,9 @@ class Screen(Protocol):
         """Show where the job stands, replacing the previous display. Returns False if this screen
         cannot do so; the caller then uses `say`."""
 
+    def running(self, job: JobView) -> bool:
+        """The same for a running job that reports its progress."""
+
 
 class Plain:
     """Permanent lines only: for a file, a pipe, a log."""
@@ -32,6 +37,9 @@ class Plain:
         self.say = say
 
     def waiting(self, job: JobView) -> bool:
+        return False
+
+    def running(self, job: JobView) -> bool:
         return False
 
 
@@ -56,22 +64,34 @@ class Terminal:
         if line != self._said:
             log(line)
             self._said = line
-        line = line[: max(20, self._width() - 1)]
+        self._show(line[: max(20, self._width() - 1)])
+        return True
+
+    def running(self, job: JobView) -> bool:
+        if shows() or job.progress is None:
+            return False
+        room = max(20, self._width() - 1)
+        name = job.name if len(job.name) <= room // 3 else job.name[: room // 3 - 1] + "…"
+        shown = bar(job.progress, room - len(name) - 2, marks(getattr(self._out, "encoding", None)))
+        self._show(f"{name}: {shown}")
+        return True
+
+    def _show(self, line: str) -> None:
         if line != self._shown:
             self._write(f"{self._erased()}{line}")
             self._shown = line
-        return True
 
     def _erased(self) -> str:
         return "\r\x1b[K" if self._shown else ""
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
+        encoding = getattr(self._out, "encoding", None) or "utf-8"
+        self._out.write(text.encode(encoding, "replace").decode(encoding))
         self._out.flush()
 
 
 class Notebook:
-    """A table of one row below the cell, while the job waits."""
+    """A table of one row below the cell, while the job waits, or runs and reports."""
 
     def __init__(self, say: Callable[[str], None], display: Callable[[str, Bundle], Any]) -> None:
         """`display` shows a table under an id, replacing what it showed under that id."""
@@ -84,6 +104,12 @@ class Notebook:
             log(line)
             self._said = line
         self._display(f"slotq-{job.name}", bundle(JOB, [job]))
+        return True
+
+    def running(self, job: JobView) -> bool:
+        if job.progress is None:
+            return False
+        self._display(f"slotq-{job.name}", bundle((*JOB, PROGRESS), [job]))
         return True
 
 

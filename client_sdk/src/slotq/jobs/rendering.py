@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from slotq.jobs.follow import earliest, place_text, since
+from slotq.jobs.reports.progress_bar import bar
 from slotq_core.wire.views import AttemptView, JobView, PoolView
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ JOB: tuple[Column, ...] = (
     ("Earliest", earliest),
     ("Why", lambda job: job.reason.text if job.reason else job.message),
 )
+PROGRESS: Column = ("Progress", lambda job: bar(job.progress, 60) if job.progress else None)
+"""For jobs that report how far they are."""
 _ATTEMPT: tuple[Column, ...] = (
     ("Attempt", lambda attempt: attempt.number),
     ("Pool", lambda attempt: attempt.pool),

@@ -24,6 +24,7 @@ class Queue(Protocol):
         *,
         priority: int | str | None = None,
         project: str | None = None,
+        resume: bool = False,
     ) -> JobView: ...
 
 
@@ -43,10 +44,10 @@ def retry(
     """
     check_ended_in_vain(name, queue.job(name).state)
     if new_name is not None:
-        return queue.clone(name, new_name, priority=priority, project=project)
+        return queue.clone(name, new_name, priority=priority, project=project, resume=True)
     for candidate in names_to_try(name):
         try:
-            return queue.clone(name, candidate, priority=priority, project=project)
+            return queue.clone(name, candidate, priority=priority, project=project, resume=True)
         except NameTaken:
             continue
     raise all_taken(name)

@@ -108,17 +108,17 @@ def _workload(name: str | None) -> str | None:
 def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
-    """The request with these tags added. A tag that the request already has stays, unless
-    `override`. Tags that together hold one list count as one."""
+    """The request with these tags added. A tag of the same setting that the request already has
+    stays, unless `override`. Tags that together hold one list count as one."""
     own = list(request.get("Tags") or [])
     if override:
-        given = {names.unnumbered(key) for key in tags}
-        own = [tag for tag in own if names.unnumbered(_key(tag)) not in given]
-    there = {names.unnumbered(_key(tag)) for tag in own}
+        given = {names.setting_of(key) for key in tags}
+        own = [tag for tag in own if _setting(tag) not in given]
+    there = {_setting(tag) for tag in own}
     added = [
         {"Key": key, "Value": value}
         for key, value in tags.items()
-        if names.unnumbered(key) not in there
+        if names.setting_of(key) not in there
     ]
     return {**request, "Tags": own + added} if own or added else dict(request)
 
@@ -157,5 +157,5 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
 
 
-def _key(tag: Any) -> Any:
-    return tag.get("Key") if isinstance(tag, Mapping) else None
+def _setting(tag: Any) -> Any:
+    return names.setting_of(tag.get("Key")) if isinstance(tag, Mapping) else None

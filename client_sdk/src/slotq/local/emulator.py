@@ -18,6 +18,7 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
 from slotq.local import keys
+from slotq.local.container import image
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
 from slotq.local.front import Front
@@ -60,6 +61,10 @@ class Options:
     tick_seconds: float = 60.0
     isolated: bool | None = None
     """Whether each process gets a private /opt/ml. None: if the machine allows one."""
+    passes_sigterm: bool = False
+    """Whether a stop's SIGTERM reaches the scripts, unlike in SageMaker's framework containers."""
+    python: str | None = None
+    """The Python that runs the jobs' scripts. None: the emulator's own."""
     knobs: Knobs = field(default_factory=Knobs)
 
 
@@ -87,6 +92,10 @@ class Emulator:
     def start(self) -> Endpoint:
         """Start the emulator. Returns when the emulator answers. Raises CannotStart."""
         options = self._options
+        try:
+            made = image.read(options.python, passes_sigterm=options.passes_sigterm)
+        except image.NoPython as error:
+            raise CannotStart(str(error)) from None
         shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
         port = listening.getsockname()[1]
@@ -98,6 +107,7 @@ class Emulator:
             work=self._jobs,
             mark=self.mark,
             wake=self._due.set,
+            image=made,
             isolated=options.isolated,
         )
         self.invocations = Invocations(self._invoke)
@@ -171,6 +181,7 @@ class Emulator:
             "url": self.endpoint.url,
             "pools": self._options.pools,
             "isolated": self.runner.isolated,
+            "toolkit": self.runner.has_toolkit,
             "training_jobs": len(self.plane.live()),
             "settled": self.invocations.settled(),
         }

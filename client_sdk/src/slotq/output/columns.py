@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from slotq.jobs.follow import place_text
+from slotq.jobs.reports.progress_bar import cell, fraction
 from slotq.output import job_tables
 from slotq.output.job_tables import moment, state_text, why
 from slotq.output.submitters import last_part, short_names
@@ -34,6 +35,12 @@ def _number(number_of: Callable[[JobView], int | None], head: str) -> Column:
     )
 
 
+def _done(job: JobView) -> tuple[bool, float]:
+    """For sorting: the part done; jobs that do not say it come last."""
+    done = fraction(job.progress) if job.progress else None
+    return done is None, done or 0.0
+
+
 COLUMNS: dict[str, Column] = {
     "name": Column(head="JOB", cell=lambda job: job.name),
     "state": Column(
@@ -55,6 +62,8 @@ COLUMNS: dict[str, Column] = {
     ),
     "project": Column(head="PROJECT", cell=lambda job: job.project),
     "class": Column(head="CLASS", cell=lambda job: job.workload),
+    "priority_class": Column(head="PRIORITY CLASS", cell=lambda job: job.priority_class),
+    "progress": Column(head="PROGRESS", cell=lambda job: cell(job.progress), key=_done),
     "user": Column(head="USER", cell=lambda job: last_part(job.submitter)),
     "submitter": Column(head="SUBMITTER", cell=lambda job: job.submitter),
     "attempts": _number(lambda job: job.attempts_begun, "ATTEMPTS"),
@@ -70,13 +79,16 @@ OF_SEVERAL = ("name", "user", *DEFAULT[1:])
 
 def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
     """The queue, one line per job, in the order given. Without `columns`, shows the users if the
-    jobs have several submitters, and projects and classes if there are several."""
+    jobs have several submitters, projects and kinds of work if there are several, and priority
+    classes and progress if any job has one."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     if columns is None:
         several = {
             "project": len({job.project for job in jobs}) > 1,
             "class": len({job.workload for job in jobs}) > 1,
+            "priority_class": any(job.priority_class for job in jobs),
+            "progress": any(job.progress for job in jobs),
         }
         named = (*named[:-1], *(name for name, shown in several.items() if shown), named[-1])
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])

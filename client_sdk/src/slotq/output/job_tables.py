@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.jobs.follow import place_text, standing
+from slotq.jobs.reports.progress_bar import bar, saved
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
@@ -49,6 +50,8 @@ def job_page(job: JobView) -> RenderableType:
         ("why", why(job)),
         ("priority", priority_text(job)),
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
+        ("progress", bar(job.progress, 60) if job.progress else ""),
+        ("saved", ", ".join(saved(job.progress)).removeprefix("saved ") if job.progress else ""),
         ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
@@ -68,6 +71,8 @@ def job_page(job: JobView) -> RenderableType:
     ):
         if value:
             facts.add_row(Text(name, style="bold"), value)
+    for warning in job.warnings:
+        facts.add_row(Text("warning", style="bold yellow"), one_line(warning))
     return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
 
 
@@ -82,9 +87,13 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
-            one_line(attempt.message),
+            one_line(" — ".join(filter(None, _told(attempt)))),
         )
     return table
+
+
+def _told(attempt: AttemptView) -> tuple[str, ...]:
+    return attempt.resumption, attempt.warning, attempt.message
 
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:
@@ -123,9 +132,13 @@ def one_line(text: str) -> str:
 
 
 def explanation(job: JobView) -> str:
-    """Where the job stands and why, in one sentence. For a waiting job, further lines list free
-    room, possible evictions and what prevents them, reservations and known times."""
+    """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
+    for a waiting job, list free room, possible evictions and what prevents them, reservations and
+    known times."""
     lines = [one_line(f"{job.name}: {standing(job)}")]
+    if job.progress:
+        lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
+    lines += [f"  {'warning':<13}{one_line(warning)}" for warning in job.warnings]
     if job.outlook:
         for what, entries in (
             ("room", job.outlook.rooms),

@@ -58,7 +58,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         own, parents = parted(settings)
         say = own.get("say")
         shown = progress.here() if say is None else progress.Plain(logged(say))
-        self._say, self._waiting = shown.say, shown.waiting
+        self._say, self._shown = shown.say, shown
         self.queue, self._training = connect(
             boto_session, own, say=self._say, clock=clock, sleep=sleep
         )
@@ -119,7 +119,9 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
                 sleep=self._sleep,
                 poll=self._poll,
                 each=tail.show if logs else lambda _: None,
-                waiting=self._waiting,
+                waiting=self._shown.waiting,
+                running=self._shown.running,
+                warned=self._training.warned,
             )
         except KeyboardInterrupt:
             self._say(left(name, "estimator.latest_training_job.stop()"))

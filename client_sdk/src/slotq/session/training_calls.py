@@ -25,6 +25,7 @@ from weakref import WeakValueDictionary
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
+from slotq.jobs.reports.warned import Warned
 from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
@@ -73,6 +74,8 @@ class TrainingCalls:
         """Puts slotq_training.py beside the code of a request; None: nobody does."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
+        self.warned = Warned(say)
+        """Tells the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = Listing(self._queue)
@@ -113,6 +116,7 @@ class TrainingCalls:
         self._forgotten.discard(job.name)
         last_to_answer[job.name] = self
         self._say(f"{job.name}: in the queue with priority {job.priority}")
+        self.warned.tell(job)
         return job
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
@@ -125,6 +129,8 @@ class TrainingCalls:
         job = self._job(params.get("TrainingJobName"))
         if job is None:
             return None
+        if job.name in self._requests:  # Nobody is told of what others have submitted.
+            self.warned.tell(job)
         if has_training_job(job):
             params["TrainingJobName"] = job.training_job
             context[_JOB] = job

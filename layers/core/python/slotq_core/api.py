@@ -6,7 +6,7 @@ Imported only at the first API call: pydantic and the views cost more than the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,13 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
+from slotq_core.operations.jobs.warnings import warnings_of
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
@@ -130,8 +132,10 @@ class Routes:
     def _list_jobs(self) -> Response:
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        jobs = self._manager().jobs.statuses(states, wanted, to=self._request.caller())[:limit]
-        return json_answer(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+        lookup = self._manager().jobs
+        jobs = lookup.statuses(states, wanted, to=self._request.caller())[:limit]
+        shown = lookup.with_progress(jobs)
+        return json_answer(HTTPStatus.OK, wire.queue_view(self._warned(shown)))
 
     def _change_jobs(self) -> Response:
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
@@ -159,8 +163,13 @@ class Routes:
         return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
-        status = self._manager().jobs.status(name, to=self._request.caller())
-        return json_answer(HTTPStatus.OK, _view(status))
+        lookup = self._manager().jobs
+        status = lookup.status(name, to=self._request.caller())
+        (view,) = self._warned(lookup.with_progress([status]))
+        return json_answer(HTTPStatus.OK, view)
+
+    def _warned(self, statuses: Iterable[Status]) -> Iterator[wire.JobView]:
+        return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
 
     def _cancel_job(self, name: str) -> Response:
         return json_answer(
@@ -329,6 +338,9 @@ def _view(status: Status) -> wire.JobView:
         reason=status.reason,
         outlook=status.outlook,
         attempts=status.attempts,
+        warnings=warnings_of(status),
+        report=status.report,
+        eta=status.eta,
     )
 
 

@@ -4,6 +4,7 @@ SlotQError
 ├── Refused               the caller's request cannot be taken: say what to change
 │   ├── InvalidRequest    a field is malformed, unknown or out of range (HTTP 400)
 │   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
+│   ├── CheckpointsRequired  a pool takes preemptible jobs only with checkpoints (400)
 │   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
 │   ├── RoleNotAllowed    its user may not run training jobs under that role (400)
 │   ├── PlanNotAllowed    the queue may not use that training plan (400)
@@ -74,6 +75,13 @@ class InvalidRequest(Refused):
 
 class NeverFits(Refused):
     code = "never_fits"
+
+
+class CheckpointsRequired(Refused):
+    """A preemptible job without checkpoints in a pool that requires them. The message says what to
+    do."""
+
+    code = "checkpoints_required"
 
 
 class ClassNotAllowed(Refused):

@@ -6,6 +6,7 @@ once. After a conflict a manager loads again. Passes make the decisions (`passes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import LimitsStatus, PoolStatus, Sharers
 from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
@@ -65,16 +67,18 @@ class QueueManager:
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
+        scripts: Scripts | None = None,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove."""
         self._roles = roles
         self._plans = plans
+        self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
         self._notifier = notifier
-        self._effects = Effects(store, training, clock)
+        self._effects = Effects(store, training, clock, self._scripts)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
         self._passes = Passes(
@@ -117,7 +121,7 @@ class QueueManager:
         """The jobs, as callers see them."""
         from slotq_core.operations.jobs.lookup import JobLookup
 
-        return JobLookup(self._store, self._clock, self.authorizer)
+        return JobLookup(self._store, self._clock, self.authorizer, self._scripts)
 
     @cached_property
     def changes(self) -> Changes:
@@ -179,9 +183,10 @@ class QueueManager:
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Run the periodic work, then a pass.
 
-        The periodic work audits the callers' counters and some of the stored lines, marks old
-        history for removal, adds up what was used on days that are over and what projects with a
-        budget have spent, and reconciles if due. An error in one part does not stop the others.
+        The periodic work adds up what projects with a budget have spent and what was used on days
+        that are over, reads the reports that decide something, audits the callers' counters and
+        some of the stored lines, marks old history for removal, and reconciles if due. An error in
+        one part does not stop the others.
         `budget` is in ms.
         """
         until = self._clock.now() + budget
@@ -192,18 +197,17 @@ class QueueManager:
             self.count_spending(stand)
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
-        try:
-            self._admitter.audit(stand)
-        except SlotQError as error:
-            troubles.append(f"limits: {error}")
-        try:
-            self._store.expire(now=self._clock.now())
-        except SlotQError as error:
-            troubles.append(f"history: {error}")
-        try:
-            self._day_sums.run_if_due(self._clock.now())
-        except SlotQError as error:
-            troubles.append(f"usage: {error}")
+        parts: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("reports", lambda: self.listen(stand)),
+            ("limits", lambda: self._admitter.audit(stand)),
+            ("history", lambda: self._store.expire(now=self._clock.now())),
+            ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
+        )
+        for name, run in parts:
+            try:
+                run()
+            except SlotQError as error:
+                troubles.append(f"{name}: {error}")
         try:
             findings = self._reconciler.run_if_due(self._clock.now(), until=until)
         except SlotQError as error:
@@ -225,6 +229,15 @@ class QueueManager:
             from slotq_core.operations.usage.month_sums import MonthSums
 
             MonthSums(self._store, self._clock).count(stand, self._clock.now())
+
+    def listen(self, stand: Configuration | None = None) -> None:
+        """Read what scripts report where it decides something. `stand`: the configuration, if it
+        has just been read."""
+        pools = (stand or self._store.configuration()).pools
+        if any(pool.listens for pool in pools):
+            from slotq_core.operations.scripts.listening import Listener
+
+            Listener(self._store, self._scripts).listen(pools, self._clock.now())
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
         """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is

@@ -25,6 +25,12 @@ SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxL
 STAMP = "-qstamp-"
 """Marks a name that the queue made; submitted names may not contain it."""
 
+PRIORITY_TAG = "priority"
+"""A job's priority: a number, or the name of a class."""
+
+QUEUES_PRIORITY_TAG = "slotq:priority"
+"""The same, spelled like the queue's other tags."""
+
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 """`job`: the maximum runtime covers all attempts; `attempt`: each attempt has its own."""
 
@@ -52,6 +58,9 @@ MOST_AFTER_TAGS = 9
 
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
+
+CHECKPOINTS_FOLDER = "slotq-checkpoints"
+"""The folder below a job's output in which the queue provides places for checkpoints."""
 
 MAX_TAGS = 44
 """The most tags of a submission. SageMaker allows 50; the queue adds six."""
@@ -87,10 +96,12 @@ def numbered_tags(key: str) -> tuple[str, ...]:
     return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))
 
 
-def unnumbered(key: object) -> object:
-    """The first tag of the list that a numbered tag belongs to; any other key as it is."""
-    first = str(key).rpartition("-")[0]
-    return first if key in _NUMBERED else key
+def setting_of(tag: Any) -> Any:
+    """The setting that a tag's key means: of two spellings the shorter, of the tags of one list the
+    first, else the key itself."""
+    if isinstance(tag, str) and tag in _NUMBERED:
+        return tag.rpartition("-")[0]
+    return PRIORITY_TAG if tag == QUEUES_PRIORITY_TAG else tag
 
 
 _NUMBERED = frozenset((*numbered_tags(AFTER_TAG)[1:], *numbered_tags(AFTER_ANY_TAG)[1:]))
@@ -123,6 +134,16 @@ def with_project(request: Mapping[str, Any], project: str) -> Mapping[str, Any]:
         return request
     others = [tag for tag in request.get("Tags") or () if tag["Key"] != PROJECT_TAG]
     return {**request, "Tags": [*others, {"Key": PROJECT_TAG, "Value": project}]}
+
+
+def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request without a place for checkpoints that the queue provided: that is one job's, and a
+    clone at the same place would go on from the other job's work, or spoil it."""
+    config = request.get("CheckpointConfig")
+    place = config.get("S3Uri") if isinstance(config, Mapping) else None
+    if f"/{CHECKPOINTS_FOLDER}/" not in str(place):
+        return request
+    return {key: value for key, value in request.items() if key != "CheckpointConfig"}
 
 
 def tag_value(text: str) -> str:

@@ -36,3 +36,13 @@ def from_datetime(stamp: datetime) -> int:
 def seconds(duration: int) -> float:
     """A duration (ms) in seconds; an int if whole."""
     return duration // 1000 if duration % 1000 == 0 else duration / 1000
+
+
+def lasting(duration: int) -> str:
+    """A duration (ms) for people, in its largest unit and rounded down: `3 s`, `41 min`, `5 h`, `2
+    days`."""
+    whole = max(0, duration) // 1000
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if whole >= 2 * length:
+            return f"{whole // length} {unit}"
+    return f"{whole} s"

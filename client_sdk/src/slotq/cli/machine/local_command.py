@@ -77,6 +77,17 @@ def local() -> None:
     default=None,
     help="Give each process its own /opt/ml (default: if this machine allows it).",
 )
+@click.option(
+    "--pass-sigterm",
+    is_flag=True,
+    help="Pass SIGTERM on to the scripts of stopped jobs. SageMaker's framework containers do not.",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="The Python that runs scripts; with sagemaker-training installed there, SageMaker's own "
+    "script mode is used.  [default: this one]",
+)
 @click.option("--region", default="us-east-1", show_default=True)
 def start(
     *,
@@ -90,6 +101,8 @@ def start(
     grace: float,
     knobs: tuple[str, ...],
     isolation: bool | None,
+    pass_sigterm: bool,
+    python: str | None,
     region: str,
 ) -> None:
     """Start the emulator."""
@@ -107,6 +120,8 @@ def start(
         region=_region(region),
         tick_seconds=_positive("--tick", tick),
         isolated=isolation,
+        passes_sigterm=pass_sigterm,
+        python=python,
         knobs=_knobs([f"grace_seconds={grace}", *knobs]),
     )
     if detach:

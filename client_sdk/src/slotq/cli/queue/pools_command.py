@@ -11,7 +11,7 @@ from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
@@ -94,6 +94,27 @@ def show(app: App, name: str) -> None:
     help="How long SageMaker may look for instances.",
 )
 @click.option(
+    "--stall-after",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long a script may report nothing before its job counts as stalled.",
+)
+@click.option(
+    "--on-stall",
+    type=click.Choice([each.value for each in OnStall]),
+    help="Warn of a stalled job, or stop it and use one of its retries.",
+)
+@click.option(
+    "--stall-unreported/--no-stall-unreported",
+    default=None,
+    help="Whether jobs that never report anything stall too.",
+)
+@click.option(
+    "--read-reports/--no-read-reports",
+    default=None,
+    help="Choose victims by their reported checkpoints.",
+)
+@click.option(
     "--open/--no-open",
     default=None,
     help="Whether projects without a quota in the pool may use what is idle there.",
@@ -105,6 +126,11 @@ def show(app: App, name: str) -> None:
 )
 @click.option(
     "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
+)
+@click.option(
+    "--checkpoints",
+    type=click.Choice([rule.value for rule in CheckpointRule]),
+    help="Preemptible jobs without checkpoints: warn, provide a place, or refuse them.",
 )
 @click.option(
     "--resource",

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from slotq.cli.top.scene import Mode, Scene
 from slotq.jobs.follow import place_text
+from slotq.jobs.reports.progress_bar import bar
 from slotq.output.job_tables import COLORS, why
 from slotq.output.pool_tables import STATE_STYLES, standing
 from slotq.output.submitters import last_part, short_names
@@ -235,7 +236,7 @@ def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text
     began = job.changed_at if job.state in ACTIVE_STATES else job.entry_time
     text.append(f" {job.priority:>7} {place:>5} {pool:12} {job.demand.get('slots', 0):>5}")
     text.append(f"  {since(began, frame.now):6}")
-    return text.append(f"  {why(job)}") if columns.why else text
+    return text.append(f"  {_how(job, 40)}") if columns.why else text
 
 
 def _foot(scene: Scene, frame: Frame) -> list[Text]:
@@ -256,7 +257,13 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
     several = len({each.submitter for each in scene.jobs}) > 1
     whose = f" (of {last_part(job.submitter)})" if several else ""
     whose += f" in {job.project}" if scene.is_shared and job.project else ""
-    return [Text(f"{job.name}{whose}: {why(job) or job.state}")]
+    room = max(20, frame.width - len(f"{job.name}{whose}: "))
+    return [Text(f"{job.name}{whose}: {_how(job, room) or job.state}")]
+
+
+def _how(job: JobView, width: int) -> str:
+    """How far a running job is, if it says; else why the job waits."""
+    return bar(job.progress, width) if job.progress else why(job)
 
 
 def _hints(scene: Scene) -> Text:

@@ -22,7 +22,8 @@ def clone(
 ) -> None:
     """Submit the request of job NAME again as NEW_NAME.
 
-    It continues from the first job's checkpoints if both use the same place.
+    It continues from the first job's checkpoints if both use the same place. A place that the
+    queue provided is the first job's alone.
     """
     client = app.client()
     on_each(

@@ -234,7 +234,7 @@ def submit(
     if entered:
         enter_at_start(app, client, job.name, forwards)
     if wait:
-        follow_job(app, client, job.name)
+        follow_job(app, client, job.name, submitted=job)
     job = looked_at(client, job)
     app.answer(job, explanation(job))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 from rich.console import Console, RenderableType
@@ -15,7 +16,9 @@ from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
 from slotq.cli.words import Amount
 from slotq.client import QueueClient
-from slotq.jobs.follow import follow, news
+from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
+from slotq.jobs.progress import Plain, Screen, Terminal
+from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, queue_view
 
@@ -39,21 +42,30 @@ def follow_job(
     *,
     every: float = 5.0,
     logs: Callable[[JobView], None] | None = None,
+    submitted: JobView | None = None,
 ) -> NoReturn:
     """Follow a job to its end and exit with OK if it completed, else NO.
 
     With --json, prints one document per change. If `logs` is given, `logs` prints at each look
-    instead, and messages about the job go to stderr.
+    instead, and messages about the job go to stderr. `submitted`: the answer to the job's
+    submission, whose warnings come first.
     """
+    screen = _screen(app, with_logs=logs is not None)
+    warned = Warned(screen.say)
+    if submitted is not None:
+        warned.tell(submitted)
     try:
         with named(app, client, name):
             job = follow(
                 lambda: client.job(name),
-                say=_speaker(app, with_logs=logs is not None),
+                say=screen.say,
                 clock=app.clock,
                 sleep=app.sleep,
                 poll=every,
                 each=logs or _Changes(app).look,
+                waiting=screen.waiting,
+                running=screen.running,
+                warned=warned,
             )
     except KeyboardInterrupt:
         click.echo(f"\n{name} is still in the queue; `slotq cancel {name}` cancels it", err=True)
@@ -64,10 +76,13 @@ def follow_job(
     raise click.exceptions.Exit(int(Exit.OK if job.state == JobState.COMPLETED else Exit.NO))
 
 
-def _speaker(app: App, *, with_logs: bool) -> Callable[[str], None]:
+def _screen(app: App, *, with_logs: bool) -> Screen:
+    """Where to show the job. Log lines go past a terminal's bottom line, so they exclude it."""
+    if app.console().is_terminal and not with_logs and not app.json:
+        return Terminal(sys.stdout)
     if app.json and not with_logs:
-        return lambda _: None
-    return lambda line: click.echo(line, err=app.json)
+        return Plain(lambda _: None)
+    return Plain(lambda line: click.echo(line, err=app.json))
 
 
 class _Changes:
@@ -78,7 +93,8 @@ class _Changes:
         self._before: JobView | None = None
 
     def look(self, job: JobView) -> None:
-        if self._app.json and news(self._before, job):
+        further = self._before is not None and self._before.progress != job.progress
+        if self._app.json and (further or news(self._before, job)):
             click.echo(as_json(job.model_dump_json()))
         self._before = job
 
@@ -95,15 +111,28 @@ def show_changes(
     console = app.console()
     if console.is_terminal and not app.json:
         _live(app, fetch, shown, console, every)
-    before: Any = None
+    before: list[JobView] | None = None
+    shown_at = app.clock()
     while True:
         jobs = fetch()
         if jobs != before and app.json:
             click.echo(as_json(queue_view(jobs).model_dump_json()))
-        elif jobs != before:
+        elif _is_news(before, jobs, app.clock() - shown_at):
             console.print(shown(jobs))
+            shown_at = app.clock()
+        else:
+            jobs = before or []  # What is on paper stays the measure of what is new.
         before = jobs
         app.sleep(every)
+
+
+def _is_news(before: list[JobView] | None, now: list[JobView], ago: float) -> bool:
+    """Whether a log gets another table: for mere progress only now and then."""
+    if before is None or before == now:
+        return before is None
+    still = {"progress": None}
+    moved = [job.model_copy(update=still) for job in now]
+    return ago >= PROGRESS_HEARTBEAT or moved != [job.model_copy(update=still) for job in before]
 
 
 def _live(

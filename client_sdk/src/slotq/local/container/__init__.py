@@ -2,8 +2,13 @@
 
 workdir       /opt/ml of each host
 transfer      S3 to /opt/ml and back
-script        the command and environment of script mode
+image         what stands for the job's image: a Python, SageMaker's toolkit
+arguments     hyperparameters, and the script's arguments
+script        the command of script mode, or the request's own
+variables     the environment of script mode
 host_process  one process and its group
+signals       who gets SIGTERM
+ports         ports of their own for jobs that share this machine
 isolation     a private /opt/ml by a mount namespace
 paths         names that others chose, below a folder
 archives      unpacks archives that users made

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from slotq.local.container.signals import group_of, has_handler
+
 MARK = "SLOTQ_LOCAL_RUN"
 """Environment variable that marks every process of a job, in any process group."""
 _PATIENCE, _PAUSE = 5.0, 0.01
@@ -52,6 +54,19 @@ class HostProcess:
             if not self._over:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, number)
+
+    def signal_as_first(self, number: int) -> None:
+        """Signal this process as a container's first one: without a handler it gets nothing."""
+        with self._lock:
+            if not self._over and has_handler(self._process.pid, number):
+                os.kill(self._process.pid, number)
+
+    def signal_others(self, number: int) -> None:
+        """Signal the process group without this process."""
+        with self._lock:
+            for pid in () if self._over else group_of(self._process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def wait(self) -> int:
         """Wait until the process and everything it started have ended. Returns the exit code."""

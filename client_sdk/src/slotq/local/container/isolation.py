@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,11 +43,16 @@ exec "$@"
 """
 
 
-def inside(host: Host, command: Sequence[str], folder: str) -> list[str]:
+def inside(
+    host: Host, command: Sequence[str], folder: str, environment: Mapping[str, str]
+) -> list[str]:
     """The command to start: in a new mount namespace if the host is isolated."""
     if not host.isolated:
         return list(command)
     hosts = str(host.root.parent / "hosts")
+    # The shell drops the variables whose names it could not have itself: SM_HP_BATCH-SIZE.
+    dropped = [f"{name}={value}" for name, value in environment.items() if not name.isidentifier()]
+    command = ["env", *dropped, *command] if dropped else command
     return [*_unshare(), "sh", "-c", _ENTER, "slotq", str(host.root), hosts, folder, *command]
 
 
@@ -60,7 +65,7 @@ def available() -> bool:
         host = Host(name="algo-1", root=Path(folder) / "algo-1/ml", isolated=True)
         host.root.mkdir(parents=True)
         tried = subprocess.run(  # a fixed command # nosec B603
-            inside(host, ["sh", "-c", "echo ok > /opt/ml/ok"], "/opt/ml"),
+            inside(host, ["sh", "-c", "echo ok > /opt/ml/ok"], "/opt/ml", {}),
             check=False,
             capture_output=True,
             timeout=20,

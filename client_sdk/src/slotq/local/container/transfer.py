@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,8 +134,16 @@ def _relative(key: str, prefix: str) -> str:
     return key[prefix.rfind("/") + 1 :]
 
 
+_MOST_SKIPPED = 10
+"""How many calls of `sync` a file that changes all the time is left out for."""
+
+
 class Checkpoints:
-    """A host's checkpoint folder, kept in S3 while the job runs."""
+    """A host's checkpoint folder, kept in S3 while the job runs.
+
+    As in SageMaker, nothing is ever removed from S3, and a file may be copied while it is being
+    written. All hosts of a job share the prefix in S3: of files with one name the last copy stays.
+    """
 
     def __init__(self, storage: Storage, config: Mapping[str, Any], host: Host) -> None:
         self._storage = storage
@@ -149,6 +159,7 @@ class Checkpoints:
         self._root = host.root
         self._kept: dict[Path, Signature] = {}
         self._seen: dict[Path, Signature] = {}
+        self._skipped: Counter[Path] = Counter()
 
     def restore(self) -> None:
         """Download the checkpoints of earlier attempts, before the job begins."""
@@ -161,19 +172,28 @@ class Checkpoints:
 
     def sync(self, *, last: bool = False) -> None:
         """Upload the files that have changed, and have not changed again since the previous call: a
-        file is not uploaded while being written. With `last`, upload every changed file."""
+        file is rarely uploaded while being written. A file that changes all the time goes up every
+        `_MOST_SKIPPED` calls, as it is. With `last`, upload every changed file."""
         found = dict(self._scan())
         for file, signature in found.items():
-            settled = last or self._seen.get(file) == signature
-            if settled and self._kept.get(file) != signature:
-                try:
-                    self._storage.put(
-                        file, f"{self._uri}/{file.relative_to(self._folder).as_posix()}"
-                    )
-                except FileNotFoundError:
-                    continue  # The file was renamed meanwhile: the next call uploads the new name.
-                self._kept[file] = signature
+            if self._kept.get(file) == signature:
+                continue
+            self._skipped[file] += 1
+            settled = self._seen.get(file) == signature
+            if last or settled or self._skipped[file] > _MOST_SKIPPED:
+                self._upload(file, signature)
         self._seen = found
+
+    def _upload(self, file: Path, signature: Signature) -> None:
+        """Upload a copy: S3 needs to know the size, and the file may shrink meanwhile."""
+        copy = self._root.parent / "uploading"
+        try:
+            shutil.copyfile(file, copy)
+        except FileNotFoundError:
+            return  # The file was renamed meanwhile: the next call uploads the new name.
+        self._storage.put(copy, f"{self._uri}/{file.relative_to(self._folder).as_posix()}")
+        self._kept[file] = signature
+        del self._skipped[file]
 
     def _scan(self) -> Iterator[tuple[Path, Signature]]:
         for file in sorted(self._folder.rglob("*")):

@@ -4,6 +4,7 @@ there."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,11 @@ class Host:
         return text if self.isolated else text.replace(OPT_ML, str(self.root))
 
     @property
+    def packages(self) -> Path:
+        """Where the job installs packages. Gone with the job."""
+        return self.root.parent / "packages"
+
+    @property
     def failure(self) -> str:
         """The content of /opt/ml/output/failure."""
         file = self.root / "output/failure"
@@ -72,10 +78,9 @@ def lay_out(host: Host, request: Mapping[str, Any]) -> None:
     """Create the folders and the input/config/*.json files."""
     for folder in ("input/config", "input/data", "model", "output/data", "code", "checkpoints"):
         (host.root / folder).mkdir(parents=True, exist_ok=True)
-    channels = request.get("InputDataConfig") or ()
     _write(host, "hyperparameters", dict(request.get("HyperParameters") or {}))
     _write(host, "resourceconfig", resource_config(host, request))
-    _write(host, "inputdataconfig", {one["ChannelName"]: _channel(one) for one in channels})
+    _write(host, "inputdataconfig", input_data_config(request))
 
 
 def resource_config(host: Host, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +103,11 @@ def resource_config(host: Host, request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def input_data_config(request: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    channels = request.get("InputDataConfig") or ()
+    return {channel["ChannelName"]: _channel(channel) for channel in channels}
+
+
 def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
     source = channel.get("DataSource", {}).get("S3DataSource", {})
     return {
@@ -109,7 +119,7 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
 
 def etc_hosts(names: Sequence[str]) -> str:
     """The /etc/hosts text: every host of the job is this machine."""
-    return f"127.0.0.1 localhost {' '.join(names)}\n::1 localhost\n"
+    return f"127.0.0.1 localhost {' '.join(names)} {socket.gethostname()}\n::1 localhost\n"
 
 
 def _write(host: Host, name: str, value: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from slotq.local.container import isolation
 from slotq.local.container.host_process import sweep
+from slotq.local.container.image import Image
 from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
 from slotq.local.training.runner import Report, Step
@@ -30,17 +31,24 @@ class ProcessRunner:
         work: Path,
         mark: str,
         wake: Callable[[], None],
+        image: Image | None = None,
         isolated: bool | None = None,
         sync_seconds: float = 0.5,
     ) -> None:
         """`isolated=None` isolates processes if the machine allows it."""
         self.isolated = isolation.available() if isolated is None else isolated
         self._endpoint, self._work, self._mark, self._wake = endpoint, work, mark, wake
+        self._image = image or Image()
         self._sync_seconds = sync_seconds
         self._services: Services | None = None
         self._runs: dict[str, TrainingRun] = {}
         self._reports: list[Report] = []
         self._lock = threading.Lock()
+
+    @property
+    def has_toolkit(self) -> bool:
+        """Whether SageMaker's training toolkit runs the scripts."""
+        return self._image.toolkit is not None
 
     def start(self, training_job: str, request: Mapping[str, Any]) -> None:
         run = TrainingRun(
@@ -62,6 +70,7 @@ class ProcessRunner:
                 aws=self._endpoint.variables(),
                 arn_prefix=f"arn:aws:sagemaker:{self._endpoint.region}:{self._endpoint.account}:"
                 "training-job/",
+                image=self._image,
                 isolated=self.isolated,
                 sync_seconds=self._sync_seconds,
             )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
+LONGEST_REASON = 1024
+"""Characters of a FailureReason."""
 _KILLED = {-signal.SIGTERM, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGKILL}
 
 
@@ -33,8 +35,8 @@ class Exit:
         if self.client_error:
             return f"ClientError: {self.client_error}"
         shown = self.code if self.code >= 0 else 128 - self.code
-        end = f", exit code: {shown}"
-        return f"AlgorithmError: {self.failure[: 1000 - len(end)]}{end}"
+        begin, end = "AlgorithmError: ", f", exit code: {shown}"
+        return f"{begin}{self.failure[: LONGEST_REASON - len(begin) - len(end)]}{end}"
 
 
 class Step(Enum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import LONGEST_REASON, Exit
 from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
@@ -164,7 +164,9 @@ class TrainingJob:
         return shown
 
     def _failure(self) -> dict[str, str]:
-        return {"FailureReason": self.failure_reason[:1024]} if self.failure_reason else {}
+        return (
+            {"FailureReason": self.failure_reason[:LONGEST_REASON]} if self.failure_reason else {}
+        )
 
     def summary(self) -> dict[str, Any]:
         """One line of ListTrainingJobs, without tags and instances."""

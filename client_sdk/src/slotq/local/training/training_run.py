@@ -8,16 +8,19 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.local.container import isolation, script, transfer
+from slotq.local.container import arguments, isolation, script, transfer
 from slotq.local.container.host_process import HostProcess
+from slotq.local.container.image import Image
 from slotq.local.container.job_output import LogStream
+from slotq.local.container.ports import own_ports
 from slotq.local.container.transfer import Checkpoints, Fault, Storage
+from slotq.local.container.variables import environment_of
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.runner import Exit, Report, Step
 
@@ -35,6 +38,7 @@ class Services:
     aws: Mapping[str, str]
     """Environment variables that lead a job to the emulator."""
     arn_prefix: str
+    image: Image
     isolated: bool
     sync_seconds: float
 
@@ -54,6 +58,8 @@ class TrainingRun:
         self._work = work
         self._mark = mark
         self._services = services
+        self._image = services.image
+        self._script_mode = arguments.is_script_mode(request)
         self._tell = report
         self._hosts = hosts_of(request, work, isolated=services.isolated)
         self._logs = {
@@ -75,16 +81,25 @@ class TrainingRun:
             self._thread.join(seconds)
 
     def terminate(self) -> None:
-        self._signal(_SIGTERM)
-
-    def kill(self) -> None:
-        self._signal(_SIGKILL)
-
-    def _signal(self, number: int) -> None:
+        """Send SIGTERM to each container's first process, which may pass it on to the script."""
         with self._lock:
             self._stopping = True
             for process in self._processes.values():
-                process.signal(number)
+                self._send_sigterm(process)
+
+    def _send_sigterm(self, process: HostProcess) -> None:
+        toolkit = self._script_mode and self._image.toolkit is not None
+        if self._image.passes_sigterm_to(self._request):
+            send = process.signal_others if toolkit else process.signal
+            send(_SIGTERM)
+        elif toolkit or not self._script_mode:
+            process.signal_as_first(_SIGTERM)
+        # In script mode of our own, the script stands behind a toolkit that keeps the signal.
+
+    def kill(self) -> None:
+        with self._lock:
+            self._stopping = True
+            self._to_rest(_SIGKILL)
 
     def _run(self) -> None:
         try:
@@ -120,7 +135,7 @@ class TrainingRun:
     def _prepare(self) -> None:
         """Prepare everything that the script needs."""
         shutil.rmtree(self._work, ignore_errors=True)
-        source = script.source_of(self._request)
+        source = arguments.source_of(self._request)
         config = self._request.get("CheckpointConfig")
         names = [host.name for host in self._hosts]
         for place, host in enumerate(self._hosts):
@@ -137,7 +152,10 @@ class TrainingRun:
                 self._checkpoints.append(kept)
 
     def _launch(self) -> None:
-        prepared = [(host, *script.command_of(self._request, host)) for host in self._hosts]
+        ports = own_ports()
+        prepared = [
+            (host, *script.command_of(self._request, host, self._image)) for host in self._hosts
+        ]
         for log in self._logs.values():
             try:
                 log.open()
@@ -148,19 +166,23 @@ class TrainingRun:
                 if self._stopping:
                     self._ended.put((host.name, -_SIGTERM))
                     continue
-                self._processes[host.name] = self._start(host, command, folder)
+                self._processes[host.name] = self._start(host, command, folder, ports)
             threading.Thread(target=self._await, args=(host.name,), daemon=True).start()
 
-    def _start(self, host: Host, command: list[str], folder: str) -> HostProcess:
-        environment = script.environment_of(
+    def _start(
+        self, host: Host, command: list[str], folder: str, ports: Mapping[str, str]
+    ) -> HostProcess:
+        environment = environment_of(
             self._request,
             host,
+            image=self._image,
+            ports=ports,
             arn=self._services.arn_prefix + self._name,
             aws=self._services.aws,
         )
         try:
             return HostProcess(
-                isolation.inside(host, command, folder),
+                isolation.inside(host, command, folder, environment),
                 folder=host.root if host.isolated else Path(folder),
                 environment=environment,
                 mark=f"{self._mark}{host.name}/",
@@ -189,23 +211,30 @@ class TrainingRun:
                 blame, patience = name, _REST_SECONDS
                 self._to_rest(_SIGTERM)
         name = blame or _telling(codes)
-        return Exit(code=codes[name], failure=self._failure(name, codes[name]))
+        return self._exit_of(name, Exit(code=codes[name]))
 
     def _to_rest(self, number: int) -> None:
         for process in self._processes.values():
             process.signal(number)
 
-    def _failure(self, name: str, code: int) -> str:
-        """The text of /opt/ml/output/failure. Without that file, the text that SageMaker's training
-        toolkit would write."""
+    def _exit_of(self, name: str, ended: Exit) -> Exit:
+        """How the job ended, if this host decides."""
         host = next(host for host in self._hosts if host.name == name)
-        if code == 0 or host.failure or script.source_of(self._request) is None:
-            return host.failure
-        process = self._processes.get(name)
-        said = "\n".join(process.last_lines) if process else ""
-        command, _ = script.command_of(self._request, host)
-        shown = " ".join(command)
-        return f'ExecuteUserScriptError:\nExitCode {code}\nErrorMessage "{said}"\nCommand "{shown}"'
+        if ended.code == 0 or not self._script_mode or (self._stopping and ended.killed):
+            return replace(ended, failure=host.failure)
+        if self._image.toolkit is None:
+            return self._exit_of_toolkit(host, ended.code)
+        if self._stopping and script.ended_by(_SIGTERM, host.failure):
+            return Exit(code=-_SIGTERM)  # The toolkit has turned the signal into a failure.
+        return replace(ended, failure=host.failure)
+
+    def _exit_of_toolkit(self, host: Host, code: int) -> Exit:
+        """What the toolkit would have made of the script's exit code."""
+        process = self._processes.get(host.name)
+        command = script.shown_command(self._request, host, self._image)
+        lines = list(process.last_lines) if process else []
+        failure = host.failure or script.failure_of(command, code, lines)
+        return Exit(code=script.TOOLKITS_EXIT, failure=failure)
 
     def _keep(self, done: threading.Event) -> None:
         """Upload log lines and checkpoints while the job runs, and once more after its end."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from slotq_core.model.jobs import Job
+
 
 class Due(IntEnum):
     """The kinds of things due at a moment, in the order of handling."""
@@ -18,7 +20,17 @@ class Due(IntEnum):
     """A change of a pool. Jobs that arrive at the same moment find the pool changed."""
     SUBMIT = 3
     CANCEL = 4
-    PASS = 5
+    SILENT = 5
+    """An attempt has reported nothing for its pool's `stall_after`."""
+    PASS = 6
+
+
+def silent_at(job: Job, silent_from: int | None, stall_after: int | None) -> int | None:
+    """When the running attempt has been silent for its pool's `stall_after` (ms); None: never."""
+    since = job.attempt.running_since if job.attempt else None
+    if since is None or silent_from is None or stall_after is None:
+        return None
+    return max(0, since + silent_from + stall_after)
 
 
 class Entry(NamedTuple):

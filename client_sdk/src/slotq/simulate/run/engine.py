@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slotq.simulate.run.agenda import Agenda, Due
+from slotq.simulate.run.agenda import Agenda, Due, silent_at
 from slotq.simulate.run.beginning import followers_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.failing_attempts import Fate, fate_of
 from slotq.simulate.run.record import Record
@@ -20,6 +20,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.reports.report import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.operations.status import looked_into, places
@@ -30,9 +31,11 @@ from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
+from slotq_core.requests.checkpoints import assured
 
 USER_CANCEL = "its user"
 
@@ -113,6 +116,7 @@ class _World:
             job = self._jobs[spec.name]
             self.record.begin(job)
             self._push_end(job)
+            self._push_silence(job)
         else:
             self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name, rank=self._ranks[spec.name])
         if spec.cancel_at is not None:
@@ -128,20 +132,24 @@ class _World:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
                 self._cancel(self._jobs[name], now)
+            case Due.SILENT if name in self._jobs:
+                self._listen(self._jobs[name], number, now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
         try:
             if submission.group in self._refused:
                 raise self._refused[submission.group]
+            pools = [*self._pools.values()]
             job = admit(
                 submission,
-                list(self._pools.values()),
+                pools,
                 submitter=spec.user,
                 now=now,
                 states=self._states,
                 rights=self._rights,
             )
+            job = assured(job, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             self._groups.update(
@@ -271,6 +279,7 @@ class _World:
         running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)
+        self._push_silence(running)
 
     def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
         ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
@@ -331,6 +340,22 @@ class _World:
         if left is not None and job.attempt and job.attempt.running_since is not None:
             end = max(0, job.attempt.running_since + left)
             self._agenda.put(end, Due.END, job.name, job.attempt.number)
+
+    def _push_silence(self, job: Job) -> None:
+        assert job.attempt is not None
+        stall_after = self._pools[job.attempt.pool].stall_after
+        at = silent_at(job, self._specs[job.name].silent_from, stall_after)
+        self._agenda.put(at, Due.SILENT, job.name, job.attempt.number)
+
+    def _listen(self, job: Job, attempt: int, now: int) -> None:
+        """Read the report of an attempt that may have become silent, as the queue does."""
+        if job.state is not JobState.RUNNING or job.attempt is None:
+            return
+        if job.attempt.number == attempt and job.attempt.running_since is not None:
+            silent_from = self._specs[job.name].silent_from
+            assert silent_from is not None
+            report = Report(step=1, at=job.attempt.running_since + silent_from)
+            self._put(job, heard(job, self._pools[job.attempt.pool], report, now), now)
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None

@@ -16,7 +16,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
-from slotq.simulate.run.agenda import Agenda, Due
+from slotq.simulate.run.agenda import Agenda, Due, silent_at
 from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL, with_ended
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
@@ -29,11 +29,14 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
+from slotq_core.model.reports.report import Report
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, World
 from slotq_core.ports.surroundings import Notifier
@@ -116,6 +119,22 @@ class _Recording:
         return jobs
 
 
+class _Scripts(NoScripts):
+    """Scripts that report all the time, until the scenario silences them."""
+
+    def __init__(self, store: Store, specs: Mapping[str, JobSpec], clock: VirtualClock) -> None:
+        self._store, self._specs, self._clock = store, specs, clock
+
+    def reports(self, attempts: Sequence[Attempt]) -> Mapping[str, Report]:
+        return {attempt.training_job: self._reported(attempt) for attempt in attempts}
+
+    def _reported(self, attempt: Attempt) -> Report:
+        spec, now = self._specs[self._store.job_of(attempt.training_job) or ""], self._clock.now()
+        if spec.silent_from is None or attempt.running_since is None:
+            return Report(step=1, at=now)
+        return Report(step=1, at=min(now, attempt.running_since + spec.silent_from))
+
+
 class _Fates(Knobs):
     """Knobs set by the scenario: attempts that are to fail at their start do so."""
 
@@ -139,6 +158,7 @@ class _Live:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._some_fail = any(spec.fails for spec in scenario.jobs)
+        self._some_stall = any(pool.stall_after for pool in scenario.pools)
         self._refused = refused_gangs(scenario)
         self._running = {job.name: job for job in running_jobs(scenario)}
         self._agenda = Agenda()
@@ -166,6 +186,7 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
+            scripts=_Scripts(self._store, self._specs, self._clock),
         )
         self._configure()
 
@@ -222,6 +243,7 @@ class _Live:
         if now < 0:
             return
         while True:
+            self._manager.listen()
             self._manager.count_spending()
             done = self._manager.run_pass()
             for standing in done.budget_warnings:
@@ -235,7 +257,20 @@ class _Live:
         events, self._events[:] = list(self._events), []
         for event in events:
             self._manager.observe(observation_of(event["detail"], at=self._clock.now()))
+            self._push_silence(event["detail"]["TrainingJobName"])
         return bool(events)
+
+    def _push_silence(self, training_job: str) -> None:
+        """Come back when the attempt has been silent for its pool's `stall_after`, as a tick does
+        within the minute."""
+        if not self._some_stall:
+            return
+        job = self._store.job(self._store.job_of(training_job) or "")
+        if job is not None and job.attempt is not None and job.state is JobState.RUNNING:
+            stall_after = self._pools[job.attempt.pool].stall_after
+            at = silent_at(job, self._specs[job.name].silent_from, stall_after)
+            if at is not None and at > self._clock.now():
+                self._agenda.put(at, Due.SILENT, job.name)
 
     def _enter(self, spec: JobSpec, now: int) -> None:
         if spec.running_since is not None:

@@ -15,8 +15,10 @@ from slotq_core.operations.status import Status
 
 REFUSED = "refused"
 
-_STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+_EVICTIONS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
 """The events of evictions, by the decided stop cause."""
+_STOPS: dict[StopCause | None, str] = {**_EVICTIONS, StopCause.STALLED: "stall"}
+"""The events of stops that the queue decides."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +27,8 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; budget: a
-    project has come near its budget."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote; stall: a silent
+    script is warned of or stopped; budget: a project has come near its budget."""
     job: str
     """Empty for `budget`."""
     pool: str | None = None
@@ -104,7 +106,7 @@ class Record:
             self.events.append(Event(t=t, event=event, job=after.name, pool=pool, reason=reason))
             if event == "start":
                 self._starts[after.name].append(t)
-            elif event in _STOPS.values():
+            elif event in _EVICTIONS.values():
                 self._evictions[after.name].append(t)
         self._follow(after, t)
 
@@ -158,8 +160,7 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
     if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):
         return [(_STOPS.get(_stop_cause(after), "cancel"), after.message)]
     if before.state is after.state:
-        demoted = after.priority_class != before.priority_class
-        return [("demote", f"now {after.priority_class}")] if demoted else []
+        return _within_a_state(before, after)
     ended = before.active and not after.active
     match after.state:
         case JobState.STARTING:
@@ -171,6 +172,17 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
         case JobState.CANCELLED if not ended:
             return [("cancel", after.message)]
     return [("stopped", after.message)] if ended else []
+
+
+def _within_a_state(before: Job, after: Job) -> list[tuple[str, str]]:
+    if _warned_at(after) is not None and _warned_at(before) is None:
+        return [("stall", "")]
+    demoted = after.priority_class != before.priority_class
+    return [("demote", f"now {after.priority_class}")] if demoted else []
+
+
+def _warned_at(job: Job) -> int | None:
+    return job.attempt.stalled_at if job.attempt else None
 
 
 def _stop_cause(job: Job) -> StopCause | None:

@@ -27,6 +27,8 @@ class Standing:
         self._projects = bool(configuration.projects)
         self._all: dict[str, Job] = {}
         self._active: dict[str, Job] = {}
+        self._starting: dict[str, Job] = {}
+        """Those of `_active` that start, in the order of their starts."""
         self._due: dict[str, Job] = {}
         self._claimants: dict[str, Job] = {}
         self._lines: dict[Line, list[Job]] = {}
@@ -42,7 +44,7 @@ class Standing:
 
     def starting(self) -> list[Job]:
         """The starting jobs, in the order of their starts."""
-        return [job for job in self._active.values() if job.state is JobState.STARTING]
+        return list(self._starting.values())
 
     def put(self, job: Job) -> None:
         """Store the job's new version. Forget a job that has ended."""
@@ -54,6 +56,8 @@ class Standing:
         self._all[job.name] = job
         if job.active:
             self._active[job.name] = job
+            if job.state is JobState.STARTING:
+                self._starting[job.name] = job
         elif job.waits and job.claim:
             self._claimants[job.name] = job
         elif job.waits:
@@ -98,7 +102,7 @@ class Standing:
         )
 
     def _take_out(self, job: Job) -> None:
-        for those in (self._active, self._due, self._claimants):
+        for those in (self._active, self._starting, self._due, self._claimants):
             those.pop(job.name, None)
         if job.waits and not job.claim:
             line = self._line_of(job)

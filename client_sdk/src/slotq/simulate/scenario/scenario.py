@@ -155,7 +155,12 @@ def _pool(spec: PoolSpec) -> Pool:
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,
         suspend_grace=spec.suspend_grace,
+        stall_after=spec.stall_after,
+        on_stall=spec.on_stall,
+        stall_unreported=spec.stall_unreported,
+        read_reports=spec.read_reports,
         open=spec.open,
         time_slice=spec.time_slice,
         consolidate=spec.consolidate,
+        checkpoints=spec.checkpoints,
     )

@@ -152,6 +152,9 @@ class JobSpec(Section):
     release_seconds: Duration | None = None
     """The time to release slots after a request to stop (`suspend_grace`). None: the job does not
     release."""
+    silent_from: Duration | None = None
+    """The time after which each attempt reports nothing more (`stall_after`). None: it reports all
+    the time."""
     running_since: Seconds | None = None
     entry_at: Seconds | None = None
     pool: Name | None = None

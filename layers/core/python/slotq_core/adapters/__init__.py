@@ -4,6 +4,7 @@
     memory            the same store in memory, for simulations and tests
     sagemaker         the training service
     eventbridge       job state changes as events
+    scripts           what training scripts write below their checkpoints
     sqs               dead letters
     lambda_wake       asks for a pass by an asynchronous invocation
     settings          settings from environment variables

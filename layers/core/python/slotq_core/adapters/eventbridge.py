@@ -1,4 +1,4 @@
-"""Announce job state changes and budget warnings on EventBridge. docs/events.md describes them.
+"""Announce job state changes and warnings on EventBridge. docs/events.md describes them.
 
 Each committed change is noted, and the notes are sent after the handler's work, so no pass waits
 for EventBridge. An event is lost if the handler dies first or EventBridge refuses the event;
@@ -8,13 +8,15 @@ readers who must know every change ask the queue. No event contains any part of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from slotq_core import names
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
+from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
 from slotq_core.timestamps import iso
@@ -24,6 +26,7 @@ VARIABLE = "SLOTQ_ANNOUNCE"
 SOURCE = "slotq"
 DETAIL_TYPE = "SlotQ Job State Change"
 BUDGET_TYPE = "SlotQ Budget Warning"
+WARNING_TYPE = "SlotQ Job Warning"
 VERSION = 1
 _PER_CALL = 10
 """EventBridge's maximum number of entries in one call."""
@@ -47,6 +50,12 @@ class Announcements:
         """Note a committed change, unless the job's state stays the same."""
         if before is None or before.state is not after.state:
             self._details.append((DETAIL_TYPE, detail(self._queue, before, after)))
+
+    def note_warnings(self, change: Change, after: Job) -> None:
+        """Note what a committed change warns of: a stalled script, or one that never released."""
+        for code, text in warnings(change, after):
+            its = warning_detail(self._queue, after, code, text, change.ended or after.attempt)
+            self._details.append((WARNING_TYPE, its))
 
     def note_budget(self, standing: BudgetStanding) -> None:
         """Note that a project has come near its budget."""
@@ -88,6 +97,7 @@ class AnnouncingStore(DynamoStore):
         jobs = super().commit(changes, seen=seen)
         for change, after in zip(changes, jobs, strict=False):
             self._announcements.note(change.before, after)
+            self._announcements.note_warnings(change, after)
         return jobs
 
 
@@ -111,6 +121,33 @@ def detail(queue: str, before: Job | None, after: Job) -> dict[str, Any]:
         "training_job": (
             names.training_job_name(after.name, after.attempts) if after.attempts else None
         ),
+    }
+
+
+def warnings(change: Change, after: Job) -> Iterator[tuple[str, str]]:
+    """Yield code and sentence of each warning that comes with a change."""
+    stalled = warned_of(after)
+    if stalled is not None and warned_of(change.before) is None:
+        yield stalled.code, stalled.sentence()
+    if change.ended is not None and change.ended.warning:
+        yield "unreleased", change.ended.warning
+
+
+def warning_detail(
+    queue: str, job: Job, code: str, text: str, attempt: Attempt | None
+) -> dict[str, Any]:
+    """Return the `detail` of a job's warning."""
+    return {
+        "version": VERSION,
+        "queue": queue,
+        "job": job.name,
+        "job_version": job.version,
+        "code": code,
+        "text": text,
+        "project": job.project,
+        "submitter": job.submitter,
+        "pool": attempt.pool if attempt else None,
+        "training_job": attempt.training_job if attempt else None,
     }
 
 

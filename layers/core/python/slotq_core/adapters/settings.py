@@ -13,6 +13,9 @@ Durations are whole seconds. The settings:
 - `reserve_after`: how long others may pass a job that does not fit (0: never; left out: always)
 - `min_runtime`: how long an attempt is safe from eviction
 - `max_min_runtime`: upper bound on a job's own min_runtime
+- `stall_after`, `on_stall`, `stall_unreported`: when a script that reports nothing counts as
+  stalled, and what becomes of its job
+- `read_reports`: whether victims are chosen by their reported checkpoints
 - `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
   pool (left out: for ever)
 - `count_foreign`: whether training jobs outside the queue count against the pool
@@ -21,6 +24,7 @@ Durations are whole seconds. The settings:
   object)
 - `properties`: what its slots are like, which jobs may require and none uses up
   (`properties=mem_per_gpu_in_GiB:16`)
+- `checkpoints`: what happens to a preemptible job without checkpoints: warn, provide or require
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -40,9 +44,10 @@ from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
+    CHOICES,
     DURATIONS,
     SWITCHES,
     check_together,
@@ -69,7 +74,7 @@ _PLAIN = {
     **{name: f"{name}=SECONDS" for name in DURATIONS},
     **{name: f"{name}=true|false" for name in SWITCHES},
     **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
-    "state": f"state={'|'.join(PoolState)}",
+    **{name: f"{name}={'|'.join(type(word))}" for name, word in CHOICES.items()},
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
 _DAY = 86_400_000

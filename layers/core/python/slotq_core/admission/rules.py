@@ -122,7 +122,7 @@ def _named_class(job: Job, rights: Rights) -> Job:
     if job.priority_class:
         if job.priority_class not in rights.classes:
             raise InvalidRequest(
-                "the tag 'priority' takes an integer or a class, and "
+                "the tag 'priority' or 'slotq:priority' takes an integer or a class, and "
                 f"names no class: '{job.priority_class}'; the classes are "
                 f"{', '.join([*rights.classes, AUTO])}",
                 field="Tags",

@@ -5,6 +5,7 @@ times compare equal on every path.
 
     jobs      a job, as submitted and as the queue keeps it
     attempts  one run of a job
+    reports   what a training script says of its attempt
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on
     access    who may do what in a project

@@ -15,6 +15,8 @@ class StopCause(StrEnum):
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     CANCELLED = "cancelled"
+    STALLED = "stalled"
+    """The script reported nothing for the pool's `stall_after`."""
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
 
@@ -49,6 +51,7 @@ class AttemptOutcome(StrEnum):
     EVICTED = "evicted"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
+    STALLED = "stalled"
     FAILED = "failed"
     MAX_RUNTIME = "max_runtime"
     NO_CAPACITY = "no_capacity"
@@ -86,6 +89,21 @@ class Attempt:
     """When the training job got its instances (ms); None while starting."""
     checkpoint_at: int | None = None
     """When the attempt last reported a checkpoint (ms)."""
+    saved_step: int | None = None
+    """The step of that checkpoint."""
+    reported: bool = False
+    """Whether the queue has read a step or a save in the attempt's report."""
+    silent_since: int | None = None
+    """The last sign of life (ms), once the queue has found that the pool's `stall_after` has passed
+    since; None: not found so."""
+    stalled_at: int | None = None
+    """When the queue warned of that silence (ms); None: it has not."""
+    step: int | None = None
+    """Steps done, as last reported; set when the attempt has ended."""
+    steps: int | None = None
+    """Steps in all, as last reported; set when the attempt has ended."""
+    warning: str = ""
+    """What the script did wrong when it was asked to suspend, as a sentence."""
     stop: StopOrder | None = None
     ended_at: int | None = None
     outcome: AttemptOutcome | None = None

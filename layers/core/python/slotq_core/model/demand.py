@@ -89,6 +89,13 @@ class Demand(Mapping[str, int]):
                 return False
         return True
 
+    def smaller(self, other: Demand) -> Demand:
+        """The smaller amount of each resource. None may be negative."""
+        there = other._amounts
+        return _made(
+            {name: min(amount, there[name]) for name, amount in self.items() if name in there}
+        )
+
     def exceeds(self, most: Demand, names: Iterable[str], more: Demand) -> bool:
         """Whether this demand, together with `more`, is above `most` in any of these resources."""
         mine, there, added = self._amounts, most._amounts, more._amounts

@@ -138,6 +138,8 @@ class Job:
     """Consecutive faults of SageMaker. They set the length of the next back-off."""
     ran: int = 0
     """Total running time of the ended attempts (ms)."""
+    reports: bool = False
+    """Whether a script of the job has ever reported a step or a save."""
     attempt: Attempt | None = None
     """The live attempt; set if and only if the state is active."""
     claim: Claim | None = None

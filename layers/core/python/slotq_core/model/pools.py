@@ -65,6 +65,26 @@ class PoolState(StrEnum):
     """Nothing starts, and the pool adds nothing to any share."""
 
 
+class CheckpointRule(StrEnum):
+    """What a pool does with a preemptible training job without checkpoints, which an eviction sets
+    back to its beginning. From the mildest to the strictest."""
+
+    WARN = "warn"
+    """The job is accepted, and its user is warned."""
+    PROVIDE = "provide"
+    """The job is given a place for checkpoints below its own output."""
+    REQUIRE = "require"
+    """The job is refused."""
+
+
+class OnStall(StrEnum):
+    """What becomes of an attempt that has reported nothing for the pool's `stall_after`."""
+
+    WARN = "warn"
+    EVICT = "evict"
+    """It is stopped. As after a failure, the job waits again while it has retries left."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account."""
@@ -105,6 +125,16 @@ class Pool:
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
     (ms); None: no time slices."""
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
+    stall_after: int | None = None
+    """How long an attempt may report nothing before it counts as stalled (ms); None: for ever."""
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: bool = False
+    """Whether a job that has never reported anything stalls too, from each start on."""
+    read_reports: bool = False
+    """Whether victims are chosen by their reported checkpoints. The queue then reads the reports of
+    running jobs that may be evicted; `stall_after` reads them too."""
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; kept apart from the configuration."""
@@ -114,6 +144,11 @@ class Pool:
         """The configured capacity without foreign use, whatever the account allows now; nothing
         when drained."""
         return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+
+    @property
+    def listens(self) -> bool:
+        """Whether reports of running scripts decide anything here."""
+        return self.stall_after is not None or self.read_reports
 
     def size(self, now: int) -> Demand:
         """What the queue may use now: what the pool offers, minus the slots that the account's

@@ -11,6 +11,7 @@ bulk           changes of many jobs in one request
 configuring    changes of the configuration, on the record
 jobs           what people ask of jobs, and about them
 status         jobs as people see them, with place and reason
+scripts        what training scripts report, on the tick and for people
 poison         sends what cannot be understood to the dead letters
 pool_lessons   what an outcome teaches about a pool
 usage          what jobs have used, from the history

@@ -16,7 +16,9 @@ from slotq_core.model.users import Classes
 from slotq_core.names import AFTER_ANY_TAG, AFTER_TAG, DEMAND_TAG
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
+from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
+from slotq_core.requests.checkpoints import notice
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (
@@ -109,6 +111,14 @@ class Changed:
     job: Job
     anew: bool
     """True if something was written; False if the job was already so."""
+    notices: tuple[str, ...] = ()
+    """What the user should know of the change, as sentences."""
+
+
+def notices_of(change: Change) -> tuple[str, ...]:
+    """Return what the user should know of a change, as sentences."""
+    given = change.after.checkpoints and not change.before.checkpoints
+    return (notice(change.request),) if given and change.request is not None else ()
 
 
 def alive(job: Job) -> Job:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import Changed, Wish
+from slotq_core.operations.amend import Changed, Wish, notices_of
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -118,7 +118,8 @@ class Bulk:
                 done.append(_done(wish, Changed(job=it, anew=False)))
             else:
                 job = next(jobs)
-                done.append(_done(wish, Changed(job=job, anew=True)))
+                changed = Changed(job=job, anew=True, notices=notices_of(it))
+                done.append(_done(wish, changed))
                 if wish.stops:
                     self._stop(job)
 
@@ -171,7 +172,8 @@ def _size(change: Change) -> int:
 
 
 def _done(wish: Wish, changed: Changed) -> _Done:
-    outcome = Outcome(name=wish.name, status=Status(job=changed.job))
+    status = Status(job=changed.job, notices=changed.notices)
+    outcome = Outcome(name=wish.name, status=status)
     return _Done(outcome=outcome, anew=changed.anew)
 
 

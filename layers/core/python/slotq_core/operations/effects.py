@@ -9,7 +9,7 @@ a dead handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -24,11 +24,13 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.reports.outcome import STOPPED_BY_THE_QUEUE, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.pool_lessons import Lessons, is_accepted
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
@@ -81,6 +83,17 @@ class Observed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _News:
+    """An observation, with what is looked up once, however often the job changes meanwhile."""
+
+    seen: Observation
+    shown: Callable[[], str]
+    """SageMaker's message without secrets."""
+    reported: Callable[[Attempt], Attempt]
+    """The ended attempt with its script's last report."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Taken:
     """A job after a change, or as it was if nothing was left to change."""
 
@@ -104,7 +117,14 @@ class CarriedOut:
 class Effects:
     """Calls SageMaker, and commits what each answer means for the job."""
 
-    def __init__(self, store: Store, training: TrainingService, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        training: TrainingService,
+        clock: Clock,
+        scripts: Scripts | None = None,
+    ) -> None:
+        self._scripts = scripts or NoScripts()
         self._store = store
         self._training = training
         self._clock = clock
@@ -167,10 +187,11 @@ class Effects:
         def shown() -> str:
             return self._shown(name, observation.message)
 
+        news = _News(seen=observation, shown=shown, reported=cache(self._reported))
         taken = self._change(
             job or self._store.job(name),
             training_job,
-            lambda job: self._seen(job, observation, shown),
+            lambda job: self._seen(job, news),
             answer=_answer_in(observation),
         )
         if taken is None:
@@ -218,7 +239,8 @@ class Effects:
         answer = self._training.create(request, job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
-                taken = self._change(job, attempt.training_job, self._created)
+                place = checkpoints_of(request)
+                taken = self._change(job, attempt.training_job, lambda it: self._created(it, place))
                 # A cancel during the call leaves the stop to this handler.
                 if taken is not None and taken.job.attempt and taken.job.attempt.stop:
                     return self._do(taken.job, began)
@@ -347,11 +369,13 @@ class Effects:
             return _Taken(job=after, calls_for_pass=calls_for_pass, learned=learned)
         raise Conflict(f"{training_job}: its job's record changed {_TRIES} times in a row")
 
-    def _created(self, job: Job) -> Change | None:
+    def _created(self, job: Job, checkpoints: str = "") -> Change | None:
         assert job.attempt is not None
         if job.attempt.created:
             return None
-        return Change(before=job, after=replace(job, attempt=replace(job.attempt, created=True)))
+        place = checkpoints or job.attempt.checkpoints
+        attempt = replace(job.attempt, created=True, checkpoints=place)
+        return Change(before=job, after=replace(job, attempt=attempt))
 
     def _stop_sent(self, job: Job) -> Change | None:
         assert job.attempt is not None
@@ -361,16 +385,19 @@ class Effects:
         attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
         return Change(before=job, after=replace(job, attempt=attempt))
 
-    def _seen(self, job: Job, seen: Observation, shown: Callable[[], str]) -> Change | None:
+    def _seen(self, job: Job, news: _News) -> Change | None:
         assert job.attempt is not None
+        seen = news.seen
         if seen.token is not None and seen.token != job.attempt.token:
             return None  # A training job of the same name that belongs to somebody else.
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            return self._end(_as_begun(job, seen, at), _ending(seen), at, shown(), seen)
+            begun = _as_begun(job, seen, at)
+            return self._end(begun, _ending(seen), at, news.shown(), news)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
-            attempt = replace(job.attempt, created=True, running_since=at)
+            place = seen.checkpoints or job.attempt.checkpoints
+            attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
             after = replace(job, attempt=attempt, faults=0)
             if state is not job.state:
@@ -379,19 +406,30 @@ class Effects:
         if seen.pending and job.attempt.pending_since is None:
             attempt = replace(job.attempt, created=True, pending_since=at)
             return Change(before=job, after=replace(job, attempt=attempt))
-        return self._created(job)
+        return self._created(job, seen.checkpoints)
 
     def _end(
-        self, job: Job, ending: Ending, at: int, message: str, seen: Observation | None = None
+        self, job: Job, ending: Ending, at: int, message: str, news: _News | None = None
     ) -> Change:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
             sharing = self._store.configuration().sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
-        if seen is not None:
-            attempt = replace(attempt, artifact=seen.artifact, checkpoints=seen.checkpoints)
+        if news is not None:
+            place = news.seen.checkpoints or attempt.checkpoints
+            attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
+            if attempt.outcome in STOPPED_BY_THE_QUEUE:
+                attempt = news.reported(attempt)
+                after = replace(after, reports=after.reports or attempt.reported)
         return Change(before=job, after=after, ended=attempt)
+
+    def _reported(self, attempt: Attempt) -> Attempt:
+        """The ended attempt with its script's last report: one read, whatever becomes of it."""
+        if attempt.running_since is None:
+            return attempt
+        report = self._scripts.report(attempt)
+        return attempt if report is None else with_report(attempt, report)
 
     def _shown(self, job: str, message: str) -> str:
         """Return SageMaker's text without secrets; empty if the request cannot be read, because the
@@ -411,6 +449,13 @@ def _as_begun(job: Job, seen: Observation, at: int) -> Job:
         return job
     since = min(max(seen.running_since, job.attempt.admitted_at), at)
     return replace(job, attempt=replace(job.attempt, running_since=since))
+
+
+def checkpoints_of(request: Request) -> str:
+    """The S3 URI of the request's checkpoints; empty if it has none."""
+    config = request.get("CheckpointConfig")
+    place = config.get("S3Uri") if isinstance(config, Mapping) else None
+    return place if isinstance(place, str) else ""
 
 
 def _calls_for_pass(change: Change) -> bool:

@@ -25,6 +25,7 @@ from slotq_core.model.reasons import (
     WaitsForApproval,
     WaitsForJobs,
 )
+from slotq_core.model.reports.report import Report
 from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
@@ -49,6 +50,12 @@ class Status:
     """Possible victims, reservations and known times. None unless somebody asked for this one job,
     or if the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the user should know of a change that was just made, as sentences."""
+    report: Report | None = None
+    """What the script of the running attempt has reported; None unless somebody asked for it."""
+    eta: int | None = None
+    """The time (ms) to the script's last step, as of the report's reading; None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,8 +27,6 @@ plan ends when it reaches a waiting job of the same user and rank, because its p
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.rules import Rules
@@ -101,8 +99,9 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             yield from turns.go_on(head)
         else:
             turns.block(head)
-    planned = yield from result(steps, turns)
-    return replace(planned, outlook=question.answer())
+    planned = yield from result(steps, turns, question)
+    state.journal.close()
+    return planned
 
 
 def _visit(steps: Steps, job: Job) -> bool:

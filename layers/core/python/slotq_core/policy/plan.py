@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
+from slotq_core.model.reasons.stalled import Stalled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +93,16 @@ class GiveUp:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Stall:
+    """Warn of an attempt that has reported nothing for its pool's `stall_after`, or stop it, as the
+    pool says."""
+
+    job: Job
+    after: Job
+    why: Stalled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Demote:
     """Put the job into a lower class: its running time in the present class is used up."""
 
@@ -111,6 +123,7 @@ class TryLater:
 Decision = (
     EndBackoff
     | GiveUp
+    | Stall
     | Demote
     | LeaveOut
     | RollBack
@@ -175,7 +188,10 @@ def nothing_more(_: Need) -> Found:
 
 
 def run_to_end(planning: Planning, more: Answers) -> Plan:
-    """Answer a plan in progress until it is made."""
+    """Answer a plan in progress until it is made. A plan makes no garbage meanwhile and leaves none
+    but with gangs (tests/unit/policy/test_garbage.py). So garbage collection rests."""
+    collects = gc.isenabled()
+    gc.disable()
     try:
         need = next(planning)
         while True:
@@ -183,3 +199,6 @@ def run_to_end(planning: Planning, more: Answers) -> Plan:
     except StopIteration as end:
         found: Plan = end.value
         return found
+    finally:
+        if collects:
+            gc.enable()

@@ -8,5 +8,6 @@ stored        what the store is given and gives
 store         where jobs are kept
 counters      what callers have used of their limits
 usage         the record of what attempts used
+scripts       what training scripts say, and are asked
 surroundings  the clock, the next pass, and people
 """

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from slotq_core.names import setting_of
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.submission import MAX_TAGS
 
@@ -39,7 +40,8 @@ def parse_amendment(body: str | bytes) -> AmendmentBody:
 
 
 def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
-    """The request with these tags added. Each replaces a tag with the same key."""
-    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in tags]
+    """The request with these tags added. Each replaces a tag of the same setting."""
+    changed = {setting_of(key) for key in tags}
+    kept = [tag for tag in request.get("Tags") or () if setting_of(tag["Key"]) not in changed]
     added = [{"Key": key, "Value": value} for key, value in tags.items()]
     return {**request, "Tags": [*kept, *added]}

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.limits import Limits, QueueUse
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
@@ -39,6 +39,10 @@ class PoolBody(BaseModel):
     max_min_runtime: int | None = _seconds("max_min_runtime")
     time_slice: int | None = _seconds("time_slice")
     pending_timeout: int | None = _seconds("pending_timeout")
+    stall_after: int | None = _seconds("stall_after")
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: bool = Field(default=False, strict=True)
+    read_reports: bool = Field(default=False, strict=True)
     count_foreign: bool = Field(default=False, strict=True)
     consolidate: bool = Field(default=False, strict=True)
     open: bool = Field(default=True, strict=True)
@@ -48,6 +52,9 @@ class PoolBody(BaseModel):
     properties: dict[str, int] = Field(default_factory=dict)
     """All properties of the pool, e.g. `mem_per_gpu_in_GiB`: jobs may require them and use none up.
     Jobs that already wait keep their pools."""
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible training job without checkpoints: `warn`, `provide` a place
+    below its own output, or refuse it (`require`)."""
     state: PoolState = PoolState.ACTIVE
     revision: int | None = Field(default=None, ge=0, strict=True)
     """The revision of the configuration that the caller decided on. An outdated revision is

@@ -3,7 +3,7 @@
 The template's parameter, the emulator's command line and the API all use this definition. Durations
 are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
 without `pending_timeout` SageMaker may look for instances for ever, without `time_slice` nobody
-takes turns.
+takes turns, without `stall_after` nothing stalls.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
@@ -43,11 +44,24 @@ DURATIONS: Mapping[str, int] = {
     "max_min_runtime": 0,
     "time_slice": 1,
     "pending_timeout": 1,
+    "stall_after": 60,
 }
 """Durations, each with its smallest value (s)."""
-SWITCHES: Mapping[str, bool] = {"count_foreign": False, "consolidate": False, "open": True}
+SWITCHES: Mapping[str, bool] = {
+    "count_foreign": False,
+    "consolidate": False,
+    "open": True,
+    "stall_unreported": False,
+    "read_reports": False,
+}
 """Settings that are true or false, each with its default."""
-SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", "state")
+CHOICES: Mapping[str, StrEnum] = {
+    "checkpoints": CheckpointRule.WARN,
+    "on_stall": OnStall.WARN,
+    "state": PoolState.ACTIVE,
+}
+"""Settings that are one of a few words, each with its default."""
+SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 
 
@@ -63,7 +77,7 @@ class _Names(NamedTuple):
 _RESOURCE_NAMES = _Names(RESOURCE, "a-z, 0-9 and _", '{"gpus": 8}', 0)
 _PROPERTY_NAMES = _Names(PROPERTY, "a-z, A-Z, 0-9 and _", '{"mem_per_gpu_in_GiB": 16}', 1)
 
-_ABSENT = ("reserve_after", "time_slice", "pending_timeout")
+_ABSENT = ("reserve_after", "time_slice", "pending_timeout", "stall_after")
 """Durations that may be None; the others are then 0."""
 
 
@@ -94,11 +108,11 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     given |= {
         key: _switch(name, key, wanted.get(key, default)) for key, default in SWITCHES.items()
     }
+    given |= {key: _word(name, key, wanted.get(key, word)) for key, word in CHOICES.items()}
     given |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
-        "state": _state(name, wanted.get("state", PoolState.ACTIVE)),
     }
     return replace(before, **given) if before else Pool(name=name, **given)
 
@@ -181,7 +195,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
         "properties": dict(pool.properties),
-        "state": pool.state.value,
+        **{key: getattr(pool, key).value for key in CHOICES},
     }
 
 
@@ -216,10 +230,11 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
     )
 
 
-def _state(pool: str, value: object) -> PoolState:
-    if not isinstance(value, str) or value not in tuple(PoolState):
-        raise _wrong(pool, "state", f"one of {', '.join(PoolState)}", value)
-    return PoolState(value)
+def _word(pool: str, key: str, value: object) -> StrEnum:
+    words = type(CHOICES[key])
+    if not isinstance(value, str) or value not in tuple(words):
+        raise _wrong(pool, key, f"one of {', '.join(words)}", value)
+    return words(value)
 
 
 def _duration(pool: str, key: str, value: object) -> int | None:

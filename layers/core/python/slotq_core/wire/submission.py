@@ -35,8 +35,8 @@ _MAX_ROLE = 2048
 _MAX_GROUPS = 5
 """SageMaker's limits."""
 
-PRIORITY_TAG = "priority"
 SETTING_TAGS = (
+    names.QUEUES_PRIORITY_TAG,
     names.PROJECT_TAG,
     names.CLASS_TAG,
     names.POOLS_TAG,
@@ -48,7 +48,7 @@ SETTING_TAGS = (
     names.AFTER_TAG,
     names.AFTER_ANY_TAG,
 )
-_ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
+_ALLOWED_TAGS = ", ".join((names.PRIORITY_TAG, *SETTING_TAGS))
 _KNOWN_TAGS = frozenset({*SETTING_TAGS, *names.AFTER_TAGS})
 
 
@@ -139,6 +139,10 @@ class SubmissionBody(BaseModel):
                 )
             if keys.count(key) > 1:
                 raise ValueError(f"the tag '{key}' occurs more than once")
+        given = {tag.Value.strip(): tag.Key for tag in tags if _is_priority(tag)}
+        if len(given) > 1:
+            says = " and ".join(f"'{key}' {value[:40]}" for value, key in given.items())
+            raise ValueError(f"the tag {says} mean the same setting: give one of them")
         return tags
 
     @model_validator(mode="after")
@@ -158,19 +162,26 @@ class SubmissionBody(BaseModel):
         return next((tag.Value.strip() for tag in self.Tags if tag.Key == key), None)
 
     @property
+    def _priority(self) -> tuple[str, str | None]:
+        """The key in its spelling, and its value."""
+        found = next((tag for tag in self.Tags if _is_priority(tag)), None)
+        return (found.Key, found.Value.strip()) if found else (names.PRIORITY_TAG, None)
+
+    @property
     def priority(self) -> int:
         """The number; 0 for a class, which has a number of its own."""
-        text = None if self.priority_class else self._tag(PRIORITY_TAG)
-        return _integer(PRIORITY_TAG, text, -PRIORITY_LIMIT, PRIORITY_LIMIT)
+        key, text = self._priority
+        number = None if self.priority_class else text
+        return _integer(key, number, -PRIORITY_LIMIT, PRIORITY_LIMIT)
 
     @property
     def names_no_priority(self) -> bool:
-        return self._tag(PRIORITY_TAG) is None
+        return self._priority[1] is None
 
     @property
     def priority_class(self) -> str:
         """The named class; empty: a number, or none."""
-        text = self._tag(PRIORITY_TAG) or ""
+        text = self._priority[1] or ""
         return text if CLASS_NAME.fullmatch(text) else ""
 
     @property
@@ -249,6 +260,10 @@ class SubmissionBody(BaseModel):
         return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
 
 
+def _is_priority(tag: Tag) -> bool:
+    return bool(names.setting_of(tag.Key) == names.PRIORITY_TAG)
+
+
 def _amounts(text: str | None) -> dict[str, int]:
     """Amounts by name, from `gpus=8,mem_per_gpu_in_GiB=16`."""
     if text is None:
@@ -276,7 +291,7 @@ def _need(name: str, text: str) -> int | None:
 def _integer(tag: str, text: str | None, low: int, high: int) -> int:
     if text is None:
         return 0
-    or_class = "the name of a class or " if tag == PRIORITY_TAG else ""
+    or_class = "the name of a class or " if names.setting_of(tag) == names.PRIORITY_TAG else ""
     if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
         raise ValueError(
             f"the tag '{tag}' takes {or_class}an integer from {low:,} to {high:,}, not "

@@ -17,6 +17,8 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.outlook import Outlook
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.model.reasons import Number, Reason
+from slotq_core.model.reports.outcome import resumption
+from slotq_core.model.reports.report import Report, Saved
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.pool_definition import settings_of
@@ -65,8 +67,44 @@ class AttemptView(BaseModel):
     up."""
     artifact: str = ""
     checkpoints: str = ""
+    step: int | None = None
+    """Steps done when the queue stopped the attempt, as its script reported; None: not known."""
+    of: int | None = None
+    """How many steps there were."""
+    saved: SavedView | None = None
+    """The last checkpoint that the script reported, of an attempt that has ended."""
+    resumption: str = ""
+    """Where the job goes on after an eviction and what it loses, as a sentence; else empty."""
+    warning: str = ""
+    """What the script did wrong when it was asked to suspend, as a sentence; else empty."""
     logs: str = ""
     """The CloudWatch log group, a colon, and the prefix of the streams' names."""
+
+
+class SavedView(BaseModel):
+    """The last checkpoint that a script says it has saved."""
+
+    step: int | None = None
+    at: str
+    took_seconds: float | None = None
+    """How long the save took."""
+
+
+class ProgressView(BaseModel):
+    """How far a running job is, by its script's own word."""
+
+    step: int | None = None
+    """Steps done; None: the script reports only its saves."""
+    of: int | None = None
+    """How many there are; None: unknown."""
+    at: str | None = None
+    """When the script reported that step."""
+    eta_seconds: float | None = None
+    """The time to the last step at the pace of this attempt; None: unknown."""
+    metrics: dict[str, int | float | str] = Field(default={})
+    """Numbers by name, as the script gave them: at most 20, and texts of at most 64 printable
+    characters."""
+    saved: SavedView | None = None
 
 
 class JobView(BaseModel):
@@ -120,6 +158,13 @@ class JobView(BaseModel):
     """Why the job is in its state, where the state alone does not say: `max_runtime`, `rejected`
     …"""
     message: str = ""
+    progress: ProgressView | None = None
+    """For a running job whose script reports; None otherwise, and where S3 does not answer."""
+    warnings: list[str] = Field(default=[])
+    """What the job's user should know before it is too late, as sentences: that an eviction would
+    set the job back to its beginning, for example."""
+    stalled_since: str | None = None
+    """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
     """The attempts so far; only for a single job."""
 
@@ -187,16 +232,27 @@ class PoolSettingsView(BaseModel):
     """How long a job runs before it yields to another user's; None: no time slices."""
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
+    stall_after: int | None = None
+    """How long a script may report nothing before its job counts as stalled; None: for ever."""
+    on_stall: str = "warn"
+    """What becomes of a stalled job: `warn`, or `evict` it and use one of its retries."""
     count_foreign: bool
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
     """Whether running jobs may move to another pool."""
     open: bool = True
     """False: only projects with a quota in the pool may use it."""
+    stall_unreported: bool = False
+    """Whether jobs that never report anything stall too."""
+    read_reports: bool = False
+    """Whether victims are chosen by their reported checkpoints."""
     resources: dict[str, int]
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
     """What the pool's slots are like. Jobs may require it; none uses it up."""
+    checkpoints: str = "warn"
+    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
+    given a place for them; `require`: it is refused."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
 
@@ -325,8 +381,35 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         stopped_for=attempt.stop.by if attempt.stop else None,
         artifact=attempt.artifact,
         checkpoints=attempt.checkpoints,
+        step=attempt.step,
+        of=attempt.steps,
+        saved=_saved(attempt),
+        resumption=resumption(attempt),
+        warning=attempt.warning,
         logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
     )
+
+
+def _saved(attempt: Attempt) -> SavedView | None:
+    if attempt.checkpoint_at is None or attempt.ended_at is None:
+        return None
+    return SavedView(step=attempt.saved_step, at=iso(attempt.checkpoint_at))
+
+
+def progress_view(report: Report, eta: int | None) -> ProgressView:
+    return ProgressView(
+        step=report.step,
+        of=report.of,
+        at=_iso(report.at),
+        eta_seconds=None if eta is None else seconds(eta),
+        metrics=dict(report.metrics),
+        saved=_save_view(report.saved) if report.saved else None,
+    )
+
+
+def _save_view(saved: Saved) -> SavedView:
+    took = None if saved.took is None else seconds(saved.took)
+    return SavedView(step=saved.step, at=iso(saved.at), took_seconds=took)
 
 
 def job_view(
@@ -337,6 +420,9 @@ def job_view(
     reason: Reason | None = None,
     outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
+    warnings: Iterable[str] = (),
+    report: Report | None = None,
+    eta: int | None = None,
 ) -> JobView:
     return JobView(
         name=job.name,
@@ -369,6 +455,9 @@ def job_view(
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
         cause=job.cause,
         message=job.message,
+        warnings=[*warnings],
+        progress=progress_view(report, eta) if report else None,
+        stalled_since=_iso(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
     )
 

@@ -9,6 +9,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     gang_incomplete   its gang cannot start
     rights_missing    AWS refuses the start: a right is missing
     project_rules     its project's rules keep it back
+    stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
 """
 

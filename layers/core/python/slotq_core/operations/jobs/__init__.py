@@ -5,4 +5,5 @@ followers    jobs that come after others: found at a submission, freed or cancel
 changes      cancels and amends a stored job
 lookup       one job or a list, as a caller may see them
 explanation  the plan that explains why listed jobs wait
+warnings     what the user of a job should know before it is too late
 """

@@ -29,6 +29,7 @@ from slotq_core.operations.amend import (
     Changed,
     Wish,
     alive,
+    notices_of,
     settled,
     with_hold,
     without_attempt,
@@ -43,6 +44,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.requests.checkpoints import assured, provided
 
 _TRIES = 20
 
@@ -87,7 +89,7 @@ class Changes:
         place and reason: these cost more than the change, and `status` tells them."""
         if changed.anew:
             self._wake()
-        return Status(job=changed.job)
+        return Status(job=changed.job, notices=changed.notices)
 
     def fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
@@ -108,7 +110,7 @@ class Changes:
                 self.stop(job)
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
-            return Changed(job=job, anew=True)
+            return Changed(job=job, anew=True, notices=notices_of(decided))
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
     def stop(self, job: Job) -> None:
@@ -157,9 +159,10 @@ class Changes:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(stand.sharing, job.person)
             anew = _as_submitted_now(revision.after, job, stand.pools, project)
+            pools = usable_pools(anew, stand.pools, project)
             admitted = admit(
                 anew,
-                usable_pools(anew, stand.pools, project),
+                pools,
                 submitter=job.submitter,
                 now=now,
                 rights=rights,
@@ -167,6 +170,8 @@ class Changes:
                 by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, rights.classes, by=by)
+            after, given = _with_assurance(job, after, revision.request, stand.pools)
+            request = given or request
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)
@@ -204,6 +209,20 @@ def _as_submitted_now(
         pools=wanted.pools or (job.pools if job.parts else ()),
     )
     return in_parts(in_project, pools, project.pools if project else ())
+
+
+def _with_assurance(
+    before: Job, after: Job, request: Request, pools: Sequence[Pool]
+) -> tuple[Job, Request | None]:
+    """The changed job as its pools take it without checkpoints, and its request if that has been
+    given a place for them. A change that brings no new pool and no new risk of eviction is not
+    asked: the job was accepted. A running attempt cannot use a place, so nothing is given then.
+    Raises CheckpointsRequired."""
+    same = after.pools == before.pools and after.evictable == before.evictable
+    taken = after if same else assured(after, pools)
+    if after.active or taken.checkpoints == after.checkpoints:
+        return after, None
+    return taken, provided(request, taken)
 
 
 def _is_cancelled(job: Job) -> bool:

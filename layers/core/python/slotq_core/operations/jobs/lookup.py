@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
@@ -11,8 +11,10 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
+from slotq_core.operations.scripts.progress import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, Status, Wanted
 from slotq_core.policy.plan import Plan
+from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.privacy.disclosure import Shown, shown
@@ -22,8 +24,11 @@ from slotq_core.privacy.identity import BY_DEFAULT
 class JobLookup:
     """The jobs, as callers see them."""
 
-    def __init__(self, store: Store, clock: Clock, authorizer: Authorizer) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, authorizer: Authorizer, scripts: Scripts
+    ) -> None:
         self._store, self._clock, self._authorizer = store, clock, authorizer
+        self._progress = Progress(scripts, clock)
 
     def status(self, name: str, *, to: str | None = None) -> Status:
         """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
@@ -38,6 +43,10 @@ class JobLookup:
         world = self._store.load(now)
         known = status.looked_into(job, world, now)
         return replace(known, attempts=attempts)
+
+    def with_progress(self, statuses: Iterable[Status]) -> list[Status]:
+        """These statuses with the progress of those jobs that run. Never raises."""
+        return self._progress.of(statuses)
 
     def statuses(
         self,
@@ -75,6 +84,10 @@ class JobLookup:
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
         return status.statuses(jobs, planned, waiting, world.snapshot.yields)
+
+    def graces(self) -> Mapping[str, int]:
+        """How long (ms) each pool waits between asking a job to suspend and stopping it."""
+        return {pool.name: pool.suspend_grace for pool in self._store.configuration().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its

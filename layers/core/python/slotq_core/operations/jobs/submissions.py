@@ -23,6 +23,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.requests.checkpoints import assured, notice, provided
 
 _TRIES = 20
 """How often a submission is tried while the jobs that it comes after end."""
@@ -55,13 +56,14 @@ class Submissions:
 
         The status has no place and no reason: the calls are the same, whatever waits. The same
         submission again, while the job lives, returns the job as it is. Raises InvalidRequest,
-        NeverFits, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject, RoleNotAllowed,
-        PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is stored.
+        NeverFits, CheckpointsRequired, ClassNotAllowed, ProjectNotAllowed, ForbiddenByProject,
+        RoleNotAllowed, PlanNotAllowed, NameTaken, PriorityTooHigh or LimitReached; then nothing is
+        stored.
         """
         stored = self.stored(submission, request, submitter)
         if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
-        return Status(job=stored.job)
+        return Status(job=stored.job, notices=stored.notices)
 
     def stored(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store the job, unless the same submission is stored already. Asks for no pass.
@@ -70,7 +72,7 @@ class Submissions:
         because a pool or a limit has changed since.
         """
         try:
-            return Changed(job=self._kept(submission, request, submitter), anew=True)
+            return self._kept(submission, request, submitter)
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
@@ -82,7 +84,7 @@ class Submissions:
         self._refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
-    def _kept(self, submission: Submission, request: Request, submitter: str) -> Job:
+    def _kept(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job; once more if a job that it comes after ends meanwhile."""
         for _ in range(_TRIES):
             try:
@@ -91,7 +93,7 @@ class Submissions:
                 continue
         raise Unavailable("the jobs that it comes after keep changing; try again")
 
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job."""
         stand, now = self._store.configuration(), self._clock.now()
         permissions = self._authorizer.under(stand.sharing)
@@ -104,9 +106,10 @@ class Submissions:
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         awaited = self._awaited(submission, submitter)
+        pools = usable_pools(submission, stand.pools, project)
         job = admit(
             submission,
-            usable_pools(submission, stand.pools, project),
+            pools,
             submitter=submitter,
             now=now,
             states={name: each.state for name, each in awaited.items()},
@@ -114,16 +117,21 @@ class Submissions:
             people=stand.people,
             by_default=by_default,
         )
-        job = replace(job, line_by_user=stand.by_user)
+        job = assured(replace(job, line_by_user=stand.by_user), pools)
+        notices: tuple[str, ...] = ()
+        if job.checkpoints and not submission.checkpoints:
+            request = provided(request, job)
+            notices = (notice(request),)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:
             self._followers.follow(awaited[name] for name in job.waits_for)
             try:
-                return self._store.submit(job, request, opens_line=opens_line)
-            except StoredAlready as stored:
-                if stored.job is not None:
-                    self._refuse_other(stored.job, submission, submitter)
+                stored = self._store.submit(job, request, opens_line=opens_line)
+                return Changed(job=stored, anew=True, notices=notices)
+            except StoredAlready as known:
+                if known.job is not None:
+                    self._refuse_other(known.job, submission, submitter)
                 raise
 
     def _awaited(self, submission: Submission, submitter: str) -> Mapping[str, Job]:

@@ -43,12 +43,21 @@ class Preemption:
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms, or None."""
-        if not any(_may_gain(job, room) for room in rooms):
+        if not any(self._may_gain(job, room) for room in rooms):
             return None
         options = [(room, self._candidates(job, room)) for room in rooms]
         base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
         found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
         return least_harm(found, base)
+
+    def _may_gain(self, job: Job, room: PoolRoom) -> bool:
+        """A quick bound: whether the job fits if every lower rank of its project left the room.
+        Only jobs of the same user give to the user's limit."""
+        if not job.demand.within(room.both + room.jobs.below(rank(job), job.project)):
+            return False
+        return not self.state.accounts.users.over(job, room.pool.name) or any(
+            other.person == job.person for each in _outranked(job, room) for other in each.jobs
+        )
 
     def _in_pool(
         self, job: Job, room: PoolRoom, candidates: Sequence[Candidate], base: Rank
@@ -83,11 +92,6 @@ class Preemption:
         rooms = [room, *self.state.limits.sharing(room, self.state.rooms.values())]
         found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
-
-
-def _may_gain(job: Job, room: PoolRoom) -> bool:
-    """A quick bound: whether the job fits if every lower rank of its project left the room."""
-    return job.demand.within(room.both + room.jobs.below(rank(job), job.project))
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:

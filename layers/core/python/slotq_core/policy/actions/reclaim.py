@@ -44,9 +44,7 @@ class Reclaims:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
         stops none of the candidates named in `spare`."""
         of = self.state.accounts.of
-        chains = {id(mine): mine for room in rooms if (mine := of(job, room.pool.name))}
-        staying = {key for key, mine in chains.items() if may_reclaim(job, mine)}
-        able = [room for room in rooms if id(of(job, room.pool.name)) in staying]
+        able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
         searches = [_InPool(job, room, self, set(spare)) for room in able]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
@@ -160,6 +158,8 @@ class _InPool:
         for victim in reversed(victims):
             theirs = self._givers[victim.project]
             gone = self._counted(each for each in victims if each.project == victim.project)
+            if theirs[0].over_quota(gone):
+                continue
             back = self._state.waits(victim.project)
             in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
             if any(self._takes_back(job, theirs, left) for job in in_quota):

@@ -12,15 +12,18 @@ from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.explain.waiting import protection_ends
 from slotq_core.policy.lifecycle.demotion import demotes_at
 from slotq_core.policy.lifecycle.retry import gives_up_at
+from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def first_timer(snapshot: Snapshot, now: int) -> int | None:
-    """When (ms) the next back-off, start time-out, demotion or turn of a budget is due; None: there
-    is none."""
+    """When (ms) the next back-off, start time-out, stall, demotion or turn of a budget is due;
+    None: there is none."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
-    timers += [at for at, _ in (*gives_up_at(snapshot), *demotes_at(snapshot))]
+    timers += [
+        at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))
+    ]
     timers += Budgets(snapshot, now).timers()
     return min(timers, default=None)
 

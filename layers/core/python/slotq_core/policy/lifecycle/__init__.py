@@ -5,6 +5,7 @@ retry             a job whose attempt has ended
 pool_health       a pool after capacity errors: back-off and probe
 missing_rights    a pool, or a role in it, after a refused right
 start_attempts    scheduler settings: attempts to start, back-off, giving up
+stall             attempts that report nothing for too long
 demotion          classes that demote
 suspend           when a job that must stop is stopped
 """

@@ -10,7 +10,8 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import OnStall, Pool
+from slotq_core.model.reasons.stalled import Stalled
 from slotq_core.policy import plan
 from slotq_core.policy.lifecycle.missing_rights import missing_for
 from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
@@ -27,7 +28,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
     match decision:
         case plan.EndBackoff(job=job) | plan.GiveUp(job=job) | plan.LeaveOut(job=job):
             changed = [(job, _ALONE[type(decision)](job, now))]
-        case plan.Demote(job=job, after=after):
+        case plan.Demote(job=job, after=after) | plan.Stall(job=job, after=after):
             changed = [(job, after)]
         case plan.TryLater(changed=changed):
             pass
@@ -154,6 +155,16 @@ def given_up(job: Job, now: int) -> Job:
     assert job.attempt is not None
     order = StopOrder(cause=StopCause.NO_CAPACITY, by=job.attempt.pool, at=now)
     return _stopping(job, order, f"pool {job.attempt.pool} had no instances for it in time")
+
+
+def stalled(job: Job, why: Stalled, pool: Pool, now: int) -> Job:
+    """The stalled job after the pool's warning, or with the durable intent to stop its attempt."""
+    assert job.attempt is not None
+    attempt = replace(job.attempt, stalled_at=now)
+    if pool.on_stall is OnStall.WARN:
+        return replace(job, attempt=attempt)
+    order = StopOrder(cause=StopCause.STALLED, by=attempt.pool, at=now)
+    return _stopping(replace(job, attempt=attempt), order, why.sentence())
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:

@@ -2,7 +2,7 @@
 
 "Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
-retries left."
+retries left." An attempt that was stopped because it stalled counts as failed.
 
 After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
 job keeps its place and waits for any pool with room. After a missing right both the job and the
@@ -151,17 +151,25 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
         case AttemptOutcome.FORBIDDEN:
             return move(job, JobState.HELD, at=now, cause=FORBIDDEN, message=message)
-        case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
-            return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
+        case AttemptOutcome.STALLED:  # Its message says since when; SageMaker knows only the stop.
+            return _failed(job, outcome.value, now, job.message, retried=True)
         case AttemptOutcome.CANCELLED:
             assert job.attempt is not None and job.attempt.stop is not None
             return move(
                 job, JobState.CANCELLED, at=now, message=f"cancelled by {job.attempt.stop.by}"
             )
         case AttemptOutcome.FAILED | AttemptOutcome.MAX_RUNTIME:
-            cause = "" if ending is Ending.FAILED else ending.value
-            return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+            by_itself = ending is Ending.FAILED
+            cause = "" if by_itself else ending.value
+            return _failed(job, cause, now, message, retried=by_itself)
     return move(job, JobState(outcome.value), at=now, message=message)
+
+
+def _failed(job: Job, cause: str, now: int, message: str, *, retried: bool) -> Job:
+    """The job after a failed attempt: it waits again if it has retries left and may use them."""
+    if retried and job.retries:
+        return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
+    return move(job, JobState.FAILED, at=now, cause=cause, message=message)
 
 
 def _waiting_state(job: Job) -> JobState:

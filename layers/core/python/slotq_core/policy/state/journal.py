@@ -29,6 +29,11 @@ class Journal:
             arguments, undo = undone.pop(), undone.pop()
             undo(*arguments)
 
+    def close(self) -> None:
+        """Forget all changes, which then stand. The log refers to the state and the state to the
+        log: without this, only the garbage collector would free what a plan has used."""
+        self._undo.clear()
+
     def record(self, undo: Callable[..., object], *arguments: Any) -> None:
         """Record a change that `undo(*arguments)` takes back."""
         self._undo += (undo, arguments)

@@ -28,14 +28,15 @@ _order = attrgetter("order")
 class PoolJobs:
     """The jobs of one pool by project. `RunningJobs` offers and withdraws gangs as candidates."""
 
-    def __init__(self, pool: Pool, now: int, regroup: Callable[[], None]) -> None:
-        """`regroup`: brings the candidates that are gangs up to date."""
+    def __init__(self, pool: Pool, now: int, regroup: Callable[[], None] | None) -> None:
+        """`regroup`: brings the candidates that are gangs up to date; None: there are no gangs."""
         self._pool, self._now, self._regroup = pool, now, regroup
         self._running: dict[str, dict[str, Job]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
         """By project, in the order of eviction, without those of `_unsorted`."""
         self._unsorted: dict[str, list[Job]] = {}
-        """By project, the single jobs that become candidates when first asked for."""
+        """By project, single jobs: those that may be stopped become candidates when first asked
+        for."""
         self._alone: dict[str, Candidate] = {}
         """The candidates that are single jobs, by job name."""
         self._projects: set[str] = set()
@@ -65,7 +66,8 @@ class PoolJobs:
 
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         if project not in self._projects:
             return ()
         self._sort(project)
@@ -73,7 +75,8 @@ class PoolJobs:
 
     def below(self, than: Rank, project: str) -> Demand:
         """What the project's candidates of a lower rank would free here."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         if project not in self._projects:
             return NOTHING
         known = self._below.setdefault(project, {})
@@ -83,7 +86,8 @@ class PoolJobs:
 
     def may_give(self) -> set[str]:
         """The projects with candidates here."""
-        self._regroup()
+        if self._regroup:
+            self._regroup()
         return self._projects
 
     @property
@@ -100,10 +104,15 @@ class PoolJobs:
             protected, until = protection(job, self._pool, project_min, self._now)
         if not in_gang and protected:
             self.protections.append((until, job))
-        elif not in_gang and may_be_stopped(job):
+        elif not in_gang:
             self._unsorted.setdefault(job.project, []).append(job)
-            self._projects.add(job.project)
         return (until, job) if protected else None
+
+    def all_taken_in(self) -> None:
+        """Find the projects with candidates. Called once, after the last `take_in`."""
+        self.protections.sort(key=_first_to_end)
+        unsorted = self._unsorted.items()
+        self._projects |= {name for name, jobs in unsorted if any(map(may_be_stopped, jobs))}
 
     def add(self, job: Job, project_min: int, *, in_gang: bool) -> None:
         """Add a job that this plan gives slots, or one whose eviction is rolled back."""
@@ -146,7 +155,8 @@ class PoolJobs:
         name = self._pool.name
         known = takewhile(lambda each: each.rank < than, self._candidates.get(project, ()))
         lower = [candidate.frees(name) for candidate in known]
-        lower += [job.demand for job in self._unsorted.get(project, ()) if rank(job) < than]
+        singles = filter(may_be_stopped, self._unsorted.get(project, ()))
+        lower += [job.demand for job in singles if rank(job) < than]
         return Demand.total(lower) if lower else NOTHING
 
     def _is_kept_safe(self, job: Job) -> bool:
@@ -157,10 +167,15 @@ class PoolJobs:
     def _sort(self, project: str) -> None:
         """Turn the remaining single jobs of the project into candidates."""
         if jobs := self._unsorted.pop(project, None):
-            singles = (self._single(job) for job in jobs)
+            singles = map(self._single, filter(may_be_stopped, jobs))
             together = [*self._candidates.get(project, ()), *singles]
             self._candidates[project] = sorted(together, key=_order)
 
     def _single(self, job: Job) -> Candidate:
         self._alone[job.name] = alone(job, self._pool.name, self._now)
         return self._alone[job.name]
+
+
+def _first_to_end(protection: Protection) -> tuple[bool, int, str]:
+    until, job = protection
+    return (until is None, until or 0, job.name)

@@ -48,8 +48,8 @@ class PoolRoom:
         journal: Journal,
     ) -> None:
         """`active` and `claimants`: of this pool. `running`: of all pools. `now`: in ms."""
-        used = Demand.total(job.demand for job in active)
-        stopping = (job.demand for job in active if job.state is JobState.STOPPING)
+        used = Demand.total([job.demand for job in active])
+        stopping = [job.demand for job in active if job.state is JobState.STOPPING]
         self._running, self._journal = running, journal
         self.pool = pool
         self.jobs: PoolJobs = running.pools[pool.name]

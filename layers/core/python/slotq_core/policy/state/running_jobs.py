@@ -12,7 +12,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import Candidate, Place, candidate_of, may_be_stopped
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.journal import Journal
-from slotq_core.policy.state.pool_jobs import PoolJobs, Protection
+from slotq_core.policy.state.pool_jobs import PoolJobs
 
 
 class RunningJobs:
@@ -22,7 +22,8 @@ class RunningJobs:
         self, snapshot: Snapshot, now: int, gangs: Mapping[str, Gang], journal: Journal
     ) -> None:
         self._now, self._journal = now, journal
-        self.pools = {pool.name: PoolJobs(pool, now, self._regroup) for pool in snapshot.pools}
+        regroup = self._regroup if gangs else None
+        self.pools = {pool.name: PoolJobs(pool, now, regroup) for pool in snapshot.pools}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._gangs = {name: _RunningGang(gang.ranked) for name, gang in gangs.items()}
         self._stale = set(self._gangs)
@@ -40,7 +41,7 @@ class RunningJobs:
             for until, (job, pool) in gang.protections():
                 self.pools[pool].protections.append((until, job))
         for jobs in self.pools.values():
-            jobs.protections.sort(key=_first_to_end)
+            jobs.all_taken_in()
 
     def protected_after_start(self) -> set[str]:
         """The names of candidates that a `min_runtime` will protect in their new slots."""
@@ -125,8 +126,3 @@ class _RunningGang:
 
     def _may_be_stopped(self) -> bool:
         return all(may_be_stopped(job) for job, _ in self.places)
-
-
-def _first_to_end(protection: Protection) -> tuple[bool, int, str]:
-    until, job = protection
-    return (until is None, until or 0, job.name)

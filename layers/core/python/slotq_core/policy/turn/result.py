@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from functools import cached_property
 
+from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
+from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.lines import TRIED_AT_ONCE
 from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater
@@ -15,11 +18,12 @@ from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
 
-def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
+def result(steps: Steps, turns: TurnOrder, question: Question) -> Generator[Need, Found, Plan]:
     """The decisions and reasons. Where claims are given up, the plan decides that alone."""
-    state = steps.state
+    state, outlook = steps.state, question.answer()
     if state.decided.dropped:
-        return Plan(decisions=tuple(state.decided.dropped.values()), wake_at=state.now)
+        dropped = tuple(state.decided.dropped.values())
+        return Plan(decisions=dropped, outlook=outlook, wake_at=state.now)
     decided = list(starts_together(state.decided.in_order(), state.gangs))
     for head in sorted(turns.blocked.everyone()) if state.snapshot.scheduler else ():
         tried = state.decided.decisions.get(head.job.name)
@@ -30,6 +34,7 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
         decisions=tuple(decided),
         reasons=Reasons(steps, turns),
         closed={name: state.budgets.reason(name) for name in state.budgets.hard},
+        outlook=outlook,
         wake_at=state.decided.wake_at,
     )
 
@@ -39,20 +44,25 @@ class Reasons(Mapping[str, Reason]):
     decides a reason, it is made when first read: a pass reads none, and thousands may wait."""
 
     def __init__(self, steps: Steps, turns: TurnOrder) -> None:
-        self._steps, decided = steps, steps.state.decided
-        told = decided.reasons.keys() | steps.state.snapshot.unread
-        blocked = (head.job for head in turns.blocked.everyone())
-        self._later = {job.name: job for job in blocked if job.name not in told}
-        self._made = {
-            name: decided.reasons.get(name)
-            for name in (*self._later, *decided.reasons)
-            if not isinstance(decided.decisions.get(name), Start)
-        }
+        self._steps, self._turns = steps, turns
+
+    @cached_property
+    def _made(self) -> dict[str, Reason | Job]:
+        """By job name, the reason, or the job whose reason is made when first read."""
+        decided = self._steps.state.decided
+        told = decided.reasons.keys() | self._steps.state.snapshot.unread
+        blocked = (head.job for head in self._turns.blocked.everyone())
+        made: dict[str, Reason | Job] = {job.name: job for job in blocked if job.name not in told}
+        made |= decided.reasons
+        for name, decision in decided.decisions.items():
+            if isinstance(decision, Start):
+                made.pop(name, None)
+        return made
 
     def __getitem__(self, name: str) -> Reason:
         why = self._made[name]
-        if why is None:
-            why = self._made[name] = why_it_waits(self._steps, self._later[name])
+        if isinstance(why, Job):
+            why = self._made[name] = why_it_waits(self._steps, why)
         return why
 
     def __iter__(self) -> Iterator[str]:

@@ -19,11 +19,12 @@ Last come the jobs that the plan took a start back from (net.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
-from slotq_core.policy.order import Position, rank
+from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.prospects import has_prospects
@@ -38,17 +39,17 @@ class Revisit:
 
     def helped(self, job: Job) -> list[Head]:
         """The blocked heads that the turn of this job may have helped."""
-        helped: dict[Position, Head] = {}
+        helped: dict[str, Head] = {}
         for heads in self._by_cause(job):
             for head in heads:
-                if head.place not in helped and self._has_prospects(head.job):
-                    helped[head.place] = head
+                if head.job.name not in helped and self._has_prospects(head.job):
+                    helped[head.job.name] = head
         return list(helped.values())
 
     def at_the_end(self) -> list[Head]:
         """The blocked heads to ask when no turn is left."""
         found = (*self._kept_out_in_vain(), *self._with_surplus(), *self._at_open_gates())
-        heads = {head.place: head for head in found}
+        heads = {head.job.name: head for head in found}
         return [head for head in heads.values() if self._has_prospects(head.job)]
 
     def _kept_out_in_vain(self) -> list[Head]:
@@ -95,9 +96,22 @@ class Revisit:
             head
             for room in (self._state.rooms.values() if opened else ())
             if (giving := self._giving(opened, room))
-            for head in self._blocked.in_pool(room.pool.name)
+            for head in self._staying_within_share(room)
             if self._may_take_from(giving, head.job, room)
         ]
+
+    def _staying_within_share(self, room: PoolRoom) -> Iterable[Head]:
+        """The blocked heads of the room's pool, without most of those that bring their projects
+        beyond their shares: they may not reclaim."""
+        heads = self._blocked.in_pool(room.pool.name)
+        if self._some_need_no_slots:
+            return heads
+        projects = self._state.accounts.may_stay_within_share(room.pool.name)
+        return [head for head in heads if head.job.project in projects or head.job.group]
+
+    @cached_property
+    def _some_need_no_slots(self) -> bool:
+        return not all(job.demand.slots for job in self._state.waiting.values())
 
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
         """The projects from which others may now reclaim in the room. A department (no project)

@@ -46,10 +46,7 @@ class Steps:
         A claim stands while its pool is unavailable for a time, unless others have used up a limit
         or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.
         """
-        claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
-        stands = self.state.limits.may_come_true
-        claimed = [each for each in claimed if stands(job, each.pool.name)]
-        claimed = [each for each in claimed if not each.rights.keeps_out(job)]
+        claimed = [room for room in rooms if self._stands(job, room)] if job.claim else []
         for room in (*claimed, *within):
             if room.fits_soon(job, self.rules.entitled):
                 promised = not (owed or job.claim)
@@ -57,6 +54,12 @@ class Steps:
                 self.wake(job, claimed)
                 return True
         return False
+
+    def _stands(self, job: Job, room: PoolRoom) -> bool:
+        """Whether the job's claim is to this room and may still come true."""
+        owed, pool = job.claim is not None and job.claim.pool, room.pool.name
+        able = owed == pool and not room.rights.keeps_out(job)
+        return able and self.state.limits.may_come_true(job, pool)
 
     def go_where_it_moves(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]

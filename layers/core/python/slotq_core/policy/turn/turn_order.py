@@ -61,20 +61,20 @@ class Ranking:
 
 
 class BlockedHeads:
-    """The heads of the blocked lines, in all, by pool and by project."""
+    """The heads of the blocked lines by job name: in all, by pool and by project."""
 
     def __init__(self) -> None:
-        self._heads: dict[Position, Head] = {}
-        self._in_pool: dict[str, dict[Position, Head]] = defaultdict(dict)
-        self._of_project: dict[str, dict[Position, Head]] = defaultdict(dict)
+        self._heads: dict[str, Head] = {}
+        self._in_pool: dict[str, dict[str, Head]] = defaultdict(dict)
+        self._of_project: dict[str, dict[str, Head]] = defaultdict(dict)
 
     def add(self, head: Head) -> None:
         for heads in self._kept_in(head):
-            heads[head.place] = head
+            heads[head.job.name] = head
 
     def remove(self, head: Head) -> None:
         for heads in self._kept_in(head):
-            del heads[head.place]
+            del heads[head.job.name]
 
     def everyone(self) -> Iterable[Head]:
         return self._heads.values()
@@ -86,7 +86,7 @@ class BlockedHeads:
     def of_project(self, project: str) -> Iterable[Head]:
         return self._of_project[project].values()
 
-    def _kept_in(self, head: Head) -> Iterator[dict[Position, Head]]:
+    def _kept_in(self, head: Head) -> Iterator[dict[str, Head]]:
         yield self._heads
         yield self._of_project[head.job.project]
         for pool in head.job.pools:
@@ -167,7 +167,8 @@ class TurnOrder:
         while index >= len(line.jobs) and line.behind:
             last = line.jobs[-1]
             found = yield Need(after=last, count=max(len(line.jobs), index + 1 - len(line.jobs)))
-            assert all(position(last) < position(job) for job in found.jobs), "out of order"
+            place = (last.entry_time, last.name)
+            assert all(place < (job.entry_time, job.name) for job in found.jobs), "out of order"
             self._state.waiting |= {job.name: job for job in found.jobs}
             line.jobs += found.jobs
             line.behind = found.behind if found.jobs else 0

@@ -39,6 +39,7 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
+    CHOICES,
     CLASS_NAME,
     DURATIONS,
     NAME,
@@ -223,7 +224,7 @@ def _pool_settings(section: PoolSection) -> dict[str, Any]:
         "instance_type": section.instance_type,
         "resources": amounts,
         "properties": dict(section.properties),
-        "state": section.state,
+        **{key: getattr(section, key) for key in CHOICES},
         **{key: getattr(section, key) for key in SWITCHES},
         **{key: _whole_seconds(key, getattr(section, key)) for key in DURATIONS},
     }

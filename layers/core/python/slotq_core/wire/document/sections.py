@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
-from slotq_core.model.pools import PoolState
+from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
@@ -68,10 +68,16 @@ class PoolSection(Section):
     max_min_runtime: Duration = 0
     pending_timeout: Period | None = None
     suspend_grace: Duration = 0
+    stall_after: Period | None = None
+    on_stall: OnStall = OnStall.WARN
+    stall_unreported: Flag = False
+    read_reports: Flag = False
     open: Flag = True
     time_slice: Period | None = None
     consolidate: Flag = False
     count_foreign: Flag = False
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible job without checkpoints."""
 
 
 class DepartmentSection(Section):

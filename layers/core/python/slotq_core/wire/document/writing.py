@@ -37,7 +37,7 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
-from slotq_core.wire.pool_definition import DURATIONS, SWITCHES
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 
 Entry = dict[str, Any]
 
@@ -150,9 +150,9 @@ def pool_entry(pool: Pool) -> Entry:
         capacity=_amount(_declared(pool)),
         instance_type=pool.instance_type,
         properties=dict(pool.properties),
-        state=pool.state.value,
         **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
+        **{key: getattr(pool, key).value for key in CHOICES},
     )
 
 

@@ -23,7 +23,14 @@ from slotq_core.model.attempts import (
 )
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
+from slotq_core.model.pools import (
+    CheckpointRule,
+    MissingRight,
+    OnStall,
+    Pool,
+    PoolHealth,
+    PoolState,
+)
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Change, Ledger
 from slotq_core.ports.training import Sighting
@@ -363,6 +370,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "schedule_attempts": _whole,
         "faults": _whole,
         "ran": _whole,
+        "reports": _flag,
         "attempt": lambda value: attempt_of(value["M"]),
         "claim": lambda value: Claim(**read(Claim, value["M"])),
         "not_before": _whole,
@@ -386,6 +394,13 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "pending_since": _whole,
         "running_since": _whole,
         "checkpoint_at": _whole,
+        "saved_step": _whole,
+        "reported": _flag,
+        "silent_since": _whole,
+        "stalled_at": _whole,
+        "step": _whole,
+        "steps": _whole,
+        "warning": _text,
         "stop": lambda value: StopOrder(**read(StopOrder, value["M"])),
         "ended_at": _whole,
         "outcome": lambda value: AttemptOutcome(_text(value)),
@@ -449,6 +464,11 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "open": _flag,
         "suspend_grace": _whole,
         "time_slice": _whole,
+        "checkpoints": lambda value: CheckpointRule(_text(value)),
+        "stall_after": _whole,
+        "on_stall": lambda value: OnStall(_text(value)),
+        "stall_unreported": _flag,
+        "read_reports": _flag,
         "state": lambda value: PoolState(_text(value)),
     },
     PoolHealth: {

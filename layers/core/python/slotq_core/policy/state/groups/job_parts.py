@@ -125,6 +125,12 @@ def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
             return plan.Start(job=job, pool=job.parts[0][0], classed=whole)
         case plan.EndBackoff() | plan.GiveUp() | plan.DropClaim() if decision.job.name in jobs:
             return replace(decision, job=jobs[decision.job.name])
+        case plan.Stall(job=job, after=after) if job.name in jobs:
+            whole = jobs[job.name]
+            assert after.attempt is not None and whole.attempt is not None
+            attempt = replace(after.attempt, pool=whole.attempt.pool)
+            after = replace(_as_whole(after, whole), attempt=attempt)
+            return replace(decision, job=whole, after=after)
         case plan.Demote(job=job, after=after) if job.name in jobs:
             return plan.Demote(job=jobs[job.name], after=_as_whole(after, jobs[job.name]))
         case plan.TryLater(changed=changed, why=why) if changed[0][0].name in jobs:

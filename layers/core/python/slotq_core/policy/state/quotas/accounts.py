@@ -12,14 +12,20 @@ from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.projects import EVERYWHERE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.givers import Givers, is_full
-from slotq_core.policy.state.quotas.opening import asked_in, holdings, opened
+from slotq_core.policy.state.quotas.opening import (
+    Owners,
+    asked_in,
+    holdings,
+    opened,
+    shared_resources,
+)
 from slotq_core.policy.state.user_limits import UserBooks
 
 Amounts = tuple[Account, Demand, Demand, Demand]
@@ -42,7 +48,8 @@ class Accounts:
         self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
         pools = [pool.name for pool in snapshot.pools]
-        owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
+        owners: Owners = (*snapshot.projects, *snapshot.departments)
+        self._resources = shared_resources(owners)
         by_pool = any(
             EVERYWHERE not in amounts
             for owner in owners
@@ -141,6 +148,13 @@ class Accounts:
         """Whether another project holds less than its share in the pool's scope."""
         return not self._under[self.scope(pool)] <= {project}
 
+    def may_stay_within_share(self, pool: str) -> AbstractSet[str]:
+        """The only projects that a job which needs slots may leave within their share in the pool's
+        scope."""
+        if "slots" in self._resources:
+            return self._under[self.scope(pool)]
+        return self._projects.keys()
+
     def leaves_none_under(self, job: Job) -> bool:
         """Whether the job has just brought its project up to its share in a scope, and at most one
         other project there still holds less than its own."""
@@ -228,7 +242,7 @@ class Accounts:
         running = holdings(snapshot, self._scope)
         asked = asked_in(snapshot, lines, running, self._scopes_of, self._shut)
         for scope, chains in self._books.items():
-            chains.update(opened(snapshot, scope, asked, beyond_budget))
+            chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)

@@ -20,9 +20,20 @@ Holdings = Mapping[tuple[str, str, bool], Demand]
 """What is held by project, scope, and whether it may be evicted."""
 
 
+Owners = tuple[Project | Department, ...]
+
+
+def shared_resources(owners: Owners) -> tuple[str, ...]:
+    """The resources that take part in shares: those named in quotas, else slots."""
+    quotas = (each.quota or {} for each in owners)
+    named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
+
+
 def opened(
     snapshot: Snapshot,
     scope: str,
+    resources: tuple[str, ...],
     asked: Mapping[tuple[str, str], Demand],
     beyond_budget: AbstractSet[str] = frozenset(),
 ) -> dict[str, Chain]:
@@ -32,10 +43,6 @@ def opened(
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
     )
-    owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
-    quotas = (each.quota or {} for each in owners)
-    named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
-    resources = tuple(sorted(named)) or ("slots",)
 
     def account(owner: Project | Department, age: int, given: Demand) -> Account:
         is_spent = isinstance(owner, Project) and owner.name in beyond_budget
@@ -57,7 +64,7 @@ def opened(
     tops: list[Account] = []
     for age, project in enumerate(snapshot.projects):
         opened_account = account(project, age, project.quota.get(scope, NOTHING))
-        opened_account.asked = _smaller(asked.get((project.name, scope), NOTHING), total)
+        opened_account.asked = asked.get((project.name, scope), NOTHING).smaller(total)
         members.get(project.department, tops).append(opened_account)
     departments = {}
     for age, department in enumerate(snapshot.departments):
@@ -79,9 +86,11 @@ def opened(
 def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
     """What starts and runs. `scopes`: the scope that each pool counts in."""
     return Demand.totals(
-        ((job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable), job.demand, 1)
-        for job in snapshot.active
-        if job.state is not JobState.STOPPING and job.attempt
+        [
+            ((job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable), job.demand, 1)
+            for job in snapshot.active
+            if job.state is not JobState.STOPPING and job.attempt
+        ]
     )
 
 
@@ -126,19 +135,19 @@ def _coming_back(snapshot: Snapshot) -> Iterator[tuple[str, str, Demand]]:
         stop = job.attempt.stop
         if job.claim:
             yield job.project, job.claim.pool, job.demand
-        elif stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}:
+        elif stop is not None and (
+            stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
+            or (stop.cause is StopCause.STALLED and job.retries)
+        ):
             yield job.project, job.attempt.pool, job.demand
 
 
-def _within_limit(account: Account, amounts: Mapping[str, int]) -> Demand:
+def _within_limit(account: Account, amounts: Demand) -> Demand:
     """The amounts, up to the account's limit."""
     limit = account.limit
+    if not limit:
+        return amounts
     return Demand({name: min(most, limit.get(name, most)) for name, most in amounts.items()})
-
-
-def _smaller(one: Demand, other: Demand) -> Demand:
-    """By resource."""
-    return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 
 def _weight(account: Account, resource: str) -> int:
@@ -167,4 +176,4 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     for each in everyone:
         each.share = Demand({name: shares[name][each.key] for name in each.resources})
         larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = _within_limit(each, larger)
+        each.deserved = _within_limit(each, Demand(larger))

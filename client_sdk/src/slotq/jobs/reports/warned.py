@@ -1,0 +1,24 @@
+"""A job's warnings, each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq.jobs.notices import Trouble
+from slotq_core.wire.views import JobView
+
+
+class Warned:
+    """Remembers what it has told."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, job: JobView) -> None:
+        """Say the job's new warnings as trouble."""
+        for warning in job.warnings:
+            if (job.name, warning) not in self._told:
+                self._told.add((job.name, warning))
+                text = "".join(c if c.isprintable() else " " for c in warning)
+                self._say(Trouble(f"{job.name}: warning: {text}"))

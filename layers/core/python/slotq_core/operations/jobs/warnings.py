@@ -1,0 +1,15 @@
+"""What the user of a job should know before it is too late, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.operations.status import Status
+from slotq_core.requests.checkpoints import loses_its_work, warning
+
+
+def warnings_of(status: Status) -> Iterator[str]:
+    """Yield what concerns the job now. A job that has ended has nothing to fear."""
+    yield from status.notices
+    if not status.job.terminal and loses_its_work(status.job):
+        yield warning(status.job)

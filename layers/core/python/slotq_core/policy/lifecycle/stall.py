@@ -1,0 +1,99 @@
+"""Attempts that report nothing for too long (a pool's `stall_after`).
+
+A script's signs of life are its steps and its saves. A job that has never given one does not stall,
+unless its pool says so (`stall_unreported`): the queue knows then only that the script does not use
+`report()`. Once a job has given one, each further attempt counts from its start.
+
+The queue reads reports between passes, so a plan knows of a silence only what was found last:
+`Attempt.silent_since`. A report that cannot be read is no silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.reasons.stalled import Stalled
+from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.snapshot import Snapshot
+
+WORTH_KEEPING = 60_000
+"""A reported save is kept if it is so much later (ms) than the one kept: each costs a write."""
+
+
+def stalls_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
+    """Running jobs that were found silent and not warned of, each with the time (ms) at which that
+    counts as a stall."""
+    limits = {pool.name: pool.stall_after for pool in snapshot.pools if pool.stall_after}
+    for job in snapshot.active if limits else ():
+        attempt = job.attempt
+        if job.state is not JobState.RUNNING or attempt is None or attempt.stalled_at is not None:
+            continue
+        if attempt.silent_since is not None and attempt.pool in limits:
+            yield attempt.silent_since + limits[attempt.pool], job
+
+
+def silence(job: Job, now: int) -> Stalled:
+    """The silence of a job that `stalls_at` has named."""
+    assert job.attempt is not None and job.attempt.silent_since is not None
+    since = job.attempt.silent_since
+    return Stalled(since=since, silent_for=now - since)
+
+
+def warned_of(job: Job) -> Stalled | None:
+    """The silence that the queue has warned of, of a running job; None: there is none."""
+    attempt = job.attempt
+    if attempt is None or attempt.stalled_at is None or attempt.silent_since is None:
+        return None
+    since = attempt.silent_since
+    return Stalled(since=since, silent_for=attempt.stalled_at - since)
+
+
+def listens_to(job: Job, pool: Pool) -> bool:
+    """Whether the job's reports decide something in its pool: whether it stalls, or, for a job that
+    may be evicted, what an eviction costs."""
+    return job.state is JobState.RUNNING and (
+        pool.stall_after is not None or (pool.read_reports and job.evictable)
+    )
+
+
+def heard(job: Job, pool: Pool, report: Report, now: int) -> Job:
+    """The running job after its report was read at `now` (ms); an empty report if there is none.
+    The same job if nothing has changed that is worth a write."""
+    attempt = job.attempt
+    if attempt is None or attempt.running_since is None:
+        return job
+    reported = report.alive_at is not None
+    since = _silent_since(job, pool, report, now)
+    after = replace(
+        attempt,
+        reported=attempt.reported or reported,
+        silent_since=since,
+        stalled_at=None if since is None else attempt.stalled_at,
+    )
+    if report.saved and _is_news(report.saved, attempt.checkpoint_at):
+        after = replace(after, checkpoint_at=report.saved.at, saved_step=report.saved.step)
+    if after == attempt and (job.reports or not reported):
+        return job
+    return replace(job, attempt=after, reports=job.reports or reported)
+
+
+def _silent_since(job: Job, pool: Pool, report: Report, now: int) -> int | None:
+    """The last sign of life (ms) if the pool's `stall_after` has passed since, else None."""
+    attempt = job.attempt
+    assert attempt is not None and attempt.running_since is not None
+    last = report.alive_at
+    if last is None:
+        if attempt.reported or not (job.reports or pool.stall_unreported):
+            return None  # The report is gone, or the script gives none.
+        last = attempt.running_since
+    last = max(last, attempt.running_since)
+    if pool.stall_after is None or now - last < pool.stall_after:
+        return None
+    return last
+
+
+def _is_news(saved: Saved, kept: int | None) -> bool:
+    return kept is None or saved.at - kept >= WORTH_KEEPING
