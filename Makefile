@@ -57,8 +57,8 @@ journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
-test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, in an environment of its own
-	$(PYTEST) tests/functional/training/test_torch.py tests/functional/local/test_torch.py $(ARGS)
+test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, Lightning and transformers, in an environment of its own
+	$(PYTEST) $(addprefix tests/functional/training/,test_torch.py test_libraries.py test_page.py) tests/functional/local/test_torch.py $(ARGS)
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)
@@ -152,11 +152,11 @@ $(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/p
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
 	@touch $@
 
-# torch is large, and most work here needs none of it. A build for the CPU is enough.
+# These are large, and most work here needs none of them. A build of torch for the CPU is enough.
 $(TORCH_INSTALLED): constraints-torch.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-torch.txt torch numpy
+		-c constraints-torch.txt torch numpy lightning transformers accelerate
 	@touch $@
 
 # SageMaker's training toolkit is published as source with a C extension.

@@ -8,7 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cold_start, memory, page, plans, promises, results, table, trace
+from benchmarks import (
+    cold_start,
+    memory,
+    page,
+    plans,
+    promises,
+    results,
+    table,
+    trace,
+    training_script,
+)
 from benchmarks.live import burst, classic, life, limits, passes, projects, submissions
 
 Measure = Callable[[], Any]
@@ -52,6 +62,7 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "classic": lambda: classic.measure(short=short),
         "plans": lambda: plans.measure(runs=options.runs, short=short),
         "cold start": lambda: cold_start.measure(5 if short else cold_start.RUNS),
+        "training script": training_script.measure,
     }
     if not short:
         parts |= {"memory": memory.measure, "limits": limits.measure, "burst": burst.measure}

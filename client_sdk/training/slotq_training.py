@@ -22,6 +22,7 @@ agreement     all ranks stop at the same step
 signals       how the process learns of a suspend
 words         should_suspend, suspend, on_suspend, report, life_state …
 manager       checkpoint.manager
+libraries     callbacks for PyTorch Lightning and transformers.Trainer
 HFAI          the names of HFAI's library
 """
 
@@ -31,6 +32,7 @@ import atexit
 import contextlib
 import copy
 import hashlib
+import importlib
 import io
 import itertools
 import json
@@ -41,6 +43,7 @@ import pickle  # nosec B403 - a script reads the checkpoints that it has written
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -52,7 +55,7 @@ import zlib
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, Mapping, Tuple
 
 __all__ = [
     "attempt",
@@ -63,6 +66,7 @@ __all__ = [
     "life_state",
     "on_suspend",
     "report",
+    "resumable",
     "should_suspend",
     "suspend",
 ]
@@ -284,10 +288,16 @@ class _Summed:
         self._file.flush()
 
 
+_State = Tuple[Path, Dict[str, Any]]
+"""A saved state: its folder and its manifest."""
+
+
 class _Slots:
     """The saved states below a folder."""
 
     def __init__(self, folder: Path, keep: int) -> None:
+        if keep < 1:
+            raise ValueError("keep must be at least 1")
         self._folder, self._count = folder, keep + 1
 
     def slot(self, number: int) -> Path:
@@ -305,7 +315,7 @@ class _Slots:
         """Write a rank's file. Returns its entry in the manifest."""
         slot = self.slot(number)
         slot.mkdir(parents=True, exist_ok=True)
-        name = f"rank-{rank:05d}.{'pt' if 'torch' in sys.modules else 'pickle'}"
+        name = f"{_rank_file(rank)}.{'pt' if 'torch' in sys.modules else 'pickle'}"
         unfinished = slot / f".{name}.unfinished"
         with unfinished.open("wb") as file:
             summed = _Summed(file)
@@ -313,27 +323,39 @@ class _Slots:
         unfinished.replace(slot / name)
         return {"file": name, "bytes": summed.bytes, "crc32": summed.crc32}
 
-    def commit(self, number: int, manifest: Mapping[str, Any]) -> None:
+    def commit(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest: from now on the state is there."""
-        document = {"version": FORMAT, "number": number, **manifest}
-        _write_atomically(self.slot(number) / _MANIFEST, json.dumps(document).encode())
+        _write_manifest(self.slot(manifest["number"]) / _MANIFEST, manifest)
 
-    def newest(self, most: float = float("inf")) -> tuple[Path, dict[str, Any]] | None:
+    def newest(self, most: float = float("inf")) -> _State | None:
         """The newest state whose files are whole: its folder and manifest. None is newer than
         number `most`."""
-        found = []
-        for path in self._folder.glob("slot-*/" + _MANIFEST):
-            manifest = _read_json(path)
-            number = None if manifest is None else manifest.get("number")
-            if manifest is not None and isinstance(number, int) and number <= most:
-                found.append((number, path.parent, manifest))
-        for _, slot, manifest in sorted(found, key=lambda each: -each[0]):
-            if _is_whole(slot, manifest):
-                return slot, manifest
-            _say(
-                f"the checkpoint of step {manifest.get('step')} is incomplete: an older one is used"
-            )
-        return None
+        return next(_whole(self._folder.glob("slot-*/" + _MANIFEST), most), None)
+
+
+def _rank_file(rank: int) -> str:
+    return f"rank-{rank:05d}"
+
+
+def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    _write_atomically(path, json.dumps({"version": FORMAT, **manifest}).encode())
+
+
+def _whole(manifests: Iterable[Path], most: float) -> Iterator[_State]:
+    """The states that are whole, each as its folder and manifest, the newest first. None is newer
+    than number `most`."""
+    found = []
+    for path in manifests:
+        manifest = _read_json(path)
+        number = None if manifest is None else manifest.get("number")
+        if manifest is not None and isinstance(number, int) and number <= most:
+            found.append((number, path.parent, manifest))
+    for _, folder, manifest in sorted(found, key=lambda each: -each[0]):
+        if _is_whole(folder, manifest):
+            yield folder, manifest
+        else:
+            step = manifest.get("step")
+            _say(f"the checkpoint of step {step} is incomplete: an older one is used")
 
 
 def _is_whole(slot: Path, manifest: Mapping[str, Any]) -> bool:
@@ -345,6 +367,19 @@ def _is_whole(slot: Path, manifest: Mapping[str, Any]) -> bool:
         )
     except (OSError, KeyError, TypeError):
         return False
+
+
+def _entries(folder: Path, paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The manifest's entries of files that somebody else has written below a folder."""
+    return [
+        {
+            "file": path.relative_to(folder).as_posix(),
+            "bytes": path.stat().st_size,
+            "crc32": _crc32(path),
+        }
+        for path in sorted(paths)
+        if path.is_file() and not path.name.startswith(".")
+    ]
 
 
 def _crc32(path: Path) -> int:
@@ -539,7 +574,8 @@ def _spawned_rank() -> tuple[int, int] | None:
 
 
 def _torchrun_rank() -> tuple[int, int] | None:
-    if _is_helper() or "LOCAL_RANK" not in os.environ:
+    names = ("LOCAL_RANK", "RANK", "WORLD_SIZE")  # Lightning's launcher sets no RANK.
+    if _is_helper() or any(name not in os.environ for name in names):
         return None
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -1199,6 +1235,13 @@ class _Watch:
         self._before = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, self._on_sigterm)
 
+    def listen_alone(self) -> None:
+        """Catch SIGTERM in place of a library that has come later, and would end the training
+        before it is saved."""
+        self.listen()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_sigterm)
+
     def _on_sigterm(self, number: int, frame: Any) -> None:
         self._signalled = True
         if callable(self._before):
@@ -1443,6 +1486,124 @@ life_state = _LifeState()
 _PARALLEL_ABOVE = 256 << 20
 
 
+class _Saves:
+    """The saves of a training: when one is due, and that all ranks make each one together."""
+
+    def __init__(
+        self,
+        newest: Callable[[float], _State | None],
+        *,
+        every_steps: int | None = None,
+        every_minutes: float | None = None,
+    ) -> None:
+        """`newest(most)`: the newest whole state; none is newer than number `most`."""
+        self._newest = newest
+        self.number = 0
+        """Of the newest save. A resume sets it."""
+        self.watch = _watch or _start()
+        self.watch.listen()
+        self._every_steps = every_steps
+        self._pause = None if every_minutes is None else every_minutes * 60.0
+        self._due = time.monotonic() + (self._pause or 0.0)
+        self._key = f"saved-{next(_counted)}"
+
+    def is_due(self, steps: int) -> bool:
+        """Whether to save after so many steps."""
+        if self._every_steps and steps % self._every_steps == 0:
+            return True
+        if self._pause is None:
+            return False
+        if self.watch.group is None:
+            return time.monotonic() >= self._due
+        if self.watch.save_due:  # The ranks' clocks differ: rank 0 says when, all agree where.
+            self.watch.save_due = False
+            return True
+        if self.watch.rank == 0 and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._pause
+            with contextlib.suppress(OSError):
+                self.watch.group.ask("save")
+        return False
+
+    def agreed(self) -> _State | None:
+        """The newest state that is whole for every rank: nodes may have disks of their own."""
+        self.watch.join()
+        found = self._newest(float("inf"))
+        number = 0 if found is None else found[1]["number"]
+        least = self.least(number)
+        found = found if least == number else self._newest(least)
+        if found is not None and found[1]["number"] != least:
+            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
+        return found if least else None
+
+    def least(self, number: int) -> int:
+        """The least number that a rank says. Raises RuntimeError."""
+        if self.watch.group is None:
+            return number
+        try:
+            return int(min(self.watch.group.gather(f"{self._key}-load", number).values()))
+        except OSError as error:
+            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
+
+    def begin(self) -> bool:
+        """Begin the next save, when every rank does: it has loaded what it needs, and the save
+        before is whole. A rank that ran ahead would write over both."""
+        self.watch.join()
+        self.number += 1
+        self._due = time.monotonic() + (self._pause or 0.0)
+        if self.watch.world < 2:
+            return True
+        numbers: dict[int, int] = {}
+        if self.watch.group is not None:
+            with contextlib.suppress(OSError):
+                numbers = self.watch.group.gather(f"{self._key}-{self.number}", self.number)
+        if len(numbers) < self.watch.world:
+            _say(f"only {len(numbers)} of {self.watch.world} ranks are there: no checkpoint")
+            return False
+        return True
+
+    def commit(
+        self,
+        number: int,
+        files: list[dict[str, Any]],
+        began: float,
+        write: Callable[[Mapping[str, Any]], None],
+        **about: Any,
+    ) -> None:
+        """Tell rank 0 which files this rank has written; rank 0 waits for all, and calls `write`
+        with the manifest."""
+        group, key = self.watch.group, f"{self._key}-{number}-files"
+        if group is not None and self.watch.rank:
+            with contextlib.suppress(OSError):
+                group.tell(key, files)
+            return
+        of_ranks = {0: files}
+        if group is not None:
+            try:
+                of_ranks = group.gather(key, files)
+            except OSError as error:
+                _say(f"the checkpoint is not complete: {error}")
+                return
+        if len(of_ranks) < self.watch.world:
+            _say(f"only {len(of_ranks)} of {self.watch.world} ranks have saved: no checkpoint")
+            return
+        seconds = round(time.monotonic() - began, 3)
+        every = {each["file"]: each for rank in sorted(of_ranks) for each in of_ranks[rank]}
+        write(
+            {
+                **about,
+                "number": number,
+                "ranks": self.watch.world,
+                "saved_at": _now(),
+                "seconds": seconds,
+                "files": list(every.values()),
+            }
+        )
+        self.watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
+
+
+_counted = itertools.count()
+
+
 class Manager:
     """Saves and resumes a training: `checkpoint.manager` makes it.
 
@@ -1483,22 +1644,18 @@ class Manager:
         Raises ValueError if the checkpoint is of other objects, or of another number of ranks where
         each rank holds a shard of its own.
         """
-        if keep < 1:
-            raise ValueError("keep must be at least 1")
         objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
         self._objects = {name: each for name, each in objects.items() if each is not None}
         self._loader = dataloader if hasattr(dataloader, "state_dict") else None
-        self._slots = _Slots(Path(checkpoint_dir()) / (path or "."), keep)
-        self._every_steps, self._every_epoch = every_steps, every_epoch
-        self._pause = None if every_minutes is None else every_minutes * 60.0
-        self._due = time.monotonic() + (self._pause or 0.0)
+        folder = Path(checkpoint_dir()) / (path or ".")
+        self._slots = _Slots(folder, keep)
+        self._saves = _Saves(
+            self._slots.newest, every_steps=every_steps, every_minutes=every_minutes
+        )
+        self._watch = self._saves.watch
+        self._every_epoch = every_epoch
         self._background, self._above = background, parallel_above
         self._saving: threading.Thread | None = None
-        self._watch = _watch or _start()
-        self._watch.listen()
-        self._watch.join()
-        self._key = f"saved-{next(_managers)}"
-        self._number = 0
         self._steps = 0
         self.start_epoch = 0
         """The epoch to begin with."""
@@ -1563,7 +1720,7 @@ class Manager:
             self.others = others
         if should_suspend():
             self._save_and_suspend()
-        elif self._is_due():
+        elif self._saves.is_due(self._steps):
             self.save()
 
     def after_epoch(self, epoch: int, others: Any = None) -> None:
@@ -1580,34 +1737,17 @@ class Manager:
     def save(self, *, background: bool | None = None) -> None:
         """Save now. In a job of several ranks, every rank calls it after the same step."""
         self._wait()
-        self._watch.join()
-        self._number += 1
-        if not self._all_are_here():
+        if not self._saves.begin():
             return
-        number, began = self._number, time.monotonic()
+        number, began = self._saves.number, time.monotonic()
         state = self._state()
         about = {"epoch": self.start_epoch, "step": self.start_step, "steps": self._steps}
-        self._due = began + (self._pause or 0.0)
         if self._background if background is None else background:
             state = _snapshot(state)
             self._saving = threading.Thread(target=self._write, args=(number, state, about, began))
             self._saving.start()
         else:
             self._write(number, state, about, began)
-
-    def _all_are_here(self) -> bool:
-        """Wait until every rank begins this save: it has loaded what it needs, and the save before
-        is whole. A rank that ran ahead would write over both."""
-        if self._watch.world < 2:
-            return True
-        numbers: dict[int, int] = {}
-        if self._watch.group is not None:
-            with contextlib.suppress(OSError):
-                numbers = self._watch.group.gather(f"{self._key}-{self._number}", self._number)
-        if len(numbers) < self._watch.world:
-            _say(f"only {len(numbers)} of {self._watch.world} ranks are there: no checkpoint")
-            return False
-        return True
 
     def _save_and_suspend(self) -> None:
         self.save(background=False)
@@ -1618,22 +1758,6 @@ class Manager:
         if self._saving is not None:
             self._saving.join()
             self._saving = None
-
-    def _is_due(self) -> bool:
-        if self._every_steps and self._steps % self._every_steps == 0:
-            return True
-        if self._pause is None:
-            return False
-        if self._watch.group is None:
-            return time.monotonic() >= self._due
-        if self._watch.save_due:  # The ranks' clocks differ: rank 0 says when, all agree where.
-            self._watch.save_due = False
-            return True
-        if self._watch.rank == 0 and time.monotonic() >= self._due:
-            self._due = time.monotonic() + self._pause
-            with contextlib.suppress(OSError):
-                self._watch.group.ask("save")
-        return False
 
     # The state.
 
@@ -1681,35 +1805,11 @@ class Manager:
         if self._watch.rank == 0:
             self._slots.begin(number)
         entry = self._slots.write(number, self._watch.rank, state)
-        group, key = self._watch.group, f"{self._key}-{number}-files"
-        if group is not None and self._watch.rank:
-            with contextlib.suppress(OSError):
-                group.tell(key, entry)
-            return
-        entries = {0: entry}
-        if group is not None:
-            try:
-                entries = group.gather(key, entry)
-            except OSError as error:
-                _say(f"the checkpoint is not complete: {error}")
-                return
-        if len(entries) < self._watch.world:
-            _say(f"only {len(entries)} of {self._watch.world} ranks have saved: no checkpoint")
-            return
-        seconds = round(time.monotonic() - began, 3)
-        manifest = {
-            **about,
-            "ranks": self._watch.world,
-            "sharded": state["sharded"],
-            "saved_at": _now(),
-            "seconds": seconds,
-            "files": [entries[rank] for rank in sorted(entries)],
-        }
-        self._slots.commit(number, manifest)
-        self._watch.reports.saved(epoch=about["epoch"], step=about["steps"], seconds=seconds)
+        about = {**about, "sharded": state["sharded"]}
+        self._saves.commit(number, [entry], began, self._slots.commit, **about)
 
     def _load(self) -> None:
-        found = self._agreed_state()
+        found = self._saves.agreed()
         if found is None:
             return
         slot, manifest = found
@@ -1732,22 +1832,6 @@ class Manager:
                 _restore(each, objects[name])
         self._take(own, manifest)
 
-    def _agreed_state(self) -> tuple[Path, dict[str, Any]] | None:
-        """The newest state that is whole for every rank: nodes may have disks of their own."""
-        found = self._slots.newest()
-        group = self._watch.group
-        number = 0 if found is None else found[1]["number"]
-        if group is None:
-            return found
-        try:
-            least = min(group.gather(f"{self._key}-load", number).values())
-        except OSError as error:
-            raise RuntimeError(f"the ranks cannot agree on a checkpoint: {error}") from None
-        found = found if least == number else self._slots.newest(least)
-        if found is not None and found[1]["number"] != least:
-            raise RuntimeError(f"this rank lacks checkpoint number {least}, which others have")
-        return found if least else None
-
     def _whole_objects(self, files: list[Path], own: Any) -> dict[str, Any]:
         """The objects that all ranks have saved together."""
         first = own if self._watch.rank == 0 else _load(files[0])
@@ -1759,7 +1843,7 @@ class Manager:
 
     def _take(self, own: Any, manifest: Mapping[str, Any]) -> None:
         """Go on where the checkpoint was saved. A rank that was not there then starts afresh."""
-        self._number = manifest["number"]
+        self._saves.number = manifest["number"]
         self._steps = manifest["steps"]
         self.start_epoch, self.start_step = manifest["epoch"], manifest["step"]
         self.resumed = True
@@ -1772,9 +1856,6 @@ class Manager:
                 self._loader.load_state_dict(own["loader"])
         if self._watch.rank == 0:
             _say(f"resumes after step {self._steps} (epoch {self.start_epoch})")
-
-
-_managers = itertools.count()
 
 
 def _is_fsdp1(module: Any) -> bool:
@@ -1807,6 +1888,320 @@ def _has_shards(state: Any) -> bool:
 
 
 checkpoint = SimpleNamespace(manager=Manager)
+
+
+# --- libraries ---
+# Callbacks for libraries that have a loop and checkpoints of their own. Those checkpoints are used,
+# and get a manifest, so that a torn one is never loaded. The callbacks derive from a class of the
+# library, so they are made when a script first names them: slotq_training.LightningCallback,
+# slotq_training.TransformersCallback.
+
+
+def _imported(*names: str) -> Any:
+    """The first of some modules that the script has imported, else the first that is there."""
+    for name in names:
+        if name in sys.modules:
+            return sys.modules[name]
+    for name in names[:-1]:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return importlib.import_module(names[-1])
+
+
+class _Heartbeat:
+    """Reports progress after each step, with the newest metrics."""
+
+    _SECONDS = 1.0
+    """Between two looks at the metrics: they may cost more than a step."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._metrics: dict[str, Any] = {}
+
+    def beat(self, step: int, of: Any, metrics: Callable[[], Mapping[str, Any]]) -> None:
+        if not self._metrics or time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._SECONDS
+            found = metrics().items()
+            self._metrics = {name: value for name, value in found if name not in {"step", "of"}}
+        known = isinstance(of, (int, float)) and 0 < of < float("inf")
+        report(step, int(of) if known else None, **self._metrics)
+
+
+class _Resumable:
+    """What `resumable` adds to a loader: where it is in its epoch."""
+
+    _done = 0
+    """Batches of this epoch that have been given."""
+    _first = 0
+    """The batch with which the next epoch begins."""
+    _begin: dict[str, Any] | None = None
+    """The random states with which the epoch began."""
+
+    def state_dict(self) -> dict[str, Any]:
+        # Text, because torch.load takes no other object than tensors, if it is to be safe.
+        return {"done": self._done, "begin": pickle.dumps(self._begin).hex()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        done = int(state["done"])
+        self._first = self._done = done if done < len(self) else 0  # type: ignore[arg-type]
+        self._begin = pickle.loads(bytes.fromhex(state["begin"]))  # noqa: S301 # nosec B301
+
+    def __iter__(self) -> Iterator[Any]:
+        first, self._first = self._first, 0
+        now = _random_states()
+        if first and self._begin is not None:
+            _set_random_states(self._begin)
+        else:
+            self._begin = now
+        self._done = first
+        batches = super().__iter__()  # type: ignore[misc]
+        for _ in range(first):
+            next(batches, None)
+        if first:
+            _set_random_states(now)
+        for batch in batches:
+            self._done += 1
+            yield batch
+
+
+def resumable(loader: Any) -> Any:
+    """Return a loader that goes on in the middle of an epoch, with the batches that are left.
+
+    For Lightning: it keeps the place of a loader that has `state_dict` and `load_state_dict`. This
+    one has them. `loader`: a DataLoader of torch, or any other with a length; one that has a
+    `state_dict` stays as it is. A DataLoader that Lightning gives another sampler stays resumable.
+
+    Raises TypeError for a loader without a length: it cannot be known what is left.
+    """
+    if hasattr(loader, "state_dict"):
+        return loader
+    kind = type(loader)
+    len(loader)
+    made: Any = object.__new__(type(kind.__name__, (_Resumable, kind), {}))
+    made.__dict__.update(vars(loader))
+    return made
+
+
+def _resumables(loaders: Any) -> list[_Resumable]:
+    """The resumable ones in nested dicts, lists and tuples."""
+    if isinstance(loaders, dict):
+        return _resumables(list(loaders.values()))
+    if isinstance(loaders, (list, tuple)):
+        return [each for one in loaders for each in _resumables(one)]
+    return [loaders] if isinstance(loaders, _Resumable) else []
+
+
+_LIGHTNINGS = "lightning.ckpt"
+"""The name of Lightning's checkpoint in a slot: a file, or the folder of a sharded one."""
+
+
+class _LightningCallback:
+    """Saves, suspends and reports a training of PyTorch Lightning.
+
+        suspend = slotq.LightningCallback(every_minutes=10)
+        trainer = Trainer(callbacks=[suspend])
+        trainer.fit(model, slotq.resumable(loader), ckpt_path=suspend.latest())
+
+    What is saved is `trainer.save_checkpoint`'s, with the random states of each rank beside.
+    """
+
+    best_model_path = ""
+
+    def __init__(
+        self,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        keep: int = 2,
+        every_steps: int | None = None,
+        every_minutes: float | None = None,
+        every_epoch: bool = True,
+    ) -> None:
+        """As for checkpoint.manager. `every_steps` counts the trainer's `global_step`."""
+        self._slots = _Slots(Path(checkpoint_dir()) / (path or "."), keep)
+        self._saves = _Saves(
+            self._slots.newest, every_steps=every_steps, every_minutes=every_minutes
+        )
+        self._every_epoch = every_epoch
+        self._found = self._slots.newest()
+        self._saves.number = 0 if self._found is None else self._found[1]["number"]
+        self._heartbeat = _Heartbeat()
+        self._of: Any = None
+        self._leaves = False
+
+    def latest(self) -> str | None:
+        """Return the newest whole checkpoint, for `ckpt_path` of `trainer.fit`; None at first."""
+        return None if self._found is None else str(self._found[0] / _LIGHTNINGS)
+
+    def on_train_start(self, trainer: Any, _module: Any) -> None:
+        watch = self._saves.watch
+        watch.listen_alone()  # Lightning's own way ends the training without saving it.
+        watch.join()
+        if self._saves.least(self._saves.number) != self._saves.number:
+            raise RuntimeError("the ranks have found different checkpoints")
+        self._of = trainer.estimated_stepping_batches
+        if self._found is None or str(trainer.ckpt_path) != self.latest():
+            return
+        slot, manifest = self._found
+        own = next(iter(slot.glob(f"{_rank_file(watch.rank)}.*")), None)
+        if own is not None and manifest["ranks"] == watch.world:
+            state = _load(own)
+            for loader, place in zip(_resumables(trainer.train_dataloader), state["loaders"]):
+                loader.load_state_dict(place)
+            _set_random_states(state["random"])
+
+    def on_train_batch_end(
+        self, trainer: Any, _module: Any, _outputs: Any, _batch: Any, batch_idx: int
+    ) -> None:
+        self._heartbeat.beat(trainer.global_step, self._of, lambda: trainer.callback_metrics)
+        last = trainer.is_last_batch
+        if (batch_idx + 1) % trainer.accumulate_grad_batches and not last:
+            return  # A checkpoint would lack the gradients.
+        if should_suspend():
+            self._save(trainer)
+            if not last:
+                self._leave(trainer)
+            self._leaves = True  # Lightning cannot resume before what it does at an epoch's end.
+        elif self._saves.is_due(trainer.global_step):
+            self._save(trainer)
+
+    def on_train_epoch_end(self, trainer: Any, _module: Any) -> None:
+        if self._leaves:
+            self._save(trainer)
+            self._leave(trainer)
+        if self._every_epoch:
+            self._save(trainer)
+
+    def _leave(self, trainer: Any) -> None:
+        for logger in trainer.loggers:
+            logger.save()
+        suspend()
+
+    def _save(self, trainer: Any) -> None:
+        if not self._saves.begin():
+            return
+        number, began, rank = self._saves.number, time.monotonic(), self._saves.watch.rank
+        if rank == 0:
+            self._slots.begin(number)
+        places = [each.state_dict() for each in _resumables(trainer.train_dataloader)]
+        own = {"random": _random_states(), "loaders": places}
+        files = [self._slots.write(number, rank, own)]
+        slot = self._slots.slot(number)
+        trainer.save_checkpoint(slot / _LIGHTNINGS)  # Returns when every rank has written.
+        if trainer.local_rank == 0:
+            written = slot / _LIGHTNINGS
+            files += _entries(slot, written.rglob("*") if written.is_dir() else [written])
+        step = trainer.global_step
+        self._saves.commit(
+            number, files, began, self._slots.commit,
+            epoch=trainer.current_epoch, step=step, steps=step,
+        )  # fmt: skip
+
+
+def _lightning_callback() -> type:
+    """Raises ImportError where Lightning is not installed."""
+    library = _imported("lightning.pytorch.callbacks", "pytorch_lightning.callbacks")
+    about = {"__doc__": _LightningCallback.__doc__, "__module__": __name__}
+    return type("LightningCallback", (_LightningCallback, library.Checkpoint), about)
+
+
+_TRAINERS_MANIFEST = "slotq-manifest.json"
+
+
+class _TransformersCallback:
+    """Saves, suspends and reports a training of transformers.Trainer.
+
+        suspend = slotq.TransformersCallback()
+        args = TrainingArguments(output_dir=slotq.checkpoint_dir(), ...)
+        trainer = Trainer(model, args, callbacks=[suspend], ...)
+        trainer.train(resume_from_checkpoint=suspend.latest())
+
+    The Trainer saves as its arguments say, and at a suspend. The callback removes old checkpoints
+    (`save_total_limit`) in place of the Trainer, which would do so before the new one is whole.
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(checkpoint_dir())
+        self._saves = _Saves(self._newest)
+        self._heartbeat = _Heartbeat()
+        self._metrics: dict[str, Any] = {}
+        self._keep: int | None = None
+        self._numbers: list[int] = []
+        self._leaves = False
+        self._began = time.monotonic()
+
+    def latest(self) -> str | None:
+        """Return the newest whole checkpoint, for `resume_from_checkpoint`; None at first.
+
+        Call it once the Trainer has been made.
+        """
+        found = self._saves.agreed()
+        if found is None:
+            return None
+        self._numbers = [found[1]["number"]]
+        return str(found[0])
+
+    def _newest(self, most: float) -> _State | None:
+        manifests = self._folder.glob("checkpoint-*/" + _TRAINERS_MANIFEST)
+        return next(_whole(manifests, most), None)
+
+    def on_init_end(self, args: Any, _state: Any, _control: Any, **_: Any) -> None:
+        self._folder = Path(args.output_dir)
+        if Path(checkpoint_dir()).resolve() not in [
+            self._folder.resolve(),
+            *self._folder.resolve().parents,
+        ]:
+            _say(f"{self._folder} is lost with the job: let output_dir be below checkpoint_dir()")
+
+    def on_train_begin(self, args: Any, _state: Any, _control: Any, **_: Any) -> None:
+        self._keep, args.save_total_limit = args.save_total_limit, None
+
+    def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._began = time.monotonic()
+        self._heartbeat.beat(state.global_step, state.max_steps, lambda: self._metrics)
+        if should_suspend():
+            self._leaves = True
+            control.should_save, control.should_evaluate = True, False
+
+    def on_epoch_end(self, _args: Any, _state: Any, _control: Any, **_: Any) -> None:
+        self._began = time.monotonic()
+
+    def on_evaluate(self, _args: Any, _state: Any, _control: Any, **_: Any) -> None:
+        self._began = time.monotonic()
+
+    def on_log(self, _args: Any, _state: Any, _control: Any, **more: Any) -> None:
+        self._metrics = dict(more.get("logs") or {})
+
+    def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+        number = state.global_step
+        folder = self._folder / f"checkpoint-{number}"
+        if self._saves.begin():  # Every rank has written its files.
+            paths = folder.rglob("*") if state.is_local_process_zero else ()
+            files = _entries(folder, (each for each in paths if each.name != _TRAINERS_MANIFEST))
+            self._saves.commit(
+                number, files, self._began, partial(_write_manifest, folder / _TRAINERS_MANIFEST),
+                epoch=int(state.epoch or 0), step=number, steps=number,
+            )  # fmt: skip
+            self._numbers.append(number)
+            self._remove_old(state)
+        if self._leaves:
+            suspend()
+
+    def _remove_old(self, state: Any) -> None:
+        if not self._keep or self._saves.watch.rank:
+            return
+        kept = {f"checkpoint-{number}" for number in sorted(self._numbers)[-self._keep :]}
+        kept.add(Path(state.best_model_checkpoint or ".").name)
+        for manifest in self._folder.glob("checkpoint-*/" + _TRAINERS_MANIFEST):
+            if manifest.parent.name not in kept:
+                manifest.unlink()  # First: what is half removed is not there.
+                shutil.rmtree(manifest.parent, ignore_errors=True)
+
+
+def _transformers_callback() -> type:
+    """Raises ImportError where transformers is not installed."""
+    library = importlib.import_module("transformers")
+    about = {"__doc__": _TransformersCallback.__doc__, "__module__": __name__}
+    return type("TransformersCallback", (_TransformersCallback, library.TrainerCallback), about)
 
 
 # --- HFAI ---
@@ -1973,9 +2368,17 @@ def _hfai() -> SimpleNamespace:
     )
 
 
+_MADE_LATER: dict[str, Callable[[], Any]] = {
+    "hfai": _hfai,
+    "LightningCallback": _lightning_callback,
+    "TransformersCallback": _transformers_callback,
+}
+"""What is made at its first use, because it imports something or changes the environment."""
+
+
 def __getattr__(name: str) -> Any:
-    if name != "hfai":
+    if name not in _MADE_LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = _hfai()
-    globals()["hfai"] = made
+    made = _MADE_LATER[name]()
+    globals()[name] = made
     return made

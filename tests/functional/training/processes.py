@@ -48,7 +48,12 @@ class Container:
         }
 
     def start(
-        self, script: str, *words: str, python: str | Path = sys.executable, **environment: str
+        self,
+        script: str,
+        *words: str,
+        python: str | Path = sys.executable,
+        patience: float = PATIENCE,
+        **environment: str,
     ) -> subprocess.Popen[str]:
         program = self.ml / "code" / "train.py"
         if not program.exists() or program.read_text() != script:
@@ -61,15 +66,17 @@ class Container:
             stderr=subprocess.PIPE,
             text=True,
         )
-        rest = threading.Timer(PATIENCE, process.kill)  # A line that never comes ends the wait.
+        rest = threading.Timer(patience, process.kill)  # A line that never comes ends the wait.
         rest.daemon = True
         rest.start()
         return process
 
-    def run(self, script: str, *words: str, **more: str) -> tuple[int, str, str]:
+    def run(
+        self, script: str, *words: str, patience: float = PATIENCE, **more: str
+    ) -> tuple[int, str, str]:
         """Exit code, output and errors."""
-        process = self.start(script, *words, **more)
-        out, err = process.communicate(timeout=PATIENCE)
+        process = self.start(script, *words, patience=patience, **more)
+        out, err = process.communicate(timeout=patience)
         return process.returncode, out, err
 
     def ask(self) -> None:
