@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed, ledger_of, mark
-from slotq_core.adapters.dynamodb.layout.table import CONFIG, EXPIRES_AT, HISTORY, LINES
+from slotq_core.adapters.dynamodb.layout.table import (
+    AFTER_PREFIX,
+    CONFIG,
+    EXPIRES_AT,
+    HISTORY,
+    LINES,
+)
 from slotq_core.adapters.dynamodb.reading import pool_reading
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.memory.store import MemoryStore
@@ -19,7 +25,7 @@ from slotq_core.errors import Conflict, Misconfigured, NameTaken
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import AwaitedEnded, Change
 from slotq_core.usage.calendar_days import day_of
 from tests.contract.worlds import (
     NOW,
@@ -44,6 +50,8 @@ from tests.contract.worlds import (
 
 RECORDS = ("ATTEMPT#", "NAME", "REQUEST", "CHANGE#", "REVISION")
 
+REFUSALS = (Conflict, Misconfigured, NameTaken, AwaitedEnded)
+
 DAY = day_of(NOW)
 STEPS = 60
 
@@ -61,13 +69,15 @@ def a_step(chance: random.Random) -> Any:
         names = chance.choices([("p5", "p4"), ("p4", "p5"), ("p5",)], weights=[6, 2, 1])[0]
         return [a_pool(name, chance.randint(1, 3)) for name in names]
     if kind == "submit":
+        name = f"job{chance.randrange(40)}"
         return a_job(
-            f"job{chance.randrange(40)}",
+            name,
             slots=chance.choice([1, 1, 2]),
             priority=chance.randint(0, 2),
             entry_time=NOW + chance.randint(0, 3),
             pools=chance.choice([("p5",), ("p4", "p5")]),
-            after=chance.choice([(), (), (), ("job0",)]),
+            after=chance.choice([(), (), (), ("job0",)]) if name != "job0" else (),
+            followed=name == "job0",
         )
     moves = [
         (chance.random(), chance.random(), chance.choice(["p5", "p5", "p4"]))
@@ -108,10 +118,8 @@ def apply(store: Store, step: Any) -> object:
         if isinstance(step[1], Demand):
             return store.set_foreign(*step)  # type: ignore[func-returns-value]
         return apply_commit(store, *step)
-    except (Conflict, Misconfigured, NameTaken) as error:
-        return next(
-            kind for kind in (Conflict, Misconfigured, NameTaken) if isinstance(error, kind)
-        )
+    except REFUSALS as error:
+        return next(kind for kind in REFUSALS if isinstance(error, kind))
 
 
 def apply_commit(store: Store, moves: list[tuple[float, float, str]], how: str) -> object:
@@ -213,6 +221,8 @@ def is_of_an_attempt(item: dict[str, Any]) -> bool:
 def owner(item: dict[str, Any]) -> str:
     """The job that an item is a record of; empty if none."""
     kind, _, name = item["pk"]["S"].partition("#")
+    if item["sk"]["S"].startswith(AFTER_PREFIX):
+        return str(item["sk"]["S"].removeprefix(AFTER_PREFIX))
     if kind == "NAME":
         return str(item["jobName"]["S"])
     return name if kind == "JOB" else ""

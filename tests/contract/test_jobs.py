@@ -325,6 +325,9 @@ def test_a_claim_and_several_pools_do_not_list_a_job_twice(store: Store) -> None
 def test_any_job_survives_storing(store: Store, described: Job) -> None:
     if store.job(described.name) is not None:
         return
+    for name in described.waits_for:
+        if store.job(name) is None:
+            store.submit(a_job(name, followed=True), REQUEST)
     job = store.submit(described, REQUEST)
     assert store.job(described.name) == job == replace(described, version=1)
     assert job in store.jobs([S.PENDING], limit=100)

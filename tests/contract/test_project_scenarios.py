@@ -10,7 +10,7 @@ import pytest
 
 from slotq.simulate import load, simulate
 from slotq.simulate.report import unequal
-from slotq.simulate.run.live import live_record, unsupported
+from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.adapters.dynamodb.store import DynamoStore
 
@@ -25,11 +25,7 @@ def is_shared(scenario: Scenario) -> bool:
     return bool(shared or sliced)
 
 
-SHARED = [
-    name
-    for name, scenario in SCENARIOS.items()
-    if is_shared(scenario) and not unsupported(scenario)
-]
+SHARED = [name for name, scenario in SCENARIOS.items() if is_shared(scenario)]
 
 
 @pytest.mark.parametrize("name", SHARED)

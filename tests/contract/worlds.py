@@ -190,7 +190,8 @@ claims = st.builds(
 def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
     """A job in any state, with the fields of that state."""
     state = state or draw(st.sampled_from(JobState))
-    after = tuple(draw(st.lists(_names, max_size=2, unique=True))) if state is S.PENDING else ()
+    others = draw(st.lists(_names.map("other-{}".format), max_size=3, unique=True))
+    after = tuple(others) if state is S.PENDING else ()
     probe = Job(
         name="x", state=state, priority=0, entry_time=0, demand=Demand(), pools=(), after=after
     )

@@ -308,6 +308,9 @@ def a_pass_with_news(world: World) -> None:
     world.run_pass()
 
 
+A_PASS_WITH_NEWS: tuple[str, Handler] = ("pass with news", a_pass_with_news)
+
+
 def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
     """The pass that the submission requests runs while other handlers still work."""
 
@@ -540,6 +543,46 @@ ALONE: tuple[Case, ...] = (
         (later(15, an_event("low", "Stopped")), a_cancel("high")),
         ends(low=C, high=X),
         work={"low": Work(runtime=100_000, stop=20_000), "high": LONG},
+    ),
+    Case(
+        "submit_after_a_job_that_ends",
+        begun(stored("a"), seconds=10),
+        (
+            a_submit("b", after="a"),
+            later(20, an_event("a", "Completed")),
+            A_PASS_WITH_NEWS,
+        ),
+        ends(a=C, b=C),
+        work={"a": Work(runtime=25_000)},
+    ),
+    Case(
+        "submit_after_a_job_that_is_cancelled",
+        begun(stored("a", "other"), seconds=10),
+        (a_submit("b", after_any="other"), a_cancel("other"), A_PASS),
+        ends(a=C, other=X, b=C),
+        leases=False,
+    ),
+    Case(
+        "cancel_beside_the_end_that_it_waits_for",
+        begun(stored("a"), stored("b", after="a"), seconds=5),
+        (
+            later(20, an_event("a", "Completed")),
+            ("pass with news", a_pass_with_news),
+            a_cancel("b"),
+        ),
+        ends(a=C, b=X),
+        work={"a": Work(runtime=25_000), "b": LONG},
+    ),
+    Case(
+        "two_passes_hand_one_end_on",
+        begun(
+            stored("a"), lambda w: w.submit("b", after="a"), lambda w: w.submit("c", after="a,b")
+        ),
+        (later(20, an_event("a", "Completed")), A_PASS, A_PASS),
+        ends(a=C, b=C, c=C),
+        work={"a": Work(runtime=25_000)},
+        bound=1,
+        leases=False,
     ),
     Case(
         "requeued_and_completed",

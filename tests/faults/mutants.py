@@ -35,12 +35,14 @@ from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations import effects
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
+from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
@@ -481,6 +483,41 @@ def _releases_are_not_counted() -> AbstractContextManager[Any]:
     return patch.object(suspend, "MOST_RELEASES", 1_000)
 
 
+def _ends_are_kept_to_themselves() -> AbstractContextManager[Any]:
+    """Nobody tells the jobs that wait for an ended job."""
+    return patch.object(Followers, "hand_on", lambda *_, **__: None)
+
+
+def _told_after_it_is_settled() -> AbstractContextManager[Any]:
+    """An end counts as handed on before the jobs that wait for it are told."""
+    right = Followers.hand_on
+
+    def wrong(self: Followers, ended: Job, *, until: int) -> None:
+        (settled,) = self._store.commit(
+            [Change(before=ended, after=replace(ended, followed=False))]
+        )
+        right(self, settled, until=until)
+
+    return patch.object(Followers, "hand_on", wrong)
+
+
+def _only_the_first_part_is_counted() -> AbstractContextManager[Any]:
+    """A job over several pools takes its whole demand from the first."""
+
+    def wrong(job: Job) -> tuple[tuple[str, Demand], ...]:
+        return ((job.attempt.pool, job.demand),) if job.attempt else ()
+
+    return patch.object(Job, "holds", property(wrong))
+
+
+@contextmanager
+def _nobody_is_followed() -> Iterator[None]:
+    """A job comes after another without the other's knowledge."""
+    unconditional = without_condition(dynamodb_expressions, "is_awaited", "followed")
+    with unconditional(), patch.object(Followers, "follow", lambda *_: None):
+        yield
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -654,6 +691,36 @@ MUTANTS: tuple[Mutant, ...] = (
         "a script may release for ever",
         _releases_are_not_counted,
         crash("releases_again_and_again"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a job is stored after one that has ended",
+        without_condition(dynamodb_expressions, "is_awaited", "jobState"),
+        race("submit_after_a_job_that_ends", 3_000),
+        CONVERGENT,
+    ),
+    Mutant(
+        "only the first pool of a job is counted",
+        _only_the_first_part_is_counted,
+        crash("jobs_over_two_pools"),
+        CAPACITY,
+    ),
+    Mutant(
+        "an end is not handed on",
+        _ends_are_kept_to_themselves,
+        crash("jobs_come_after_others"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "an end is settled before it is handed on",
+        _told_after_it_is_settled,
+        crash("jobs_come_after_others", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody knows that others come after",
+        _nobody_is_followed,
+        crash("jobs_come_after_others"),
         CONVERGENT,
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),

@@ -219,7 +219,8 @@ class Watch:
         if after is None:
             held.pop(name, None)
         else:
-            held[name] = job_of(after).demand
+            job = job_of(after)
+            held[name] = dict(job.parts).get(pool, job.demand)
         return pool
 
     def _check_copies(self, name: str) -> None:
@@ -321,6 +322,8 @@ class Watch:
         for name, job in self.jobs.items():
             if not job.terminal:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
+            elif job.followed:
+                self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:
             self.note(CONVERGENT, f"training jobs go on for ever: {ours}")
@@ -364,7 +367,7 @@ def _keep(items: dict[K, Item], key: K, item: Item | None) -> None:
 def _copy_of(key: Key) -> str:
     """The job whose copy has this key; empty if none."""
     pk, sk = key
-    if pk.startswith("WAITING#") or pk == "DUE":
+    if pk.startswith("WAITING#") or pk == "DUE" or sk.startswith("AFTER#"):
         return sk.rpartition("#")[2]
     if pk.startswith("POOL#") and sk.startswith(("ACTIVE#", "CLAIM#")):
         return sk.partition("#")[2]
@@ -381,9 +384,14 @@ def _place(key: Key) -> str:
 def _places(job: Job) -> list[str]:
     """The lists in which a job of this state must be, and no others."""
     if job.active:
-        return [f"ACTIVE {job.attempt.pool}"] if job.attempt else ["an attempt"]
+        if job.attempt is None:
+            return ["an attempt"]
+        pools = [pool for pool, _ in job.parts] or [job.attempt.pool]
+        return [f"ACTIVE {pool}" for pool in pools]
     if job.state is JobState.BACKOFF:
         return ["DUE"]
     if job.waits:
         return ["WAITING", *([f"CLAIM {job.claim.pool}"] if job.claim else [])]
-    return []
+    if job.terminal:
+        return ["DUE"] if job.followed else []
+    return ["JOB"] * len(job.waits_for)

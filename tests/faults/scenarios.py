@@ -30,7 +30,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from tests.faults.gate import Gate
-from tests.faults.world import START, TABLE, EventPolicy, World, delivered, pool
+from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
 RELEASE = Exit(code=EXIT_RELEASED, failure=RELEASED)
@@ -93,6 +93,13 @@ class Scenario:
             world.after(round(step.at * 1000), step.label, partial(step.act, world))
         return world
 
+    def _refused_with_another(self, world: World) -> set[str]:
+        """The jobs that were refused where the submission of another had not got through: they may
+        come after that one."""
+        left = {s.job: s.label in world.refused for s in self.steps if s.verb == "submit"}
+        left = {job: refused for job, refused in left.items() if job not in world.accepted}
+        return {job for job, refused in left.items() if refused} if len(left) > 1 else set()
+
     def without(self, index: int) -> Scenario:
         """The same story without one of its steps, to find the shortest."""
         left = tuple(step for number, step in enumerate(self.steps) if number != index)
@@ -118,6 +125,8 @@ class Scenario:
                 ends[step.job].add(S.COMPLETED)
             if step.label in world.limited and step.job not in world.accepted:
                 ends[step.job].add(None)
+        for name in self._refused_with_another(world):
+            ends[name].add(None)
         return {name: frozenset(states) for name, states in ends.items()}
 
 
@@ -132,6 +141,19 @@ def submit_as(at: float, user: str, job: str) -> Step:
     """A job of this user that keeps checkpoints, so it may yield to a time slice."""
     body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}
     return Step(at, f"submit {job}", lambda world: world.submit_body(body, by=user), "submit", job)
+
+
+def submit_wide(at: float, job: str, p: int = 1, q: int = 1, **fields: Any) -> Step:
+    """A job over the pools p and q at once, with so many instances in each."""
+    body = request(job, **fields)
+    body["ResourceConfig"] = {
+        "InstanceGroups": [
+            {"InstanceGroupName": name, "InstanceType": TYPES[name], "InstanceCount": number}
+            for name, number in (("p", p), ("q", q))
+        ],
+        "VolumeSizeInGB": 1,
+    }
+    return Step(at, f"submit {job}", lambda world: world.submit_body(body), "submit", job)
 
 
 def submit_hostile(at: float, **settings: str) -> Step:

@@ -29,10 +29,11 @@ from tests.faults.scenarios import (
     submit,
     submit_as,
     submit_hostile,
+    submit_wide,
     until,
     yields_are_as_the_attempts_tell,
 )
-from tests.faults.world import pool
+from tests.faults.world import TYPES, pool
 from tests.queue_world import request
 
 S = JobState
@@ -345,6 +346,53 @@ STORIES: tuple[Scenario, ...] = (
         work={name: Work(runtime=20_000, exit_code=1) for name in ("a", "a-r2")},
         # Where a fault has kept the first from failing before it is retried.
         or_else={"a-r2": frozenset({None}), "a-r3": frozenset({None})},
+    ),
+    Scenario(
+        "jobs_over_two_pools",
+        (
+            submit_wide(1, "wide", p=2),
+            submit(5, "small"),
+            submit_wide(7, "other"),
+            submit(40, "urgent", priority=5, instance_type=TYPES["q"]),
+        ),
+        done("wide", "small", "other", "urgent"),
+        pools=(pool("p", slots=3), pool("q")),
+        work={
+            "wide": Work(runtime=120_000, stop=20_000),
+            "other": Work(runtime=60_000, stop=10_000),
+        },
+        runtime=60_000,
+    ),
+    Scenario(
+        "a_job_over_two_pools_is_cancelled",
+        (submit_wide(1, "wide", p=2), submit_wide(2, "next", p=2), cancel(40, "wide")),
+        {"wide": S.CANCELLED, "next": S.COMPLETED},
+        pools=(pool("p", slots=2), pool("q")),
+        work={"wide": Work(runtime=9_000_000, stop=20_000)},
+        runtime=60_000,
+    ),
+    Scenario(
+        "jobs_come_after_others",
+        (
+            submit(1, "a"),
+            submit(2, "x"),
+            submit(25, "b", after="a"),
+            submit(26, "c", after="b", after_any="a,x"),
+            submit(27, "y", after="x,a"),
+            submit(50, "z", after="y", after_any="c"),
+            submit(51, "w", after_any="y"),
+            cancel(80, "x"),
+            submit(140, "late", after="a", after_any="y"),
+        ),
+        {
+            **done("a", "b", "c", "w", "late"),
+            **dict.fromkeys(("x", "y", "z"), S.CANCELLED),
+        },
+        pools=(pool(slots=2),),
+        work={"x": Work(runtime=9_000_000, stop=20_000)},
+        runtime=60_000,
+        # Where no cancel comes through, all complete.
+        or_else={name: frozenset({S.COMPLETED}) for name in ("y", "z")},
     ),
     Scenario(
         "submissions_meet_the_limit_of_what_waits",

@@ -30,6 +30,7 @@ QUICK = (
     "a create is never confirmed",
     "an evicted job enters anew",
     "nothing is reconciled",
+    "an end is not handed on",
     "an end is not recorded",
     "a job has one record",
     "no transaction",

@@ -149,8 +149,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
                 ]
             }
         ),
-        "ResourceConfig",
-        "one instance type",
+        "ResourceConfig.InstanceGroups",
+        "needs instances of ml.g5.xlarge, and none of its pools has that type",
     ),
     "a type that no pool offers": (
         add_job(ResourceConfig=resources(InstanceType="ml.p5.48xlarge")),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
@@ -19,20 +18,6 @@ from tests.faults.fake_dynamodb import FakeDynamo
 from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
-
-_AFTER = "jobs that come after others"
-_PARTS = "jobs over several pools at once"
-NOT_LIVE_YET = {
-    "after": _AFTER,
-    "after_a_failure": _AFTER,
-    "after_asks_for_no_share": _AFTER,
-    "auto_over_several_pools": _PARTS,
-    "parts_over_two_pools": _PARTS,
-    "parts_that_never_fit": _PARTS,
-    "sweep_of_two_projects": _PARTS,
-}
-"""What the manager and the store do not support yet, by scenario. All other scenarios run both
-ways."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -53,10 +38,6 @@ def on_dynamodb() -> DynamoStore:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_queue_itself_follows_the_scenario(path: Path, make_store: Callable[[], Store]) -> None:
     scenario = load(path)
-    if missing := NOT_LIVE_YET.get(path.stem):
-        with pytest.raises(ScenarioError, match=missing):
-            live_record(scenario)
-        return
     live = live_record(scenario, make_store())
     assert unequal(simulate(scenario), live) == []
     assert differences(scenario, live) == []

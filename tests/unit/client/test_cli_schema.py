@@ -72,6 +72,7 @@ LINES = [
     "why job3",
     "logs job1",
     "watch job9",
+    "graph",
     "cancel job3",
     "hold job3 job1",
     "release job3",

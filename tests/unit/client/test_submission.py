@@ -22,9 +22,32 @@ def test_settings_become_tags():
     }
     demand = {"gpus": 8, "mem_per_gpu_in_GiB": 16}
     assert settings_tags(demand=demand) == {"slotq:demand": "gpus=8,mem_per_gpu_in_GiB=16"}
+    sizes = {"mem_per_gpu_in_GiB": "16G"}
+    assert settings_tags(demand=sizes) == {"slotq:demand": "mem_per_gpu_in_GiB=16"}
     assert settings_tags(demand={}) == {}
     assert settings_tags(pools="p5,p4") == {"slotq:pools": "p5,p4"}
     assert settings_tags() == {}
+
+
+def test_a_list_of_jobs_becomes_as_many_tags_as_it_needs():
+    assert settings_tags(after="a, b", after_any=["c"]) == {
+        "slotq:after": "a,b",
+        "slotq:after-any": "c",
+    }
+    names = [f"{'x' * 60}{number:02}" for number in range(9)]
+    tags = settings_tags(after=names)
+    assert [*tags] == ["slotq:after", "slotq:after-2", "slotq:after-3"]
+    assert ",".join(tags.values()).split(",") == names
+    assert max(map(len, tags.values())) <= 256
+    with pytest.raises(InvalidRequest, match="after names too many jobs for 9 tags"):
+        settings_tags(after=[f"{'x' * 60}{number:02}" for number in range(40)])
+
+
+def test_the_tags_of_one_list_are_replaced_together():
+    request = {"Tags": [{"Key": key, "Value": "a"} for key in ("slotq:after", "slotq:after-2")]}
+    tags = {"slotq:after": "b"}
+    assert with_tags(request, tags) == request
+    assert with_tags(request, tags, override=True)["Tags"] == [{"Key": "slotq:after", "Value": "b"}]
 
 
 def test_an_explicit_tag_overrides_a_setting_unless_forced():

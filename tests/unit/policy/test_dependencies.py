@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from slotq_core.admission.dependencies import circle, consequences, incomplete_dependencies
+from slotq_core.admission.dependencies import (
+    check_dependencies,
+    circle,
+    consequences,
+    incomplete_dependencies,
+    unended_dependencies,
+)
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import WaitsForJobs
@@ -16,17 +22,18 @@ from slotq_core.ports.stored import Ahead
 from tests.unit.policy.test_reasons import NOW, waits
 
 S = JobState
+NAMES = tuple(f"j{number}" for number in range(46))
 
 
 def a_world(**after: tuple[str, ...]) -> dict[str, Job]:
     return {name: waits(name, after=names) for name, names in after.items()}
 
 
-def ends(jobs: Mapping[str, Job], name: str, end: str) -> dict[str, Job]:
+def ends(jobs: Mapping[str, Job], name: str, end: JobState) -> dict[str, Job]:
     """The changes that an end makes, by job name."""
 
     def followers(name: str) -> list[Job]:
-        return [job for job in jobs.values() if name in job.after]
+        return [job for job in jobs.values() if name in job.waits_for]
 
     steps = consequences(name, end, followers, NOW)
     assert all(before is jobs[before.name] for before, _ in steps)
@@ -57,7 +64,6 @@ def test_each_completion_removes_a_dependency_and_the_last_frees_the_job():
         (S.FAILED, "it failed"),
         (S.CANCELLED, "it was cancelled"),
         (S.STOPPED, "it was stopped"),
-        ("refused", "it was refused"),
     ],
 )
 def test_an_unsuccessful_end_cancels_the_dependent_job(end, told):
@@ -88,12 +94,53 @@ def test_admission_keeps_only_dependencies_that_have_not_completed():
         (("there", "nobody"), "it comes after 'nobody', but there is no such job"),
         (("bad",), "it comes after 'bad', which has not completed: it failed"),
         (("gone",), "it comes after 'gone', which has not completed: it was cancelled"),
-        (("there",) * 51, "a job may come after at most 50 others, not 51"),
     ],
 )
 def test_a_dependency_that_can_never_complete_is_refused(after, message):
     with pytest.raises(InvalidRequest, match=message):
         incomplete_dependencies(after, STATES)
+
+
+def test_a_job_after_an_end_waits_for_any_end_of_a_known_job():
+    assert unended_dependencies(("done", "there", "bad", "there"), STATES) == ("there",)
+    with pytest.raises(InvalidRequest, match="it comes after 'nobody', but there is no such job"):
+        unended_dependencies(("nobody",), STATES)
+
+
+@pytest.mark.parametrize(
+    ("after", "after_any", "message"),
+    [
+        (("a",), (), "'a' cannot come after itself"),
+        (("b",), ("a",), "'a' cannot come after itself"),
+        (NAMES[:40], NAMES[40:46], "a job may come after at most 45 others, not 46"),
+    ],
+)
+def test_dependencies_that_no_job_can_have_are_refused(after, after_any, message):
+    with pytest.raises(InvalidRequest, match=message):
+        check_dependencies("a", after, after_any)
+
+
+def test_as_many_dependencies_as_a_job_can_have():
+    check_dependencies("a", NAMES[:45], NAMES[:45])
+
+
+@pytest.mark.parametrize("end", [S.COMPLETED, S.FAILED, S.CANCELLED, S.STOPPED])
+def test_any_end_frees_a_job_that_comes_after_the_end(end):
+    job = waits("b", after_any=("a",))
+    assert not job.waits
+    freed = ends({"b": job}, "a", end)["b"]
+    assert (freed.state, freed.waits, freed.waits_for) == (S.PENDING, True, ())
+
+
+def test_the_reason_tells_what_must_complete_and_what_must_end():
+    job = waits("d", after=("a", "b"), after_any=("c",))
+    reason = why(job, Plan(), Ahead(jobs=0))
+    assert reason is not None
+    assert reason.sentence() == (
+        "comes after a, b, which must complete first, and after c, which must end first"
+    )
+    ended = WaitsForJobs(ended=("c",))
+    assert ended.sentence() == "comes after c, which must end first"
 
 
 @pytest.mark.parametrize(

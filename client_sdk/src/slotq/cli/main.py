@@ -22,6 +22,7 @@ COMMANDS = {
     "why": "slotq.cli.views.why:why",
     "logs": "slotq.cli.views.logs_command:logs",
     "watch": "slotq.cli.views.watch:watch",
+    "graph": "slotq.cli.views.graph:graph",
     "top": "slotq.cli.top.command:top",
     "shell": "slotq.cli.views.shell_command:shell",
     "exec": "slotq.cli.machine.exec:execute",

@@ -50,6 +50,21 @@ class JobName(Word):
         )
 
 
+class JobNames(JobName):
+    """Jobs, separated by commas; completes the last one."""
+
+    name = "names"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        before, comma, last = incomplete.rpartition(",")
+        return [
+            CompletionItem(f"{before}{comma}{item.value}", help=item.help)
+            for item in super().shell_complete(ctx, param, last)
+        ]
+
+
 class PoolNames(Word):
     """Pools, separated by commas; completes the last one."""
 

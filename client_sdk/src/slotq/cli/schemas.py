@@ -116,6 +116,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "why": (JobView, QueueView),
     "logs": (LogLine,),
     "watch": (JobView, QueueView),
+    "graph": (QueueView,),
     "cancel": (JobView, QueueView),
     "hold": (JobView, QueueView),
     "release": (JobView, QueueView),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App
-from slotq_core.wire.pool_definition import CLASS_NAME
+from slotq_core.wire.pool_definition import CLASS_NAME, read_amount
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -65,7 +65,7 @@ class Amount(click.FloatRange):
 
 
 class NamedAmount(Word):
-    """NAME=AMOUNT, a whole number."""
+    """NAME=AMOUNT: a whole number, or a size such as 16G of a name like `mem_per_gpu_in_GiB`."""
 
     name = "amount"
 
@@ -75,9 +75,10 @@ class NamedAmount(Word):
         if isinstance(value, tuple):
             return value
         name, _, amount = str(value).partition("=")
-        if not name or not amount.isdecimal():
+        number = read_amount(name, amount)
+        if not name or number is None:
             self.fail(f"{value!r} is not NAME=AMOUNT, such as gpus=16", param, ctx)
-        return name, int(amount)
+        return name, number
 
 
 class Pair(Word):

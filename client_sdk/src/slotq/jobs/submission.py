@@ -12,7 +12,7 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.jobs import Workload
-from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
+from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.submission import MAX_RETRIES
 
 
@@ -27,21 +27,25 @@ class JobSettings(TypedDict, total=False):
     ]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
     demand: Annotated[
-        Mapping[str, int] | None,
+        Mapping[str, int | str] | None,
         "what a job needs besides slots, by name: resources and properties of a pool",
     ]
     preemptible: Annotated[bool | None, "whether the job may be evicted"]
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
     retries: Annotated[int | None, "how often a failed job is run again"]
     workload: Annotated[str | None, "the class: training, interactive or inference"]
+    after: Annotated[
+        str | Iterable[str] | None, "jobs that must complete before this one waits for slots"
+    ]
+    after_any: Annotated[str | Iterable[str] | None, "jobs that must end first, in whatever way"]
 
 
 @takes(JobSettings)
 def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     """The tags that carry these settings.
 
-    Raises InvalidRequest with the name of the setting if a number is out of range, or if there is
-    no such class.
+    Raises InvalidRequest with the name of the setting if a number is out of range, if there is no
+    such class, or if a list of jobs is too long.
     """
     for name, (low, high) in (
         ("min_runtime", (0, LONGEST)),
@@ -53,7 +57,10 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     if (priority := settings.get("priority")) is not None:
         priority_in("priority", priority)
     pools, preemptible = settings.get("pools"), settings.get("preemptible")
-    demand = settings.get("demand") or {}
+    demand = {
+        name: read_amount(name, given) if isinstance(given, str) else given
+        for name, given in (settings.get("demand") or {}).items()
+    }
     for name, number in demand.items():
         whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
@@ -68,7 +75,26 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         "slotq:retries": settings.get("retries"),
         names.CLASS_TAG: _workload(settings.get("workload")),
     }
-    return {key: str(value) for key, value in given.items() if value is not None}
+    return {
+        **{key: str(value) for key, value in given.items() if value is not None},
+        **_jobs_tags("after", names.AFTER_TAG, settings.get("after")),
+        **_jobs_tags("after_any", names.AFTER_ANY_TAG, settings.get("after_any")),
+    }
+
+
+def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict[str, str]:
+    """The tags that hold this list of jobs, as many in each as fit."""
+    given = jobs.split(",") if isinstance(jobs, str) else jobs or ()
+    values: list[str] = []
+    for name in dict.fromkeys(each.strip() for each in given):
+        if values and len(values[-1]) + 1 + len(name) <= names.LONGEST_TAG:
+            values[-1] += f",{name}"
+        else:
+            values.append(name)
+    keys = names.numbered_tags(key)
+    if len(values) > len(keys):
+        raise InvalidRequest(f"{setting} names too many jobs for {len(keys)} tags", field=setting)
+    return dict(zip(keys, values, strict=False))
 
 
 def _workload(name: str | None) -> str | None:
@@ -83,7 +109,7 @@ def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
     """The request with these tags added. A tag of the same setting that the request already has
-    stays, unless `override`."""
+    stays, unless `override`. Tags that together hold one list count as one."""
     own = list(request.get("Tags") or [])
     if override:
         given = {names.setting_of(key) for key in tags}

@@ -46,6 +46,16 @@ CLASS_TAG = "slotq:class"
 DEMAND_TAG = "slotq:demand"
 """What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
 
+AFTER_TAG = "slotq:after"
+"""Jobs that must complete before a job waits for slots, comma separated."""
+
+AFTER_ANY_TAG = "slotq:after-any"
+"""The same, of jobs that must end in whatever way."""
+
+MOST_AFTER_TAGS = 9
+"""The most tags of each of these kinds: a tag holds 256 characters. The second is `slotq:after-2`.
+"""
+
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
 
@@ -59,7 +69,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
 
 _KEPT = 44
-_LONGEST_TAG = 256
+LONGEST_TAG = 256
+"""The most characters of a tag's value."""
 _IN_TAGS = frozenset(" _.:/=+-@")
 """What a tag's value may contain besides letters and digits."""
 
@@ -80,9 +91,25 @@ def training_job_name(job: str, number: int) -> str:
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
 
 
+def numbered_tags(key: str) -> tuple[str, ...]:
+    """The tags that together hold one list of jobs: `slotq:after`, `slotq:after-2` …"""
+    return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))
+
+
 def setting_of(tag: Any) -> Any:
-    """The setting that a tag's key means: of two spellings the shorter, else the key itself."""
+    """The setting that a tag's key means: of two spellings the shorter, of the tags of one list the
+    first, else the key itself."""
+    if isinstance(tag, str) and tag in _NUMBERED:
+        return tag.rpartition("-")[0]
     return PRIORITY_TAG if tag == QUEUES_PRIORITY_TAG else tag
+
+
+_NUMBERED = frozenset((*numbered_tags(AFTER_TAG)[1:], *numbered_tags(AFTER_ANY_TAG)[1:]))
+
+AFTER_TAGS = (*numbered_tags(AFTER_TAG), *numbered_tags(AFTER_ANY_TAG))
+
+_LISTS = frozenset({POOLS_TAG, DEMAND_TAG, *AFTER_TAGS})
+"""Tags whose value is a list."""
 
 
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
@@ -91,7 +118,7 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
     return [
         {**tag, "Value": tag["Value"].replace(",", " ")}
         if isinstance(tag, Mapping)
-        and tag.get("Key") in {POOLS_TAG, DEMAND_TAG}
+        and tag.get("Key") in _LISTS
         and isinstance(tag.get("Value"), str)
         else tag
         for tag in tags
@@ -123,7 +150,7 @@ def tag_value(text: str) -> str:
     """The text as SageMaker takes it for a tag's value: at most 256 characters, its last, with a
     space for each character that tags cannot have."""
     kept = "".join(c if c.isalnum() or c in _IN_TAGS else " " for c in text)
-    return kept[-_LONGEST_TAG:]
+    return kept[-LONGEST_TAG:]
 
 
 def token(job: str, entry_time: int, number: int) -> str:

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.cli.app import App, json_option
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
-from slotq.cli.name_arguments import PoolNames
+from slotq.cli.name_arguments import JobNames, PoolNames
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
@@ -40,6 +40,7 @@ from slotq_core.wire.views import JobView, PoolView
 _COMMAND = "slotq.command"
 _SETTINGS = (
     "priority", "project", "pools", "demand", "preemptible", "min_runtime", "retries", "workload",
+    "after", "after_any",
 )  # fmt: skip
 """Options that become tags."""
 _OF_COMMANDS = (
@@ -66,6 +67,10 @@ class Submit(click.Command):
 def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
     assert param.name is not None
     return value if value is None else str(checked(param.name, value, "argument"))
+
+
+def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> str | None:
+    return ",".join(given) or None
 
 
 # click leaves text after a backspace as it is; a docstring cannot contain one.
@@ -117,6 +122,22 @@ slotq submit --name first -- python train.py --epochs 3"""
 )
 @click.option(
     "--interactive", "workload", flag_value=Workload.INTERACTIVE.value, help="--class interactive."
+)
+@click.option(
+    "--after",
+    multiple=True,
+    callback=_listed,
+    type=JobNames(None),
+    metavar="JOBS",
+    help="Jobs that must complete first, comma separated; may be given several times.",
+)
+@click.option(
+    "--after-any",
+    multiple=True,
+    callback=_listed,
+    type=JobNames(None),
+    metavar="JOBS",
+    help="Jobs that must end first, in whatever way.",
 )
 @click.option(
     "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."

@@ -6,6 +6,7 @@ why            `slotq why`
 history        `slotq history`
 logs_command   `slotq logs`
 watch          `slotq watch`
+graph          `slotq graph`
 watching       following changes on the terminal
 shell_command  `slotq shell`
 entering       a shell or ports, in SageMaker or in the emulator

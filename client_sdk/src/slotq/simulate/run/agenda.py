@@ -37,6 +37,8 @@ class Entry(NamedTuple):
     at: int
     """Milliseconds."""
     due: Due
+    rank: int
+    """The order of entries of one kind at one moment: jobs after others enter after these."""
     name: str
     """The job's or the pool's."""
     number: int
@@ -49,10 +51,12 @@ class Agenda:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
 
-    def put(self, at: int | None, due: Due, name: str = "", number: int = 0) -> None:
+    def put(
+        self, at: int | None, due: Due, name: str = "", number: int = 0, *, rank: int = 0
+    ) -> None:
         """Add an entry; with None, nothing."""
         if at is not None:
-            heapq.heappush(self._entries, Entry(at, due, name, number))
+            heapq.heappush(self._entries, Entry(at, due, rank, name, number))
 
     def next_at(self) -> int | None:
         """The earliest moment with an entry; None if there is none."""

@@ -24,8 +24,25 @@ def followers_of(scenario: Scenario) -> dict[str, list[str]]:
     """The jobs that come after each job."""
     found: dict[str, list[str]] = {}
     for spec in scenario.jobs:
-        for name in spec.after:
+        for name in (*spec.after, *spec.after_any):
             found.setdefault(name, []).append(spec.name)
+    return found
+
+
+def ranks(scenario: Scenario) -> dict[str, int]:
+    """The length of the longest chain of dependencies that leads to each job. Jobs that are
+    submitted at one moment enter in this order, so that those they come after exist."""
+    after = {spec.name: (*spec.after, *spec.after_any) for spec in scenario.jobs}
+    found = dict.fromkeys(after, 0)
+    followers = followers_of(scenario)
+    missing = {name: len(set(awaited)) for name, awaited in after.items()}
+    ready = [name for name, number in missing.items() if not number]
+    for name in ready:  # Grows: there is no circle, so that every job comes up.
+        for follower in dict.fromkeys(followers.get(name, ())):
+            found[follower] = max(found[follower], found[name] + 1)
+            missing[follower] -= 1
+            if not missing[follower]:
+                ready.append(follower)
     return found
 
 

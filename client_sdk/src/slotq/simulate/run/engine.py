@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq.simulate.run.agenda import Agenda, Due, silent_at
-from slotq.simulate.run.beginning import followers_of, refused_gangs, running_jobs
+from slotq.simulate.run.beginning import followers_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.failing_attempts import Fate, fate_of
-from slotq.simulate.run.record import REFUSED, Record
+from slotq.simulate.run.record import Record
 from slotq.simulate.run.spent import Spent
 from slotq.simulate.run.standing import Standing
 from slotq.simulate.scenario.scenario import Scenario
@@ -68,9 +68,9 @@ class _World:
         self._yields: tuple[Yielded, ...] = ()
         self._spent = Spent(self._configuration)
         self._followers = followers_of(scenario)
-        self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
-        """The state of every job of the file until it is refused. A job not yet submitted counts as
-        pending."""
+        self._ranks = ranks(scenario)
+        self._states: dict[str, JobState] = {}
+        """The state of every accepted job."""
         self._agenda = Agenda()
         self._asks = scenario.asks()
         self.record = Record()
@@ -78,6 +78,7 @@ class _World:
     def run(self) -> Record:
         for job in running_jobs(self._scenario):
             self._jobs.put(job)
+            self._states[job.name] = job.state
         for number, (t, pool, _) in enumerate(self._changes):
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
@@ -116,11 +117,11 @@ class _World:
             self._push_end(job)
             self._push_silence(job)
         else:
-            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name)
+            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name, rank=self._ranks[spec.name])
         if spec.cancel_at is not None:
             self._agenda.put(max(0, spec.cancel_at), Due.CANCEL, spec.name)
 
-    def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
+    def _take_in(self, now: int, due: Due, _rank: int, name: str, number: int) -> None:
         match due:
             case Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
@@ -150,11 +151,9 @@ class _World:
             job = assured(job, pools)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
-            del self._states[spec.name]
             self._groups.update(
                 with_ended(self._groups, submission.group, spec.name, JobState.CANCELLED)
             )
-            self._tell_followers(spec.name, REFUSED, now)
         else:
             self._put(None, job, now)
 
@@ -324,7 +323,7 @@ class _World:
         if after.terminal:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
 
-    def _tell_followers(self, name: str, end: str, now: int) -> None:
+    def _tell_followers(self, name: str, end: JobState, now: int) -> None:
         """Free or cancel the jobs that come after a job which has ended."""
 
         def waiting(name: str) -> list[Job]:

@@ -10,14 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from slotq.errors import ScenarioError
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silent_at
-from slotq.simulate.run.beginning import refused_gangs, running_jobs
+from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL, with_ended
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
 from slotq.simulate.run.record import Record
@@ -46,20 +45,9 @@ from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 
 
-def unsupported(scenario: Scenario) -> str:
-    """The feature of the scenario that the manager and the store do not support. Empty: none."""
-    if any(spec.after for spec in scenario.jobs):
-        return "jobs that come after others: the manager does not start them at another job's end"
-    if any(spec.parts for spec in scenario.jobs):
-        return "jobs over several pools at once: the store counts a job in one pool's ledger"
-    return ""
-
-
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory. Raises ScenarioError if `unsupported` names a feature."""
-    if missing := unsupported(scenario):
-        raise ScenarioError(f"--live does not support this yet: {missing}")
+    in memory."""
     return _Live(scenario, store or MemoryStore()).run()
 
 
@@ -212,8 +200,9 @@ class _Live:
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
             self._agenda.put(at if isinstance(at, int) else None, Due.PASS)
+        order = ranks(self._scenario)
         for spec in self._scenario.jobs:
-            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name)
+            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name, rank=order[spec.name])
             self._agenda.put(spec.running_since, Due.SUBMIT, spec.name)
             self._agenda.put(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
         self._agenda.put(0, Due.PASS)
@@ -247,7 +236,7 @@ class _Live:
     def _take_in(self, now: int) -> None:
         """Take in everything due at one moment, then run the pass, until nothing more follows."""
         self._observe()
-        for _, due, name, number in self._agenda.take(now):
+        for _, due, _, name, number in self._agenda.take(now):
             if due is Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
                 self._configure()
@@ -322,8 +311,9 @@ class _Live:
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
         kept = self._store.job(job)
         assert kept is not None and kept.attempt is not None
-        (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
         spec = self._specs[job]
+        held_in = spec.held_in(kept.attempt.pool)
+        stop = max(pool.stop_seconds for pool in self._scenario.pools if pool.name in held_in)
         fate = fate_of(spec.fails, kept.attempt.number)
         return Work(
             runtime=spec.runtime,

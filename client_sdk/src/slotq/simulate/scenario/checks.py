@@ -71,12 +71,12 @@ def dependencies_end(scenario: Contents) -> Iterator[Fault]:
     }
     after: dict[str, set[str]] = {}
     for place, job in enumerate(scenario.jobs):
-        for index, name in enumerate(job.after):
-            where = ("jobs", place, "after", index)
-            if name not in jobs:
-                yield unknown(where, "job", name, jobs)
-                continue
-            after.setdefault(units[job.name], set()).add(units[name])
+        for key in ("after", "after_any"):
+            for index, name in enumerate(getattr(job, key)):
+                if name not in jobs:
+                    yield unknown(("jobs", place, key, index), "job", name, jobs)
+                    continue
+                after.setdefault(units[job.name], set()).add(units[name])
     if found := circle(after):
         places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
         yield Fault(

@@ -127,6 +127,7 @@ class Scenario(Contents):
             group=job.group or "",
             checkpoints=job.checkpoint,
             after=job.after,
+            after_any=job.after_any,
             role=job.role,
         )
 

@@ -126,6 +126,8 @@ class JobSpec(Section):
     group: Name | None = None
     after: tuple[Name, ...] = ()
     """Jobs that must complete before this job."""
+    after_any: tuple[Name, ...] = ()
+    """Jobs that must end before this job, in whatever way."""
     workload: Annotated[Workload, Field(alias="class")] = Workload.TRAINING
     priority: Priority | None = None
     """None: AUTO with priority classes, else 0."""
@@ -217,8 +219,9 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
 
 def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
     """The faults of a job that runs at the start."""
-    if job.after:
-        yield Fault(("after",), "it runs at the start, so it cannot come after a job")
+    for key in ("after", "after_any"):
+        if getattr(job, key):
+            yield Fault((key,), "it runs at the start, so it cannot come after a job")
     first = next(iter(job.fails), None)
     if first is not None and not (isinstance(first, int) and first > -since):
         yield Fault(("fails", 0), "it runs at the start, so it must fail later or not at all")

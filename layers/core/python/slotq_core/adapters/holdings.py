@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change
+
+_NOTHING = Demand()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,12 +29,6 @@ class PoolChange:
         return self.used or self.seen is not None
 
 
-def held(job: Job) -> tuple[str, Demand] | None:
-    """Return the pool whose slots the job holds, and the amount. A job holds slots from its
-    admission to the end of its attempt."""
-    return (job.attempt.pool, job.demand) if job.active and job.attempt else None
-
-
 def pool_changes(
     changes: Sequence[Change], seen: Mapping[str, int] | None
 ) -> dict[str, PoolChange]:
@@ -41,18 +36,14 @@ def pool_changes(
     seen."""
     pools = {pool: PoolChange(seen=version) for pool, version in (seen or {}).items()}
     for change in changes:
-        before, after = held(change.before), held(change.after)
-        for pool in {hold[0] for hold in (before, after) if hold}:
-            if gained := _amount(after, pool) - _amount(before, pool):
+        before, after = dict(change.before.holds), dict(change.after.holds)
+        for pool in {*before, *after}:
+            if gained := after.get(pool, _NOTHING) - before.get(pool, _NOTHING):
                 pools[pool] = _add(pools.get(pool, PoolChange()), gained)
         if change.after.waits and change.after.claim and not change.before.waits:
             pool = change.after.claim.pool  # The job moves: from now on its claim is in this pool.
             pools[pool] = replace(pools.get(pool, PoolChange()), used=True)
     return pools
-
-
-def _amount(hold: tuple[str, Demand] | None, pool: str) -> Demand:
-    return hold[1] if hold and hold[0] == pool else Demand()
 
 
 def _add(pool: PoolChange, gained: Demand) -> PoolChange:

@@ -61,6 +61,12 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
     )
 
 
+def due_and_ended(read: Iterable[Job]) -> tuple[list[Job], tuple[Job, ...]]:
+    """Return the back-offs, and the ended jobs whose end is still to be handed on."""
+    jobs = list(read)
+    return [job for job in jobs if not job.terminal], tuple(job for job in jobs if job.terminal)
+
+
 def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
     """Return the due back-offs and the next one, so that a plan knows when to wake."""
     due: list[Job] = []

@@ -127,12 +127,13 @@ def check_amended(
 
 
 def broken_at_start(
-    request: Request, project: Project, workload: Workload, *, pool: str, instance_type: str
+    request: Request, project: Project, workload: Workload, *, types: Mapping[str, str]
 ) -> str:
-    """Why the project forbids a start, as a text; empty if it does not."""
+    """Why the project forbids a start, as a text; empty if it does not. `types`: the instance type
+    in each pool where the job starts."""
     rules = [*broken_rules(request, project, workload, at_start=True)]
-    place = broken_in_pool(pool, instance_type, project, workload)
-    return "; ".join(f"{rule.field}: {rule.message}" for rule in [*rules, *filter(None, [place])])
+    places = [broken_in_pool(pool, kind, project, workload) for pool, kind in types.items()]
+    return "; ".join(f"{rule.field}: {rule.message}" for rule in [*rules, *filter(None, places)])
 
 
 def broken_rules(

@@ -8,11 +8,13 @@ that have the properties.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from slotq_core.errors import NeverFits
+from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
+from slotq_core.names import POOLS_TAG
 
 _NOTHING = Demand()
 
@@ -74,6 +76,47 @@ def divided(demand: Demand, properties: Collection[str]) -> tuple[Demand, Demand
         return demand, _NOTHING
     resources = {name: amount for name, amount in demand.items() if name not in required}
     return Demand(resources), Demand(required)
+
+
+def in_parts(
+    submission: Submission, pools: Iterable[Pool], by_default: Sequence[str]
+) -> Submission:
+    """The submission with a part in one pool for each of its instance types; any other as it is.
+
+    The pools are those that it names, else its project's default pools, else all. Raises
+    InvalidRequest unless they have exactly one pool of each type.
+    """
+    if not submission.by_type:
+        return submission
+    wanted = submission.pools or by_default
+    offered = [pool for pool in pools if not wanted or pool.name in wanted]
+    parts = [(_only(kind, offered).name, demand) for kind, demand in submission.by_type]
+    names = tuple(name for name, _ in parts)
+    if others := [name for name in submission.pools if name not in names]:
+        raise InvalidRequest(
+            f"the tag '{POOLS_TAG}' names {', '.join(others)}, but no pool of this queue has that "
+            "name and one of the job's instance types",
+            field="Tags",
+        )
+    return replace(submission, parts=tuple(parts), pools=names)
+
+
+def _only(kind: str, pools: Iterable[Pool]) -> Pool:
+    """The only pool of this instance type."""
+    found = [pool for pool in pools if pool.instance_type == kind]
+    if not found:
+        raise InvalidRequest(
+            f"the job needs instances of {kind}, and none of its pools has that type",
+            field="ResourceConfig.InstanceGroups",
+        )
+    if len(found) > 1:
+        names = ", ".join(pool.name for pool in found)
+        raise InvalidRequest(
+            f"several pools have instance type {kind} ({names}); name one for each type in the "
+            f"tag '{POOLS_TAG}'",
+            field="Tags",
+        )
+    return found[0]
 
 
 def _most(demands: Iterable[Demand]) -> Demand:

@@ -12,7 +12,11 @@ from itertools import chain
 from math import inf
 
 from slotq_core.admission.contents import with_contents
-from slotq_core.admission.dependencies import incomplete_dependencies
+from slotq_core.admission.dependencies import (
+    check_dependencies,
+    incomplete_dependencies,
+    unended_dependencies,
+)
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
@@ -49,9 +53,12 @@ def admit(
     field.
 
     `by_default`: the pools of a job that names none, the preferred first; empty: all.
-    `states` maps the jobs in `submission.after` to their states; a job that does not exist is
-    absent.
+    `states` maps the jobs that the new one comes after to their states; a job that does not exist
+    is absent.
     """
+    after = submission.after
+    after_any = tuple(name for name in submission.after_any if name not in after)
+    check_dependencies(submission.name, after, after_any)
     needs = _needs(submission, pools)
     accepted = _accepted(submission, needs, pools, by_default)
     needs = with_contents(needs, accepted)
@@ -78,7 +85,9 @@ def admit(
         priority_class=_class_named_in(submission, rights),
         group=submission.group,
         checkpoints=submission.checkpoints,
-        after=incomplete_dependencies(submission.after, states or {}),
+        after=incomplete_dependencies(after, states or {}),
+        after_any=unended_dependencies(after_any, states or {}),
+        depends_on=tuple(dict.fromkeys((*after, *after_any))),
         submitter=submitter,
         person=people.person(submitter),
         role=submission.role,

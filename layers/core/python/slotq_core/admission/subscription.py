@@ -85,9 +85,8 @@ def held_by_projects(active: Iterable[Job]) -> Held:
     """Return what active jobs hold, by project and pool."""
     held: dict[str, dict[str, Demand]] = {}
     for job in active:
-        assert job.attempt is not None
         of_project = held.setdefault(job.project, {})
-        for pool, demand in job.parts or ((job.attempt.pool, job.demand),):
+        for pool, demand in job.holds:
             of_project[pool] = of_project.get(pool, _NOTHING) + demand
     return held
 

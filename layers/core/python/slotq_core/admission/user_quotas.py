@@ -40,8 +40,8 @@ def user_quotas(
     rights = Rights(sharing.classes, users_among(sharing, wanted), sharing.user_groups)
     held: Held = Counter()
     for job in active:
-        assert job.attempt is not None
-        held[job.person, job.attempt.pool, rights.class_of(job)] += job.demand.slots
+        for name, demand in job.holds:
+            held[job.person, name, rights.class_of(job)] += demand.slots
     for user in wanted:
         for pool in pools:
             for name in (*rights.classes, ""):

@@ -99,7 +99,15 @@ class Job:
     group: str = ""
     """The name of the job's group; empty: none."""
     after: tuple[str, ...] = ()
-    """Jobs that must complete before this one waits for slots."""
+    """Jobs that must still complete before this one waits for slots."""
+    after_any: tuple[str, ...] = ()
+    """Jobs that must still end, in whatever way, before this one waits for slots."""
+    depends_on: tuple[str, ...] = ()
+    """The jobs that this one was submitted after, of either kind. They stay here when they have
+    ended."""
+    followed: bool = False
+    """Whether jobs may come after this one. Its end is handed on to them first; then this is
+    false."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of the priority class; empty: the priority is a plain number."""
@@ -163,8 +171,20 @@ class Job:
     @property
     def waits(self) -> bool:
         """Whether the job waits for slots. A job in back-off waits for a time, and a job with
-        `after` waits for other jobs."""
-        return self.state in WAITING_STATES and not self.after
+        `after` or `after_any` waits for other jobs."""
+        return self.state in WAITING_STATES and not (self.after or self.after_any)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The jobs that this one waits for; empty for an ended job."""
+        return () if self.terminal else (*self.after, *self.after_any)
+
+    @property
+    def holds(self) -> tuple[tuple[str, Demand], ...]:
+        """What the job holds in each pool, from its admission to the end of its attempt."""
+        if self.attempt is None:
+            return ()
+        return self.parts or ((self.attempt.pool, self.demand),)
 
     @property
     def active(self) -> bool:
@@ -191,6 +211,9 @@ class Submission:
     """Pools requested by name, the preferred first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()
     """For a job over several pools at once: the demand in each."""
+    by_type: tuple[tuple[str, Demand], ...] = ()
+    """For a job of several instance types: the demand of each. The door finds the pools (`parts`).
+    """
     priority: int = 0
     default_priority: bool = False
     """Whether the submission names no priority. Where classes are configured it is then AUTO."""
@@ -208,3 +231,5 @@ class Submission:
     checkpoints: bool = True
     after: tuple[str, ...] = ()
     """Jobs that must complete before this one waits for slots."""
+    after_any: tuple[str, ...] = ()
+    """Jobs that must end, in whatever way, before this one waits for slots."""

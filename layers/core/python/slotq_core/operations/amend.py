@@ -13,7 +13,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.users import Classes
-from slotq_core.names import DEMAND_TAG
+from slotq_core.names import AFTER_ANY_TAG, AFTER_TAG, DEMAND_TAG
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.ports.stored import Change
@@ -134,12 +134,25 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
     time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
-    revision changes the demand, and TooLate if it changes the class of a job that holds slots.
+    revision changes the demand or the dependencies, and TooLate if it changes the class of a job
+    that holds slots.
     """
     if revision.before.demand != revision.after.demand:
         raise InvalidRequest(
             f"the tag '{DEMAND_TAG}' stays as submitted; cancel job {job.name} and submit it with "
             "another demand",
+            field="Tags",
+        )
+    if [pool for pool, _ in admitted.parts] != [pool for pool, _ in job.parts]:
+        raise InvalidRequest(
+            f"job {job.name} runs in several pools at once, and these stay as submitted; cancel it "
+            "and submit it with other pools",
+            field="Tags",
+        )
+    if _dependencies(revision.before) != _dependencies(revision.after):
+        raise InvalidRequest(
+            f"the tags '{AFTER_TAG}' and '{AFTER_ANY_TAG}' stay as submitted; cancel job "
+            f"{job.name} and submit it after other jobs",
             field="Tags",
         )
     if revision.before.workload != revision.after.workload and job.active:
@@ -161,6 +174,10 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after
+
+
+def _dependencies(submission: Submission) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return submission.after, submission.after_any
 
 
 def _moved(job: Job, revision: Revision, admitted: Job, by: str) -> Job:

@@ -25,7 +25,6 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reports.outcome import STOPPED_BY_THE_QUEUE, with_report
-from slotq_core.model.sharing import NO_SHARING
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
@@ -277,10 +276,12 @@ class Effects:
     def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
         """Return the request to start with, and what the job's project forbids about it now."""
         request = self._store.request(job.name)
-        sharing = self._store.configuration().sharing if job.project else NO_SHARING
-        project = sharing.project(job.project)
-        if project is None:
+        stand = self._store.configuration() if job.project else None
+        project = stand.sharing.project(job.project) if stand else None
+        if stand is None or project is None:
             return request, ""
+        parts = {pool for pool, _ in job.parts}
+        types = {pool.name: pool.instance_type for pool in stand.pools if pool.name in parts}
         # Most queues have no such rules, and no cold start should pay for them.
         from slotq_core.admission.prescribed import broken_at_start, prescribed
 
@@ -288,8 +289,7 @@ class Effects:
             request,
             project,
             job.workload,
-            pool=attempt.pool,
-            instance_type=attempt.instance_type,
+            types={**types, attempt.pool: attempt.instance_type},
         )
         return prescribed(request, project.requests, at_start=True), broken
 

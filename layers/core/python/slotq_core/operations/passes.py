@@ -34,9 +34,10 @@ LEASE_MARGIN = 10_000
 """How long (ms) beyond the pass the lease lasts if its holder dies."""
 
 JOBS_PER_COMMIT = 20
-"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four. A
-large eviction takes several transactions. The first carries the claim, so the remaining slots stay
-owed if the handler dies in between."""
+"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four; one
+over several pools counts as a job more for each of them. A large eviction takes several
+transactions. The first carries the claim, so the remaining slots stay owed if the handler dies in
+between."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +115,7 @@ class Passes:
         warned = list(before.budget_warnings)
         slow: list[Job] = []
         tried: set[str] = set()
+        handed_on: set[str] = set()
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
             troubles += self._poisons.quarantine(world.poison)
@@ -121,12 +123,16 @@ class Passes:
                 warned += self._warn(world.snapshot)
             except SlotQError as error:
                 troubles.append(f"budgets: {error}")
+            if ended := [job for job in world.ended if job.name not in handed_on]:
+                troubles += self._hand_on(ended, until)
+                handed_on |= {job.name for job in ended}
+                continue
             planned = plan(world.snapshot, self._clock.now(), more=world.more)
             applied = self._apply(planned.decisions, world, until)
             done += applied.decisions
             troubles += applied.troubles
             slow += applied.slow
-            if not (applied.as_planned and planned.is_last):
+            if not (applied.as_planned and planned.is_last) or applied.to_hand_on:
                 continue
             left = self._effects.due(world.snapshot.active)
             left = [job for job in left if job.name not in tried]
@@ -152,6 +158,12 @@ class Passes:
             unfinished=True,
             budget_warnings=tuple(warned),
         )
+
+    def _hand_on(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
+        # Most queues have no such jobs, and no cold start should pay for them.
+        from slotq_core.operations.jobs.followers import hand_on_all
+
+        return hand_on_all(ended, self._store, self._clock, until=until)
 
     def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
         """Yield who has come near the budget, each once in a month; again if a raised budget is
@@ -184,6 +196,7 @@ class Passes:
                 except Conflict:
                     return applied.cut_short()
                 versions |= {name: version + 1 for name, version in seen.items()}
+                applied.to_hand_on |= any(job.terminal and job.followed for job in jobs)
                 applied.slow += filter(self._effects.is_slow, jobs)
                 quick = [job for job in jobs if not self._effects.is_slow(job)]
                 carried = self._effects.carry_out_all(quick, until=until)
@@ -205,6 +218,8 @@ class _Applied:
     slow: list[Job] = field(default_factory=list)
     """Jobs whose effects are carried out later."""
     troubles: list[str] = field(default_factory=list)
+    to_hand_on: bool = False
+    """Whether a job has ended that others come after."""
     as_planned: bool = True
     """Whether every decision was committed, and nothing has happened that the plan does not
     expect."""
@@ -216,6 +231,14 @@ class _Applied:
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
     """Split a decision's changes into transactions, in order."""
-    for start in range(0, len(changed), JOBS_PER_COMMIT):
-        part = changed[start : start + JOBS_PER_COMMIT]
-        yield [Change(before=before, after=after) for before, after in part]
+    part: list[Change] = []
+    jobs = 0
+    for before, after in changed:
+        counts = 1 + len(after.parts)
+        if part and jobs + counts > JOBS_PER_COMMIT:
+            yield part
+            part, jobs = [], 0
+        part.append(Change(before=before, after=after))
+        jobs += counts
+    if part:
+        yield part

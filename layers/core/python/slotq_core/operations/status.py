@@ -146,7 +146,7 @@ def _names(arn: str, people: People) -> tuple[str, ...]:
 
 
 def _pools(job: Job) -> tuple[str, ...]:
-    return (job.attempt.pool,) if job.attempt else job.pools
+    return tuple(pool for pool, _ in job.holds) or job.pools
 
 
 def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
@@ -159,8 +159,8 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         return BackingOff(until=job.not_before, cause=job.message)
     if job.state is JobState.HELD:
         return _held(job)
-    if job.state in WAITING_STATES and job.after:
-        return WaitsForJobs(jobs=job.after)
+    if job.state in WAITING_STATES and job.waits_for:
+        return WaitsForJobs(jobs=job.after, ended=job.after_any)
     if not job.waits:
         return None
     known = planned.reasons.get(job.name) or planned.closed.get(job.project)

@@ -152,9 +152,13 @@ class Store(Protocol):
         """Store a new job and its request, both or neither. Returns the job with its version.
 
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
-        Raises StoredAlready, with that job, if a job of that name exists. Raises Conflict if the
-        job needs a new line and `opens_line` is false.
+        Raises StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded
+        unless each job that it waits for lives and is `followed`. Raises Conflict if the job needs
+        a new line and `opens_line` is false.
         """
+
+    def followers(self, name: str) -> Sequence[Job]:
+        """The jobs that wait for this one (`Job.waits_for`), in any order."""
 
     def load(self, now: int) -> World:
         """Load the input of a pass at `now`: active jobs, claimants, due back-offs, and of each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.errors import NameTaken
+from slotq_core.errors import NameTaken, Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -65,6 +65,8 @@ class World:
     """By pool name, for every pool of the snapshot."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
+    ended: tuple[Job, ...] = ()
+    """Ended jobs whose end is still to be handed on to the jobs after them (`Job.followed`)."""
     more: Answers = field(default=nothing_more, compare=False)
     """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
     part of the next load's `poison`."""
@@ -110,6 +112,13 @@ class StoredAlready(NameTaken):
     def __init__(self, name: str, job: Job | None = None) -> None:
         super().__init__(f"a job named {name} exists already", field="TrainingJobName")
         self.job = job
+
+
+class AwaitedEnded(Refused):
+    """A new job comes after one that has ended meanwhile, or whose end would not be handed on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a job that {name} comes after has ended meanwhile; submit it again")
 
 
 MOST_AHEAD = 1000

@@ -41,6 +41,8 @@ CLASS_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
+_AMOUNT = re.compile(r"(?P<number>[0-9]{1,9})((?P<unit>[KMGT])(i|iB)?)?")
+_SIZES = {unit: 1024**power for power, unit in enumerate("KMGT", start=1)}
 DURATIONS: Mapping[str, int] = {
     "reserve_after": 0,
     "min_runtime": 0,
@@ -165,6 +167,23 @@ def check_together(pools: Iterable[Described]) -> None:
     """Raises InvalidRequest if a name has two meanings in the pools of one queue."""
     for clash in clashes(pools):
         raise InvalidRequest(f"pool '{clash.pool}': {clash}", field="properties")
+
+
+def read_amount(name: str, text: str) -> int | None:
+    """Return the amount of a resource or property in a text; None if there is none.
+
+    An amount is a whole number. Of a name that ends in the unit of a size, such as
+    `mem_per_gpu_in_GiB`, it may also be a size of its own, `16G` or `512M`; a part of a unit counts
+    as a whole one.
+    """
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        return None
+    number, unit = int(found["number"]), found["unit"]
+    if unit is None:
+        return number
+    of_name = re.fullmatch(r".*_in_([KMGT])iB", name)
+    return of_name and -(-number * _SIZES[unit] // _SIZES[of_name[1]])
 
 
 def may_have(amount: Demand) -> bool:

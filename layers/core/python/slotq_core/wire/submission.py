@@ -16,7 +16,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission, Workload
 from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
-from slotq_core.wire.pool_definition import CLASS_NAME, MOST_OF_A_RESOURCE, PROPERTY
+from slotq_core.wire.pool_definition import (
+    CLASS_NAME,
+    MOST_OF_A_RESOURCE,
+    PROPERTY,
+    read_amount,
+)
 from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
@@ -40,8 +45,11 @@ SETTING_TAGS = (
     "slotq:min-runtime",
     "slotq:retries",
     names.RUNTIME_LIMIT_TAG,
+    names.AFTER_TAG,
+    names.AFTER_ANY_TAG,
 )
 _ALLOWED_TAGS = ", ".join((names.PRIORITY_TAG, *SETTING_TAGS))
+_KNOWN_TAGS = frozenset({*SETTING_TAGS, *names.AFTER_TAGS})
 
 
 class InstanceGroup(BaseModel):
@@ -51,7 +59,8 @@ class InstanceGroup(BaseModel):
 
 
 class ResourceConfig(BaseModel):
-    """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
+    """Either InstanceType and InstanceCount, or InstanceGroups. Groups of several instance types
+    make a job that runs in several pools at once."""
 
     model_config = ConfigDict(extra="allow")
     InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
@@ -65,13 +74,7 @@ class ResourceConfig(BaseModel):
             raise ValueError(
                 "leave out InstancePreferences: name the preferred pools in the tag 'slotq:pools'"
             )
-        if self.InstanceGroups:
-            kinds = sorted({group.InstanceType for group in self.InstanceGroups})
-            if len(kinds) > 1:
-                raise ValueError(
-                    f"InstanceGroups must all be of one instance type, not {', '.join(kinds)}"
-                )
-        elif self.InstanceType is None or self.InstanceCount is None:
+        if not self.InstanceGroups and (self.InstanceType is None or self.InstanceCount is None):
             raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
         return self
 
@@ -80,6 +83,15 @@ class ResourceConfig(BaseModel):
         return (
             self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
         )
+
+    @property
+    def by_type(self) -> tuple[tuple[str, Demand], ...]:
+        """The instances of each type, where there are several; in the order of the groups."""
+        count: dict[str, int] = {}
+        for group in self.InstanceGroups or ():
+            count[group.InstanceType] = count.get(group.InstanceType, 0) + group.InstanceCount
+        pairs = tuple((kind, Demand(slots=number)) for kind, number in count.items())
+        return pairs if len(pairs) > 1 else ()
 
     @property
     def instances(self) -> int:
@@ -121,7 +133,7 @@ class SubmissionBody(BaseModel):
     def _known_tags(cls, tags: list[Tag]) -> list[Tag]:
         keys = [tag.Key for tag in tags]
         for key in keys:
-            if key.startswith("slotq:") and key not in SETTING_TAGS:
+            if key.startswith("slotq:") and key not in _KNOWN_TAGS:
                 raise ValueError(
                     f"the tag '{key}' is unknown; the queue's tags are {_ALLOWED_TAGS}"
                 )
@@ -136,7 +148,7 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
-        _ = self.workload
+        _ = self.workload, self.after, self.after_any
         if self._tag(names.PROJECT_TAG) == "":
             raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
@@ -199,9 +211,37 @@ class SubmissionBody(BaseModel):
         return wanted
 
     @property
+    def after(self) -> tuple[str, ...]:
+        """The jobs that must complete first."""
+        return self._jobs_in(names.AFTER_TAG)
+
+    @property
+    def after_any(self) -> tuple[str, ...]:
+        """The jobs that must end first."""
+        return self._jobs_in(names.AFTER_ANY_TAG)
+
+    def _jobs_in(self, key: str) -> tuple[str, ...]:
+        """The jobs in these tags, in order, each once. SageMaker takes no commas in a tag's value,
+        so a request from there has spaces."""
+        texts = [text for tag in names.numbered_tags(key) if (text := self._tag(tag)) is not None]
+        jobs = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
+        for job in jobs:
+            if not names.is_legal(job):
+                raise ValueError(
+                    f"the tag '{key}' takes the names of jobs, comma separated, not '{job[:40]}'"
+                )
+        return jobs
+
+    @property
     def demand(self) -> Demand:
         """The instances as slots, and what the tag names: resources and properties of pools."""
-        return Demand(_amounts(self._tag(names.DEMAND_TAG)), slots=self.ResourceConfig.instances)
+        amounts = _amounts(self._tag(names.DEMAND_TAG))
+        if amounts and self.ResourceConfig.by_type:
+            raise ValueError(
+                f"leave out the tag '{names.DEMAND_TAG}': it cannot say what a job of several "
+                "instance types needs of each"
+            )
+        return Demand(amounts, slots=self.ResourceConfig.instances)
 
     @property
     def preemptible(self) -> bool:
@@ -230,18 +270,22 @@ def _amounts(text: str | None) -> dict[str, int]:
         return {}
     parted = (part.partition("=") for part in text.split(","))
     pairs = [(name.strip(), amount.strip()) for name, _, amount in parted]
-    if len(dict(pairs)) < len(pairs) or not all(_is_need(*pair) for pair in pairs):
+    needs = {name: _need(name, amount) for name, amount in pairs}
+    if len(needs) < len(pairs) or None in needs.values():
         raise ValueError(
             f"the tag '{names.DEMAND_TAG}' takes different names with whole numbers from 1 to "
-            f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16, and no "
-            "slots: these are the instances"
+            f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16 (or 16G), "
+            "and no slots: these are the instances"
         )
-    return {name: int(amount) for name, amount in pairs}
+    return {name: amount for name, amount in needs.items() if amount}
 
 
-def _is_need(name: str, amount: str) -> bool:
-    legal = name != "slots" and PROPERTY.fullmatch(name) and re.fullmatch("[0-9]{1,9}", amount)
-    return bool(legal) and 1 <= int(amount) <= MOST_OF_A_RESOURCE
+def _need(name: str, text: str) -> int | None:
+    """The amount, if it is within bounds and of a name that a need may have."""
+    if name == "slots" or not PROPERTY.fullmatch(name):
+        return None
+    amount = read_amount(name, text)
+    return amount if amount is not None and 1 <= amount <= MOST_OF_A_RESOURCE else None
 
 
 def _integer(tag: str, text: str | None, low: int, high: int) -> int:
@@ -289,6 +333,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
         demand=read.demand,
+        by_type=read.ResourceConfig.by_type,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         project=read.project,
@@ -301,6 +346,8 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         min_runtime=read.min_runtime,
         retries=read.retries,
         checkpoints=keeps_checkpoints(request),
+        after=read.after,
+        after_any=read.after_any,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
         incomplete=bool(structural),
     )

@@ -126,11 +126,17 @@ class JobView(BaseModel):
     entry_time: str
     changed_at: str
     demand: dict[str, int]
+    parts: dict[str, dict[str, int]] = Field(default={})
+    """What the job needs of each of several pools at once."""
     requires: dict[str, int] = Field(default={})
     """The properties that the job's pools must have at least."""
     pools: list[str]
     pool: str | None = None
-    """The pool that the job runs in; None while it does not run."""
+    """The pool that the job runs in, the first of several; None while it does not run."""
+    after: list[str] = Field(default=[])
+    """The jobs that this one was submitted after."""
+    waits_for: list[str] = Field(default=[])
+    """Those of them that the job still waits for."""
     preemptible: bool
     min_runtime: float
     retries: int
@@ -431,9 +437,12 @@ def job_view(
         entry_time=iso(job.entry_time),
         changed_at=iso(job.changed_at),
         demand=dict(job.demand),
+        parts={pool: dict(demand) for pool, demand in job.parts},
         requires=dict(job.requires),
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
+        after=list(job.depends_on),
+        waits_for=list(job.waits_for),
         preemptible=job.preemptible,
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,

@@ -24,9 +24,12 @@ from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Ledger, Poison
 
+_NOTHING = Demand()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holders:
+    pool: str
     ledger: Ledger
     foreign: Demand
     free: Demand | None
@@ -47,7 +50,8 @@ class Holders:
 
     @property
     def held(self) -> Demand:
-        return sum((job.demand for job in self.active), self.kept)
+        here = (dict(job.holds).get(self.pool, _NOTHING) for job in self.active)
+        return sum(here, self.kept)
 
     @property
     def held_marks(self) -> int:
@@ -128,6 +132,7 @@ def read_holders(items: Sequence[Item]) -> Holders:
     except UNREADABLE:
         numbers, whole = (Ledger(), Demand(), None, 0), False
     return Holders(
+        pool=items[0]["pk"]["S"].removeprefix(table.POOL_PREFIX) if items else "",
         yields=tuple(sieve.read(kinds.get(table.YIELD_PREFIX[:-1], ()), yielded_of)),
         ledger=numbers[0],
         foreign=numbers[1],

@@ -28,7 +28,12 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
+from slotq_core.adapters.dynamodb.layout.validation import (
+    UNREADABLE,
+    Sieve,
+    copy_of,
+    whole_job,
+)
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
@@ -64,6 +69,7 @@ from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (
+    AwaitedEnded,
     Change,
     ConfigurationChange,
     Finding,
@@ -222,10 +228,22 @@ class DynamoStore:
             except Contended:
                 continue
             except Conflict as conflict:
-                stored = whole_job(item_in_the_way(conflict))
-                raise StoredAlready(job.name, stored) from None
+                there = item_in_the_way(conflict)
+                if there is None and job.waits_for:
+                    raise AwaitedEnded(job.name) from None
+                raise StoredAlready(job.name, whole_job(there)) from None
             return kept
         raise Unavailable(f"{job.name}: another submission is using this name; try again")
+
+    def followers(self, name: str) -> list[Job]:
+        wanted = expressions.partition_from(table.job_partition(name), table.AFTER_PREFIX)
+        sieve = Sieve()
+        found = sieve.read(self._calls.query(wanted), copy_of)
+        if not sieve.poison:
+            return found
+        for poison in sieve.poison:
+            self._quarantine.take(poison)
+        return Sieve().read(self._calls.query(wanted), copy_of)
 
     def load(self, now: int) -> World:
         return self._world.load(now)

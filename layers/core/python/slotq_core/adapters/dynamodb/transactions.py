@@ -28,7 +28,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.yields import yields_in
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import TERMINAL_STATES, Job
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 
@@ -50,11 +50,15 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
 
 def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
     """Return the actions of a submission. The first writes JOB; a refusal of this action means that
-    the name is taken."""
+    the name is taken, and of any other that an awaited job has ended."""
     key, items = table.job_key(job.name), items_of(job)
     items[table.request_key(job.name)] = _request_item(job, request)
     first = put(name, key, items.pop(key), expressions.is_new_job())
-    return [first, *(put(name, key, item) for key, item in items.items())]
+    ended = sorted(TERMINAL_STATES)
+    awaited = [
+        check(name, table.job_key(each), expressions.is_awaited(ended)) for each in job.waits_for
+    ]
+    return [first, *(put(name, key, item) for key, item in items.items()), *awaited]
 
 
 def commit_actions(
@@ -81,7 +85,8 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
     main = table.job_key(change.before.name)
     if (gone := expires_at(change.after, history)) is not None:
         for key, item in farewell(change.after, gone).items():
-            after[key] = {**after.get(key, {}), **item}
+            if key == main or not change.before.terminal:
+                after[key] = {**after.get(key, {}), **item}
     yield put(name, main, after.pop(main), expressions.job_unchanged(change.before.version))
     for key in before.keys() - after.keys() - {main}:
         yield delete(name, key)

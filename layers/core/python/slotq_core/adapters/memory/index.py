@@ -4,6 +4,7 @@ for a time. The index saves a scan of all jobs."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ class Index:
         self.active: set[str] = set()
         self._lines: dict[str, list[Place]] = {}
         self._due: list[tuple[int, str]] = []
+        self._after: dict[str, set[str]] = defaultdict(set)
 
     def keep(self, job: Job) -> None:
         if job.waits:
@@ -33,8 +35,10 @@ class Index:
             self.claimants.add(job.name)
         if job.active:
             self.active.add(job.name)
-        if job.not_before is not None:
-            insort(self._due, (job.not_before, job.name))
+        if (at := _due_at(job)) is not None:
+            insort(self._due, (at, job.name))
+        for awaited in job.waits_for:
+            self._after[awaited].add(job.name)
 
     def forget(self, job: Job) -> None:
         """Remove a job. `job` must be as it was stored."""
@@ -42,8 +46,10 @@ class Index:
         self.claimants.discard(job.name)
         if job.waits:
             _take(self._lines[line_of(job)], (order_key(job), job.name))
-        if job.not_before is not None:
-            _take(self._due, (job.not_before, job.name))
+        if (at := _due_at(job)) is not None:
+            _take(self._due, (at, job.name))
+        for awaited in job.waits_for:
+            self._after[awaited].discard(job.name)
 
     def lines(self) -> list[str]:
         """Return the lines with waiting jobs, and delete empty lines."""
@@ -62,8 +68,13 @@ class Index:
         return (name for places in self._lines.values() for _, name in places)
 
     def due(self, most: int | None = None) -> Iterator[str]:
-        """Return the jobs that wait for a time, the earliest first, at most `most`."""
+        """Return the jobs that wait for a time, and those whose end is still to be handed on: the
+        earliest first, at most `most`."""
         return (name for _, name in self._due[:most])
+
+    def followers(self, awaited: str) -> list[str]:
+        """Return the jobs that wait for this one."""
+        return sorted(self._after.get(awaited, ()))
 
     def ahead_of(self, job: Job, yields: Yields) -> int:
         """Return how many jobs wait ahead of this job in the lines of its pools."""
@@ -74,6 +85,10 @@ class Index:
                 key = order_key(job) if name == own else key_after(job, line, yields)
                 found += bisect_left(places, (key, ""))
         return found
+
+
+def _due_at(job: Job) -> int | None:
+    return job.changed_at if job.terminal and job.followed else job.not_before
 
 
 def _take(ordered: list[tuple[K, str]], place: tuple[K, str]) -> None:

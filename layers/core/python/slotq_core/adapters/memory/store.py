@@ -19,6 +19,7 @@ from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
+    due_and_ended,
     due_part,
     read_at_first,
     snapshot_of,
@@ -40,6 +41,7 @@ from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
     MOST_AHEAD,
     Ahead,
+    AwaitedEnded,
     Change,
     Configuration,
     ConfigurationChange,
@@ -277,8 +279,14 @@ class MemoryStore:
             raise Conflict("there is no such line")
         if job.name in self._jobs:
             raise StoredAlready(job.name, self._jobs[job.name])
+        if not all(_is_awaited(self._jobs.get(name)) for name in job.waits_for):
+            raise AwaitedEnded(job.name)
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
+
+    @_one_at_a_time
+    def followers(self, name: str) -> tuple[Job, ...]:
+        return tuple(self._of(self._index.followers(name)))
 
     @_one_at_a_time
     def load(self, now: int) -> World:
@@ -293,7 +301,7 @@ class MemoryStore:
             first += found.jobs
             if found.behind:
                 behind[found.jobs[-1].name] = found.behind
-        earliest = self._of(self._index.due(MAX_DUE))
+        earliest, ended = due_and_ended(self._of(self._index.due(MAX_DUE)))
         world = self._world(active, [*claimants, *first], due_part(earliest, now), now)
 
         def more(need: Need) -> Found:
@@ -304,13 +312,17 @@ class MemoryStore:
         return replace(
             world,
             snapshot=snapshot,
+            ended=ended,
             more=more,
             keep_bounds=lambda: self._forget_yields(snapshot, now),
         )
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
-        waiting, due = self._of(self._index.waiting()), self._of(self._index.due())
+        waiting, (due, _) = (
+            self._of(self._index.waiting()),
+            due_and_ended(self._of(self._index.due())),
+        )
         return self._world(self._of(self._index.active), waiting, due, now)
 
     @_one_at_a_time
@@ -470,11 +482,17 @@ class MemoryStore:
         return self._keep(replace(change.after, version=change.before.version + 1))
 
     def _keep(self, job: Job) -> Job:
+        before = self._jobs.get(job.name)
         self._jobs[job.name] = job
         self._index.keep(job)
-        if job.terminal:
+        if job.terminal and not (before and before.terminal):
             self._ended.append(job.name)
         return job
+
+
+def _is_awaited(job: Job | None) -> bool:
+    """Whether a new job may come after this one."""
+    return job is not None and job.followed and not job.terminal
 
 
 def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:

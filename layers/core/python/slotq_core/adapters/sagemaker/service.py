@@ -263,7 +263,9 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
     pool's instance type, the queue's own tags and, after earlier attempts, the rest of the maximum
     runtime."""
     resources = dict(request["ResourceConfig"])
-    if resources.get("InstanceGroups"):
+    if job.parts:
+        pass  # Each group names the instance type of its pool.
+    elif resources.get("InstanceGroups"):
         resources["InstanceGroups"] = [
             {**group, "InstanceType": attempt.instance_type}
             for group in resources["InstanceGroups"]

@@ -44,13 +44,19 @@ class BackingOff(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitsForJobs(Reason):
-    """The job comes after others that have not completed yet."""
+    """The job comes after others that have not completed or, in `ended`, not ended yet."""
 
     code: ClassVar[str] = "waits_for_jobs"
-    jobs: tuple[str, ...]
+    jobs: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        return f"comes after {', '.join(self.jobs)}, which must complete first"
+        told = [
+            f"{', '.join(names)}, which must {verb} first"
+            for names, verb in ((self.jobs, "complete"), (self.ended, "end"))
+            if names
+        ]
+        return f"comes after {', and after '.join(told)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

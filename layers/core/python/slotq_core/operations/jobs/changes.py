@@ -14,13 +14,15 @@ from slotq_core.admission.prescribed import (
     usable_pools,
     with_approval,
 )
+from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import APPROVAL
+from slotq_core.model.projects import Project
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
@@ -157,9 +159,10 @@ class Changes:
             else:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(stand.sharing, job.person)
-            pools = usable_pools(revision.after, stand.pools, project)
+            anew = _as_submitted_now(revision.after, job, stand.pools, project)
+            pools = usable_pools(anew, stand.pools, project)
             admitted = admit(
-                replace(revision.after, project=project.name if project else job.project),
+                anew,
                 pools,
                 submitter=job.submitter,
                 now=now,
@@ -192,6 +195,21 @@ class Changes:
             sharing = self._store.configuration().sharing
             role = self._authorizer.under(sharing).role(by, job.project)
             check_release(job, sharing.project(job.project), role)
+
+
+def _as_submitted_now(
+    wanted: Submission, job: Job, pools: Sequence[Pool], project: Project | None
+) -> Submission:
+    """The changed submission as the door would take it now. Dependencies stay with the job, and so
+    do its pools if it runs in several at once and names none."""
+    in_project = replace(
+        wanted,
+        project=project.name if project else job.project,
+        after=(),
+        after_any=(),
+        pools=wanted.pools or (job.pools if job.parts else ()),
+    )
+    return in_parts(in_project, pools, project.pools if project else ())
 
 
 def _with_assurance(

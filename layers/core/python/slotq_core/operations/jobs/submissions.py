@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
+from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.roles import ExecutionRoles
 from slotq_core.admission.rules import admit
 from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.admission.user_groups import rights_of
-from slotq_core.errors import NameTaken, Refused
+from slotq_core.errors import NameTaken, Refused, Unavailable
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import StoredAlready
+from slotq_core.ports.stored import AwaitedEnded, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
 from slotq_core.requests.checkpoints import assured, notice, provided
+
+_TRIES = 20
+"""How often a submission is tried while the jobs that it comes after end."""
 
 
 class Submissions:
@@ -41,6 +47,7 @@ class Submissions:
         self._store, self._clock = store, clock
         self._authorizer, self._admitter = authorizer, admitter
         self._roles, self._plans = roles, plans
+        self._followers = Followers(store, clock)
         self._wake = wake
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
@@ -65,7 +72,7 @@ class Submissions:
         because a pool or a limit has changed since.
         """
         try:
-            return self._keep(submission, request, submitter)
+            return self._kept(submission, request, submitter)
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
@@ -77,6 +84,15 @@ class Submissions:
         self._refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
+    def _kept(self, submission: Submission, request: Request, submitter: str) -> Changed:
+        """Store a new job; once more if a job that it comes after ends meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                return self._keep(submission, request, submitter)
+            except AwaitedEnded:
+                continue
+        raise Unavailable("the jobs that it comes after keep changing; try again")
+
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job."""
         stand, now = self._store.configuration(), self._clock.now()
@@ -85,17 +101,21 @@ class Submissions:
         if project is not None:
             submission = replace(submission, project=project.name)
         submission, request = completed(submission, request, project)
+        by_default = project.pools if project else ()
+        submission = in_parts(submission, stand.pools, by_default)
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
+        awaited = self._awaited(submission, submitter)
         pools = usable_pools(submission, stand.pools, project)
         job = admit(
             submission,
             pools,
             submitter=submitter,
             now=now,
+            states={name: each.state for name, each in awaited.items()},
             rights=rights_of(stand.sharing, stand.people.person(submitter)),
             people=stand.people,
-            by_default=project.pools if project else (),
+            by_default=by_default,
         )
         job = assured(replace(job, line_by_user=stand.by_user), pools)
         notices: tuple[str, ...] = ()
@@ -105,6 +125,7 @@ class Submissions:
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         with self._admitter.counted(job, stand) as opens_line:
+            self._followers.follow(awaited[name] for name in job.waits_for)
             try:
                 stored = self._store.submit(job, request, opens_line=opens_line)
                 return Changed(job=stored, anew=True, notices=notices)
@@ -112,6 +133,15 @@ class Submissions:
                 if known.job is not None:
                     self._refuse_other(known.job, submission, submitter)
                 raise
+
+    def _awaited(self, submission: Submission, submitter: str) -> Mapping[str, Job]:
+        """The jobs that the new one comes after, by name, as far as the submitter may see them.
+        Raises InvalidRequest before so many are read that none may be."""
+        names = (*submission.after, *submission.after_any)
+        check_dependencies(submission.name, submission.after, submission.after_any)
+        return self._followers.awaited(
+            names, sees=lambda job: self._authorizer.sees(job, by=submitter)
+        )
 
     def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
         """Refuse a different submission under the same name, or any after the job has ended. Who

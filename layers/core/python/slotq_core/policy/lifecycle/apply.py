@@ -60,17 +60,25 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools that the decision depends on: its commit is conditioned on their ledgers."""
     match decision:
-        case plan.Start(pool=pool):
-            return (pool,)
+        case plan.Start(job=job, pool=pool):
+            return _pools_of(job, pool)
         case plan.StartGang(starts=starts):
             return tuple(dict.fromkeys(each.pool for each in starts))
         case plan.DropClaim(job=job):
-            return (job.claim.pool,) if job.claim else ()
+            return _pools_of(job, job.claim.pool) if job.claim else ()
         case plan.Move(moved=going, claim=claim):
             return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
-        case plan.Evict(claim=claim, along=along):
-            return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+        case plan.Evict(beneficiary=job, claim=claim, along=along):
+            return tuple(
+                dict.fromkeys((*_pools_of(job, claim.pool), *(each.pool for _, each in along)))
+            )
     return ()
+
+
+def _pools_of(job: Job, pool: str) -> tuple[str, ...]:
+    """The pools that a decision for the job in this pool depends on: all of them, if the job runs
+    in several at once."""
+    return tuple(part for part, _ in job.parts) or (pool,)
 
 
 def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:

@@ -27,6 +27,17 @@ def is_new_job() -> Expression:
     return {**is_new(), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
+def is_awaited(ended: Sequence[str]) -> Expression:
+    """Require that a job lives, and that its end will be handed on. `ended`: the states of ended
+    jobs. For the submission of a job that comes after this one."""
+    states = {f":s{number}": _text(state) for number, state in enumerate(ended)}
+    lives = " AND ".join(f"jobState <> {state}" for state in states)
+    return {
+        "ConditionExpression": f"followed = :true AND {lives}",
+        "ExpressionAttributeValues": {":true": {"BOOL": True}, **states},
+    }
+
+
 def job_unchanged(version: int) -> Expression:
     """Require that nobody has changed the job since it was read. All of a job's copies depend on
     this condition.

@@ -74,9 +74,13 @@ def items_of(job: Job) -> Items:
 def copies_of(job: Job) -> list[table.Key]:
     """Return the keys of the job's copies, where a pass looks for a job in this state."""
     if job.attempt:
-        return [table.active_key(job.attempt.pool, job.name)]
+        return [table.active_key(pool, job.name) for pool, _ in job.holds]
     if job.not_before is not None:
         return [table.due_key(job.not_before, job.name)]
+    if job.terminal:
+        return [table.due_key(job.changed_at, job.name)] if job.followed else []
+    if job.waits_for:
+        return [table.after_key(awaited, job.name) for awaited in job.waits_for]
     if not job.waits:
         return []
     claim = [table.claim_key(job.claim.pool, job.name)] if job.claim else []
@@ -126,7 +130,7 @@ def farewell(job: Job, expires_at: int) -> Items:
 def marks_of(job: Job) -> dict[str, int]:
     """Return, by pool, the job's marks: what the job adds to `holders` in the pool's ledger."""
     if job.attempt:
-        return {job.attempt.pool: mark(job)}
+        return {pool: mark(job) for pool, _ in job.holds}
     if job.waits and job.claim:
         return {job.claim.pool: mark(job)}
     return {}
@@ -317,6 +321,11 @@ def _demand(value: Value) -> Demand:
     return Demand({name: _whole(amount) for name, amount in value["M"].items()})
 
 
+def _parts(value: Value) -> tuple[tuple[str, Demand], ...]:
+    pairs = (each["L"] for each in value["L"])
+    return tuple((_text(pool), _demand(demand)) for pool, demand in pairs)
+
+
 def _capacity(value: Value) -> Demand:
     """Read a capacity. Raises ValueError if nobody could have configured the capacity: a mistake by
     hand must not open a pool to more jobs than there are instances."""
@@ -336,6 +345,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "entry_time": lambda value: from_iso(_text(value)),
         "demand": _demand,
         "pools": _texts,
+        "parts": _parts,
         "requires": _demand,
         "preemptible": _flag,
         "min_runtime": _whole,
@@ -343,6 +353,9 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "project": _text,
         "group": _text,
         "after": _texts,
+        "after_any": _texts,
+        "depends_on": _texts,
+        "followed": _flag,
         "workload": lambda value: Workload(_text(value)),
         "priority_class": _text,
         "ran_before_class": _whole,

@@ -4,6 +4,7 @@
     JOB#<job>           JOB                       the whole job; the only item in `by-state`
     JOB#<job>           REQUEST                   the request as submitted: JSON, zlib, binary
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
+    JOB#<job>           AFTER#<other job>         a copy of a job that waits for this one
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     ENDED#<day>         <moment>#<job>#<0001>     what an attempt used whose end was recorded then
@@ -19,7 +20,8 @@
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
     POOL#<pool>         YIELD#<rank>#<user>       when a user's job last yielded to a slice there
-    DUE                 <moment>#<job>            a copy of a job in back-off
+    DUE                 <moment>#<job>            a copy of a job in back-off, or of one whose end
+                                                  is still to be handed on to the jobs after it
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration, with
                                                   its `digest`; `repairs`; all callers' use of the
@@ -50,6 +52,10 @@ do not add up to `holders` and `used_*` reads again. Each transaction that chang
 partition also sets the ledger's `activity` to a value of its own: who finds the ledger as it was
 need not read the partition again (`pool_reading`). The transaction that makes a job yield to a
 time slice is one of these, so YIELD items are as old as the ledger or older.
+
+Jobs that come after others. The submission of such a job requires that each awaited job lives and
+is `followed`, so an end comes either before the submission or after it. An end of a followed job
+stays in DUE until the pass that reads it there has changed all jobs in AFTER.
 
 A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
 that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
@@ -96,6 +102,7 @@ CONFIG = "CONFIG"
 CALLERS = "CALLERS"
 JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
+AFTER_PREFIX = "AFTER#"
 ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
 HELD_PREFIX = "HELD#"
@@ -163,6 +170,10 @@ def request_key(name: str) -> Key:
 
 def attempt_key(name: str, number: int) -> Key:
     return job_partition(name), f"{ATTEMPT_PREFIX}{number:04d}"
+
+
+def after_key(awaited: str, job: str) -> Key:
+    return job_partition(awaited), f"{AFTER_PREFIX}{job}"
 
 
 def name_key(training_job: str) -> Key:

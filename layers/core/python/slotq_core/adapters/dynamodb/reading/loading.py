@@ -27,7 +27,7 @@ from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived
 from slotq_core.errors import Conflict, InvalidRequest
@@ -123,8 +123,8 @@ class WorldLoader:
         found = waiting.read_first(sieve)
         first = [job for each in found for job in each.jobs]
         stand_ins = [*waiting.stand_ins.values()]
-        due = due_part(sieve.read(due_read, copy_of), now)
-        world = _world(capacity, [*first, *stand_ins], due, sieve)
+        due, ended = due_and_ended(sieve.read(due_read, copy_of))
+        world = _world(capacity, [*first, *stand_ins], due_part(due, now), sieve)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -143,6 +143,7 @@ class WorldLoader:
         return replace(
             world,
             snapshot=snapshot,
+            ended=ended,
             more=more,
             ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
             keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
@@ -190,7 +191,7 @@ class WorldLoader:
         capacity = self._capacity(sieve, now)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
-        due = sieve.read(self._partition((table.DUE, None)), copy_of)
+        due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
         world = _world(capacity, waiting, due, sieve)
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)

@@ -5,6 +5,7 @@ ledgers       a pool's ledger against its holders
 copies        a job's copies against its own item
 quarantine    what a pass cannot understand
 line_audit    bounds that would hide a job from a pass
+awaited_jobs  jobs that wait for an end of which nobody would tell them
 old_lines     waiting jobs in lines of an earlier version
 expiry_marks  marks the records of ended jobs for removal
 backup        the table as a file, and back

@@ -8,6 +8,7 @@ Kinds of findings:
 - `held`: slots are kept for a job that cannot be understood
 - `put_aside`: an item that quarantine moved away
 - `line`: a job waits where no pass looks: in a line that is missing, or below its line's bound
+- `after`: a job waits for the end of another, and would not be told of it
 - `name`: a training job leads to no job
 - `history`: an ended job never expires, or a living job's record would
 - `ledger`: a pool's ledger disagrees with its holders
@@ -43,6 +44,7 @@ from slotq_core.adapters.dynamodb.layout.validation import (
     whole_pool,
 )
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.repair.awaited_jobs import AwaitedJobs
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
@@ -53,7 +55,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change, Finding, Poison
 from slotq_core.timestamps import iso
 
-_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)
+_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
 
 
 @dataclass(slots=True)
@@ -75,18 +77,16 @@ class _Seen:
         self.count += 1
         pk, sk = key_of(item)
         kind, _, name = pk.partition("#")
+        if kind in {"WAITING", table.DUE} or sk.startswith(_COPIES):
+            self.copies[bearer((pk, sk))][pk, sk] = item
         match kind:
             case "JOB" if sk == table.JOB:
                 self.jobs[name] = item
-            case "JOB" | "NAME":
+            case "JOB" | "NAME" if not sk.startswith(table.AFTER_PREFIX):
                 self.records.append(item)
                 self.names.update({name} if kind == "NAME" else ())
             case "POOL":
                 self.pools.add(name)
-                if sk.startswith(_COPIES):
-                    self.copies[bearer((pk, sk))][pk, sk] = item
-            case "WAITING" | table.DUE:
-                self.copies[bearer((pk, sk))][pk, sk] = item
             case table.LINES:
                 self.lines[sk] = item
             case table.POISON:
@@ -109,6 +109,7 @@ class Inspection:
         self._calls = calls
         self._bounds = bounds
         self._audit = LineAudit(calls, bounds)
+        self._awaited = AwaitedJobs(calls, history)
         self._configuration = configuration
         self._quarantine = quarantine
         self._keeps = history
@@ -150,6 +151,7 @@ class Inspection:
         if whole:  # After part of a scan, every job would seem to lack items.
             yield self._lines(seen, mend=mend)
             yield self._names(seen, mend=mend)
+            yield self._after(seen, mend=mend)
         yield self._unmarked(seen, mend=mend)
         yield self._marked(seen, mend=mend)
         for pool in sorted(seen.pools):
@@ -224,6 +226,12 @@ class Inspection:
                     self._calls.put(key, history_of(begun)[key], expressions.is_new())
             text = f"no record links training job {job.attempt.training_job} to it"
             yield Finding(kind="name", subject=job.name, text=text, mended=mend)
+
+    def _after(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        for name, item in seen.jobs.items():
+            job = whole_job(item)
+            if job is not None and job.waits_for:
+                yield from self._awaited.check(name, mend=mend)
 
     def _again(self, seen: _Seen) -> Iterator[Job]:
         """Yield the jobs that seemed to lack a line or a name, as they are now."""

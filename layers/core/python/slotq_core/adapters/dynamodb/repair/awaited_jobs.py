@@ -1,0 +1,46 @@
+"""Find jobs that wait for an end which nobody would hand on to them.
+
+Handlers of this version leave none behind. One of an earlier version, which does not know
+`Job.followed`, may: it writes a job without the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.adapters.dynamodb.layout.validation import whole_job
+from slotq_core.adapters.dynamodb.transactions import commit_actions
+from slotq_core.errors import Conflict
+from slotq_core.model.jobs import Job
+from slotq_core.ports.stored import Change, Finding
+
+
+class AwaitedJobs:
+    def __init__(self, calls: TableCalls, history: int) -> None:
+        """`history`: how long ended jobs stay readable (ms)."""
+        self._calls, self._keeps = calls, history
+
+    def check(self, name: str, *, mend: bool) -> Iterator[Finding]:
+        """Yield a finding for each job that this one waits for and that is not followed. The next
+        pass hands the end on, if that job has ended. A missing job is left to people."""
+        job = whole_job(self._calls.item(table.job_key(name)))
+        for awaited_name in job.waits_for if job else ():
+            awaited = whole_job(self._calls.item(table.job_key(awaited_name)))
+            if awaited is not None and awaited.followed:
+                continue
+            what = "would not be told of its end" if awaited else "there is no such job"
+            mended = mend and awaited is not None and self._follow(awaited)
+            text = f"it waits for {awaited_name}, and {what}"
+            yield Finding(kind="after", subject=name, text=text, mended=mended)
+
+    def _follow(self, awaited: Job) -> bool:
+        change = Change(before=awaited, after=replace(awaited, followed=True))
+        actions = commit_actions(self._calls.table, [change], None, history=self._keeps)
+        with suppress(Conflict):  # It is changing; the next examination looks again.
+            self._calls.transact(actions)
+            return True
+        return False
