@@ -24,7 +24,7 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.reports.outcome import STOPPED_BY_THE_QUEUE, with_report
+from slotq_core.model.reports.outcome import MAY_GO_ON, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
@@ -439,7 +439,7 @@ class Effects:
         if news is not None:
             place = news.seen.checkpoints or attempt.checkpoints
             attempt = replace(attempt, artifact=news.seen.artifact, checkpoints=place)
-            if attempt.outcome in STOPPED_BY_THE_QUEUE:
+            if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)
                 after = replace(after, reports=after.reports or attempt.reported)
         return Change(before=job, after=after, ended=attempt)

@@ -8,7 +8,7 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopOrder
 from slotq_core.model.reports.report import Report
 from slotq_core.timestamps import iso, lasting
 
-STOPPED_BY_THE_QUEUE = frozenset({AttemptOutcome.EVICTED, AttemptOutcome.STALLED})
+MAY_GO_ON = frozenset({AttemptOutcome.EVICTED, AttemptOutcome.RELEASED, AttemptOutcome.STALLED})
 """After these outcomes the job may go on, and its report tells where."""
 
 _RECENT = 60_000
@@ -51,7 +51,7 @@ def resumption(attempt: Attempt) -> str:
     """Where the job goes on after an attempt that the queue stopped, and what it loses; empty for
     other attempts and for those that never ran."""
     ran_from, ended = attempt.running_since, attempt.ended_at
-    if attempt.outcome not in STOPPED_BY_THE_QUEUE or ran_from is None or ended is None:
+    if attempt.outcome not in MAY_GO_ON or ran_from is None or ended is None:
         return ""
     if attempt.checkpoint_at is None:
         return f"loses {lasting(ended - ran_from)} of work: it reported no checkpoint"

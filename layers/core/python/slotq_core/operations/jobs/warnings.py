@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotq_core.operations.status import Status
+from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.requests.checkpoints import loses_its_work, warning
 
 
 def warnings_of(status: Status) -> Iterator[str]:
     """Yield what concerns the job now. A job that has ended has nothing to fear."""
     yield from status.notices
-    if not status.job.terminal and loses_its_work(status.job):
+    if status.job.terminal:
+        return
+    if loses_its_work(status.job):
         yield warning(status.job)
+    if stalled := warned_of(status.job):
+        yield stalled.sentence()
+    if status.attempts and (unreleased := status.attempts[-1].warning):
+        yield f"attempt {status.attempts[-1].number}: {unreleased}"
