@@ -121,7 +121,7 @@ TOO_LARGE: dict[str, tuple[dict[str, Any], str, str]] = {
             }
         },
         "ResourceConfig",
-        "one instance type",
+        "none of its pools has that type",
     ),
     "a role of 900 KB": ({"RoleArn": "r" * 900_000}, "RoleArn", "2048 characters"),
     "a tag with an unknown part of 100 KB": (

@@ -26,6 +26,7 @@ from slotq_core.policy.order import rank
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import FAR_OFF
 from tests.contract.by_hand import Table, number, text
+from tests.contract.test_after import followed
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -179,14 +180,17 @@ def amended(store: DynamoStore) -> Change:
     return Change(before=job, after=replace(job, priority=1))
 
 
+def after_another(store: DynamoStore) -> Change:
+    followed(store, "other")
+    return freeing(waits(store, "job1", entry_time=OLD, after=("other",)))
+
+
 RETURNS: dict[str, Callable[[DynamoStore], Change]] = {
     "an eviction": lambda s: evicted(commit(s, evicting(runs(s, "job1", entry_time=OLD), "x"))),
     "a back-off that is over": back_off_over,
     "a release": released,
     "another priority": amended,
-    "the end of its dependencies": lambda s: freeing(
-        waits(s, "job1", entry_time=OLD, after=("other",))
-    ),
+    "the end of its dependencies": after_another,
     "another entry time": lambda s: Change(
         before=(job := waits(s, "job1", entry_time=NOW)), after=replace(job, entry_time=OLD)
     ),
