@@ -65,6 +65,7 @@ def test_it_waits_again_at_its_place_once_it_has_released():
     assert (job.entry_time, job.evictions, job.retries, job.releases) == (entered, 1, 0, ())
     assert ended.outcome is AttemptOutcome.EVICTED
     assert ended.checkpoint_at == ended.ended_at, "it has saved its work"
+    assert ended.message == "its script released the slots", "no error, as SageMaker has it"
     assert stop_calls(world) == 0
 
 

@@ -20,7 +20,7 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.suspend import after_release
+from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
 from slotq_core.timestamps import FAR_OFF
 
 FIRST_BACKOFF = 30_000
@@ -74,7 +74,7 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     outcome = _outcome(ending, job.attempt)
     attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
-        attempt = replace(attempt, checkpoint_at=at)
+        attempt = replace(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
     since = attempt.running_since
     job = replace(job, ran=job.ran + (0 if since is None else max(0, at - since)))
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)

@@ -32,6 +32,9 @@ RELEASED = "released"
 RELEASED_TOO_OFTEN = "released_too_often"
 """`Job.cause` of a job that is held for its releases."""
 
+BY_ITS_SCRIPT = "its script released the slots"
+"""The message of such an end. SageMaker's own calls it an error."""
+
 _ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
 
@@ -77,9 +80,8 @@ def after_release(job: Job, now: int) -> Job:
         return move(job, JobState.PREEMPTED, at=now, cause=RELEASED)
     recent = (*(at for at in job.releases if now - RELEASES_WITHIN < at <= now), now)
     if len(recent) <= MOST_RELEASES:
-        message = "its script released the slots"
         return move(
-            job, JobState.PREEMPTED, at=now, cause=RELEASED, message=message, releases=recent
+            job, JobState.PREEMPTED, at=now, cause=RELEASED, message=BY_ITS_SCRIPT, releases=recent
         )
     message = (
         f"its script released the slots {len(recent)} times within an hour without being asked; "
