@@ -168,7 +168,7 @@ def test_a_framework_estimator_works(aws, estimator, said):
 
 def test_a_failure_raises_with_its_message(estimator, said):
     bad = estimator("bad", steps=10, priority=1, hyperparameters={"steps": "none"})
-    with pytest.raises(UnexpectedStatusException, match=r"exit code: 2") as raised:
+    with pytest.raises(UnexpectedStatusException, match=r"ExitCode 2") as raised:
         bad.fit(job_name="bad")
     assert raised.value.actual_status == "Failed"
     assert any("invalid int value" in line for line in said)

@@ -250,7 +250,7 @@ def test_two_ranks_that_release_at_once_release_the_job(account: Account) -> Non
     account.create("releases", RELEASES, instances=2)
     shown = account.ended("releases")
     assert shown["TrainingJobStatus"] == "Failed"
-    assert shown["FailureReason"] == "AlgorithmError: slotq-released, exit code: 75"
+    assert shown["FailureReason"] == "AlgorithmError: slotq-released, exit code: 1"
     seen = observation_of(shown, at=0)
     assert seen.verdict is Verdict.RELEASED
 
