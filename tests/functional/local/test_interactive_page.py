@@ -79,6 +79,7 @@ def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict
 
     jupyter[jupyter.index("jupyter") :] = serve
     slotq(account, "cancel", "lab")
+    account.ended("lab")  # Its process holds the ports until then: it hears no SIGTERM.
     with running(account, *with_ports(jupyter, ports), folder=work) as process:
         here, _ = forwarded(process)
         account.until(partial(served, here), "the page")
