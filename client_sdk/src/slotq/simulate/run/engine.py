@@ -202,7 +202,9 @@ class _World:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
                 for before, after in steps(decision, self._pools, now):
-                    self._put(self._jobs[before.name], _answered(after), now)
+                    if not planned.is_last:  # Else the answer comes with the instances.
+                        after = _answered(after)
+                    self._put(self._jobs[before.name], after, now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
             if planned.is_last and not self._happens(now):

@@ -96,6 +96,12 @@ class Demand(Mapping[str, int]):
             {name: min(amount, there[name]) for name, amount in self.items() if name in there}
         )
 
+    def larger(self, other: Demand) -> Demand:
+        """The larger amount of each resource. None may be negative."""
+        mine, there = self._amounts, other._amounts
+        beyond = {name: amount for name, amount in there.items() if amount > mine.get(name, 0)}
+        return _made(mine | beyond) if beyond else self
+
     def exceeds(self, most: Demand, names: Iterable[str], more: Demand) -> bool:
         """Whether this demand, together with `more`, is above `most` in any of these resources."""
         mine, there, added = self._amounts, most._amounts, more._amounts
@@ -115,12 +121,15 @@ class Demand(Mapping[str, int]):
     def largest_part(self, whole: Demand, names: Iterable[str], more: Demand) -> float:
         """The largest ratio of this demand together with `more` to `whole` in any of these
         resources; infinite where the whole is 0, and 0 where nothing is held."""
+        mine, there, added = self._amounts, whole._amounts, more._amounts
         most = 0.0
         for name in names:
-            held = self._amounts.get(name, 0) + more._amounts.get(name, 0)
+            held = mine.get(name, 0) + added.get(name, 0)
             if held > 0:
-                base = whole._amounts.get(name, 0)
-                most = max(most, held / base if base > 0 else inf)
+                base = there.get(name, 0)
+                part = held / base if base > 0 else inf
+                if part > most:
+                    most = part
         return most
 
     @classmethod
@@ -128,7 +137,7 @@ class Demand(Mapping[str, int]):
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
         for demand in demands:
-            for name, amount in demand.items():
+            for name, amount in demand._amounts.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 
@@ -140,7 +149,7 @@ class Demand(Mapping[str, int]):
             amounts_of_key = sums.get(key)
             if amounts_of_key is None:
                 amounts_of_key = sums[key] = {}
-            for name, amount in demand.items():
+            for name, amount in demand._amounts.items():
                 amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
         return {key: _made(amounts) for key, amounts in sums.items()}
 

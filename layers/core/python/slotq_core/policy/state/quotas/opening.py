@@ -175,5 +175,4 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         shares[resource] = divide(total[resource], sharers)
     for each in everyone:
         each.share = Demand({name: shares[name][each.key] for name in each.resources})
-        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = _within_limit(each, Demand(larger))
+        each.deserved = _within_limit(each, each.quota.larger(each.share))
