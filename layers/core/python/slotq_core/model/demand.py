@@ -91,10 +91,8 @@ class Demand(Mapping[str, int]):
 
     def smaller(self, other: Demand) -> Demand:
         """The smaller amount of each resource. None may be negative."""
-        there = other._amounts
-        return _made(
-            {name: min(amount, there[name]) for name, amount in self.items() if name in there}
-        )
+        mine, there = self._amounts, other._amounts
+        return _made({name: min(mine[name], there[name]) for name in mine if name in there})
 
     def larger(self, other: Demand) -> Demand:
         """The larger amount of each resource. None may be negative."""
