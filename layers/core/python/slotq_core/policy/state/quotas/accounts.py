@@ -59,9 +59,9 @@ class Accounts:
         self._shut = {
             (project.name, pool.name)
             for pool in snapshot.pools
-            for project in snapshot.projects
             if not pool.open
-            and not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
+            for project in snapshot.projects
+            if not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
