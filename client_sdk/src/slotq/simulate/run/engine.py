@@ -201,9 +201,9 @@ class _World:
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
-                for before, after in steps(decision, self._pools, now):
-                    if not planned.is_last:  # Else the answer comes with the instances.
-                        after = _answered(after)
+                for before, decided in steps(decision, self._pools, now):
+                    # After the last plan, the answer comes with the instances.
+                    after = decided if planned.is_last else _answered(decided)
                     self._put(self._jobs[before.name], after, now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)

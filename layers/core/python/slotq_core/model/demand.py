@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping
 from math import inf
+from operator import attrgetter
 from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -126,16 +127,15 @@ class Demand(Mapping[str, int]):
             if held > 0:
                 base = there.get(name, 0)
                 part = held / base if base > 0 else inf
-                if part > most:
-                    most = part
+                most = max(most, part)
         return most
 
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
-        for demand in demands:
-            for name, amount in demand._amounts.items():
+        for each in map(_amounts_of, demands):
+            for name, amount in each.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 
@@ -147,7 +147,7 @@ class Demand(Mapping[str, int]):
             amounts_of_key = sums.get(key)
             if amounts_of_key is None:
                 amounts_of_key = sums[key] = {}
-            for name, amount in demand._amounts.items():
+            for name, amount in demand.items():
                 amounts_of_key[name] = amounts_of_key.get(name, 0) + amount * times
         return {key: _made(amounts) for key, amounts in sums.items()}
 
@@ -156,6 +156,7 @@ class Demand(Mapping[str, int]):
 
 
 _new = object.__new__
+_amounts_of = attrgetter("_amounts")
 _set_amounts = Demand.__dict__["_amounts"].__set__
 
 

@@ -68,8 +68,7 @@ def plan(
 def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
     """The plan as a generator: it yields a `Need` and is sent a `Found`."""
     budgets = Budgets(snapshot, now)
-    settled = tuple(settle(snapshot, now, budgets))
-    if settled:
+    if settled := tuple(settle(snapshot, now, budgets)):
         return Plan(decisions=settled, wake_at=now)
     timer = first_timer(snapshot, now, budgets)
     if not snapshot.waiting:

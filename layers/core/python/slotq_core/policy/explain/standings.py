@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from slotq_core.model.projects import Department, Standing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.state.quotas.account import Account
+from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def standings(snapshot: Snapshot, now: int) -> list[Standing]:
