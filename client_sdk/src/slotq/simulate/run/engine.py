@@ -201,8 +201,10 @@ class _World:
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
-                for before, after in steps(decision, self._pools, now):
-                    self._put(self._jobs[before.name], _answered(after), now)
+                for before, decided in steps(decision, self._pools, now):
+                    # After the last plan, the answer comes with the instances.
+                    after = decided if planned.is_last else _answered(decided)
+                    self._put(self._jobs[before.name], after, now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
             if planned.is_last and not self._happens(now):

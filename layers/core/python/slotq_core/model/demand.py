@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping
 from math import inf
+from operator import attrgetter
 from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -91,10 +92,14 @@ class Demand(Mapping[str, int]):
 
     def smaller(self, other: Demand) -> Demand:
         """The smaller amount of each resource. None may be negative."""
-        there = other._amounts
-        return _made(
-            {name: min(amount, there[name]) for name, amount in self.items() if name in there}
-        )
+        mine, there = self._amounts, other._amounts
+        return _made({name: min(mine[name], there[name]) for name in mine if name in there})
+
+    def larger(self, other: Demand) -> Demand:
+        """The larger amount of each resource. None may be negative."""
+        mine, there = self._amounts, other._amounts
+        beyond = {name: amount for name, amount in there.items() if amount > mine.get(name, 0)}
+        return _made(mine | beyond) if beyond else self
 
     def exceeds(self, most: Demand, names: Iterable[str], more: Demand) -> bool:
         """Whether this demand, together with `more`, is above `most` in any of these resources."""
@@ -115,20 +120,22 @@ class Demand(Mapping[str, int]):
     def largest_part(self, whole: Demand, names: Iterable[str], more: Demand) -> float:
         """The largest ratio of this demand together with `more` to `whole` in any of these
         resources; infinite where the whole is 0, and 0 where nothing is held."""
+        mine, there, added = self._amounts, whole._amounts, more._amounts
         most = 0.0
         for name in names:
-            held = self._amounts.get(name, 0) + more._amounts.get(name, 0)
+            held = mine.get(name, 0) + added.get(name, 0)
             if held > 0:
-                base = whole._amounts.get(name, 0)
-                most = max(most, held / base if base > 0 else inf)
+                base = there.get(name, 0)
+                part = held / base if base > 0 else inf
+                most = max(most, part)
         return most
 
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:
         """The sum of many demands; faster than repeated addition."""
         amounts: dict[str, int] = {}
-        for demand in demands:
-            for name, amount in demand.items():
+        for each in map(_amounts_of, demands):
+            for name, amount in each.items():
                 amounts[name] = amounts.get(name, 0) + amount
         return _made(amounts)
 
@@ -149,6 +156,7 @@ class Demand(Mapping[str, int]):
 
 
 _new = object.__new__
+_amounts_of = attrgetter("_amounts")
 _set_amounts = Demand.__dict__["_amounts"].__set__
 
 

@@ -27,7 +27,7 @@ resource that is not named: the quota."""
 
 def weight_of(weight: Weight, resource: str) -> int | None:
     """The weight when this resource's surplus is divided; None: the quota."""
-    return weight.get(resource) if isinstance(weight, Mapping) else weight
+    return weight if weight is None or isinstance(weight, int) else weight.get(resource)
 
 
 class Fairness(StrEnum):

@@ -36,6 +36,7 @@ from slotq_core.policy.explain.timers import first_timer
 from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.policy.turn.blocked import (
     blocked,
     explain_incomplete_gangs,
@@ -66,16 +67,17 @@ def plan(
 @in_parts
 def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
     """The plan as a generator: it yields a `Need` and is sent a `Found`."""
-    settled = tuple(settle(snapshot, now))
-    if settled:
+    budgets = Budgets(snapshot, now)
+    if settled := tuple(settle(snapshot, now, budgets)):
         return Plan(decisions=settled, wake_at=now)
+    timer = first_timer(snapshot, now, budgets)
     if not snapshot.waiting:
-        return Plan(wake_at=first_timer(snapshot, now))
-    state = PlanState(snapshot, now)
+        return Plan(wake_at=timer)
+    state = PlanState(snapshot, now, budgets)
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
     revisit, question = Revisit(state, rules, turns.blocked), Question(asked, state, rules)
-    state.decided.wake([first_timer(snapshot, now)], now)
+    state.decided.wake([timer], now)
     explain_incomplete_gangs(state)
     explain_spent_budgets(state)
     while True:

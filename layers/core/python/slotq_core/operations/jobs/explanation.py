@@ -18,6 +18,7 @@ from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import Line
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need, Plan
+from slotq_core.policy.state.quotas.budgets import Budgets
 from slotq_core.ports.stored import World
 
 MOST_LINES_READ = 20
@@ -49,7 +50,7 @@ def settled(snapshot: Snapshot, now: int) -> Snapshot:
     pools = {pool.name: pool for pool in snapshot.pools}
     after = {
         before.name: job
-        for decision in settle(snapshot, now)
+        for decision in settle(snapshot, now, Budgets(snapshot, now))
         for before, job in steps(decision, pools, now)
     }
     return replace(

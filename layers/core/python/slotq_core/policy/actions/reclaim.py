@@ -128,12 +128,15 @@ class _InPool:
         """Replace victims by less harmful ones of the same project that hold no more and pass the
         gate in order."""
         for giver in sorted({victim.project for victim in victims}):
+            candidates = list(self._candidates(giver))
+            if len(candidates) == 1:  # It is a victim: nothing can replace it.
+                continue
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
             freed = self._freed(others)
             rest = {name: max(0, most - freed[name]) for name, most in self._missing.items()}
             shortfalls = self._shortfalls(Demand(rest))
-            found = better(mine, list(self._candidates(giver)), shortfalls, base)
+            found = better(mine, candidates, shortfalls, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
         return victims

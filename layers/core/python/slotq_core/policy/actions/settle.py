@@ -16,7 +16,7 @@ from slotq_core.policy.state.groups.gangs import settled
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
-def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
+def settle(snapshot: Snapshot, now: int, budgets: Budgets) -> Iterator[Decision]:
     """End back-offs, break up gangs, give up starts without instances, warn of stalled attempts or
     stop them, demote, and give up claims of projects beyond their budget, in this order."""
     for job in sorted(snapshot.due, key=position):
@@ -33,12 +33,11 @@ def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
         if stall.job.name not in gone:
             gone.add(stall.job.name)
             yield stall
-    classes = classes_of(snapshot.classes)
     overdue = [job for at, job in demotes_at(snapshot) if at <= now]
     for job in sorted(overdue, key=position):
         if job.name not in gone:
-            yield Demote(job=job, after=demoted(job, classes))
-    yield from Budgets(snapshot, now).void_claims()
+            yield Demote(job=job, after=demoted(job, classes_of(snapshot.classes)))
+    yield from budgets.void_claims()
 
 
 def _stalls(snapshot: Snapshot, now: int) -> Iterator[Stall]:

@@ -8,13 +8,14 @@ from slotq_core.model.projects import Department, Standing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account
+from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def standings(snapshot: Snapshot, now: int) -> list[Standing]:
     """Return how everybody stands, projects in their order, then departments. `now`: ms."""
     return [
         each
-        for account, scope in PlanState(snapshot, now).accounts.everyone()
+        for account, scope in PlanState(snapshot, now, Budgets(snapshot, now)).accounts.everyone()
         for each in _standing(account, scope)
     ]
 

@@ -18,7 +18,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
-def first_timer(snapshot: Snapshot, now: int) -> int | None:
+def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     """When (ms) the next back-off, start time-out, stall, demotion, end of a grace or turn of a
     budget is due; None: there is none."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
@@ -26,7 +26,7 @@ def first_timer(snapshot: Snapshot, now: int) -> int | None:
         at for at, _ in (*gives_up_at(snapshot), *stalls_at(snapshot), *demotes_at(snapshot))
     ]
     timers += graces_end(snapshot.active, now)
-    timers += Budgets(snapshot, now).timers()
+    timers += budgets.timers()
     return min(timers, default=None)
 
 

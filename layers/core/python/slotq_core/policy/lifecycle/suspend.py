@@ -69,7 +69,7 @@ def grace_ends(job: Job) -> int | None:
 
 def graces_end(active: Iterable[Job], now: int) -> Iterator[int]:
     """The ends (ms) of the graces that are not over yet."""
-    ends = (grace_ends(job) for job in active)
+    ends = [grace_ends(job) for job in active if job.attempt and job.attempt.stop]
     yield from (end for end in ends if end is not None and end > now)
 
 

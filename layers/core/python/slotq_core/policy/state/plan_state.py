@@ -41,9 +41,9 @@ class Loss(NamedTuple):
 class PlanState:
     """Everything that a plan knows and has decided."""
 
-    def __init__(self, snapshot: Snapshot, now: int) -> None:
-        self.budgets, self.now = Budgets(snapshot, now), now
-        self.snapshot = snapshot = self.budgets.without_them()
+    def __init__(self, snapshot: Snapshot, now: int, budgets: Budgets) -> None:
+        self.budgets, self.now = budgets, now
+        self.snapshot = snapshot = budgets.without_them()
         self.journal = journal = Journal()
         lines = in_lines(
             snapshot.waiting,

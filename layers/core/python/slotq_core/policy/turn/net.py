@@ -6,8 +6,8 @@ and loses again stays lost for this plan. Bars only grow, so a plan ends."
 
 Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
 at the checkpoint before that turn. In a large world with many such losses the plans begun anew
-would cost many times the plan itself. There, once a fifth of what stands has been undone, what
-is lost stays lost for this plan.
+would cost many times the plan itself. There, once so many changes have been undone, what is lost
+stays lost for this plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
-ALWAYS_UNDONE = 3_000
+MOST_UNDONE = 3_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
 
 
@@ -31,7 +31,7 @@ def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     if new:
         stands = state.journal.checkpoint()
         begin = min(loss.checkpoint for loss in new)
-        if state.undone + stands - begin <= max(ALWAYS_UNDONE, stands // 5):
+        if state.undone + stands - begin <= MOST_UNDONE:
             state.undone += stands - begin
             for loss in new:
                 state.barred.setdefault(loss.job.name, set()).add(loss.pool)

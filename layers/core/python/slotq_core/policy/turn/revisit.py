@@ -19,7 +19,6 @@ Last come the jobs that the plan took a start back from (net.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.gate import may_reclaim
@@ -100,18 +99,15 @@ class Revisit:
             if self._may_take_from(giving, head.job, room)
         ]
 
-    def _staying_within_share(self, room: PoolRoom) -> Iterable[Head]:
+    def _staying_within_share(self, room: PoolRoom) -> list[Head]:
         """The blocked heads of the room's pool, without most of those that bring their projects
         beyond their shares: they may not reclaim."""
-        heads = self._blocked.in_pool(room.pool.name)
-        if self._some_need_no_slots:
-            return heads
         projects = self._state.accounts.may_stay_within_share(room.pool.name)
-        return [head for head in heads if head.job.project in projects or head.job.group]
-
-    @cached_property
-    def _some_need_no_slots(self) -> bool:
-        return not all(job.demand.slots for job in self._state.waiting.values())
+        return [
+            head
+            for head in self._blocked.in_pool(room.pool.name)
+            if head.job.project in projects or head.job.group or not head.job.demand.slots
+        ]
 
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
         """The projects from which others may now reclaim in the room. A department (no project)

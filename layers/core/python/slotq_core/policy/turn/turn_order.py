@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -86,11 +86,9 @@ class BlockedHeads:
     def of_project(self, project: str) -> Iterable[Head]:
         return self._of_project[project].values()
 
-    def _kept_in(self, head: Head) -> Iterator[dict[str, Head]]:
-        yield self._heads
-        yield self._of_project[head.job.project]
-        for pool in head.job.pools:
-            yield self._in_pool[pool]
+    def _kept_in(self, head: Head) -> list[dict[str, Head]]:
+        pools = map(self._in_pool.__getitem__, head.job.pools)
+        return [self._heads, self._of_project[head.job.project], *pools]
 
 
 class TurnOrder:
@@ -214,7 +212,7 @@ class TurnOrder:
             self._where[project] = now
             self._projects[before].drop(project)
             departments.add(before)
-        key = chain[0].asking(job.demand) if chain else (self._ages[project],)
+        key = chain[0].deprivation(job.demand) if chain else (self._ages[project],)
         if len(chain) == 1:
             self._alone[now] = project
             self._departments.put(now, key)
@@ -236,4 +234,4 @@ class TurnOrder:
             return
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
-        self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
+        self._departments.put(department, chain[-1].deprivation(job.demand) if chain else ())

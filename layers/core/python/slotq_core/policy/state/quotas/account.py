@@ -46,8 +46,6 @@ class Account:
     stopping: Demand = NOTHING
     asked: Demand = NOTHING
     """All that the owner holds and waits for."""
-    known: dict[Demand, Deprivation] = field(default_factory=dict)
-    """The cached deprivation for each demand. Cleared when an amount changes."""
     known_gives: tuple[bool, bool] | None = None
     """The cached result of `gives`."""
     known_giving: Deprivation | None = None
@@ -109,13 +107,6 @@ class Account:
         most = {name: max(self.share[name], held[name]) for name in self.resources}
         return Demand({n: max(0, self.used[n] + demand[n] - most[n]) for n in self.resources})
 
-    def asking(self, demand: Demand) -> Deprivation:
-        """`deprivation` with the demand counted, cached until an amount changes."""
-        known = self.known.get(demand)
-        if known is None:
-            known = self.known[demand] = self.deprivation(demand)
-        return known
-
     def giving(self) -> Deprivation:
         """`deprivation` without promised slots; cached until an amount changes."""
         if self.known_giving is None:
@@ -124,7 +115,6 @@ class Account:
 
     def has_moved(self) -> None:
         """Clear the cached results."""
-        self.known.clear()
         self.known_giving = self.known_gives = None
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:

@@ -59,9 +59,9 @@ class Accounts:
         self._shut = {
             (project.name, pool.name)
             for pool in snapshot.pools
-            for project in snapshot.projects
             if not pool.open
-            and not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
+            for project in snapshot.projects
+            if not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
@@ -202,11 +202,12 @@ class Accounts:
         amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
         self._journal.record(Accounts._restore, self, job.project, scope, amounts)
         gave = [account.gives() for account in chain]
-        fixed = NOTHING if job.evictable else amount
         for account in chain:
             account.used += amount
-            account.promised += promised
-            account.fixed += fixed
+            if promised:
+                account.promised += promised
+            if not job.evictable:
+                account.fixed += amount
         self._note(job.project, scope, chain)
         for account, before in zip(chain, gave, strict=True):
             if account.gives() > before:

@@ -46,12 +46,11 @@ class Givers:
         """Enter the project after a change of its accounts."""
         top, below = chain[-1], len(chain) > 1
         gives = top.gives()
-        branch = self._members[top.key]
-        branch.add(project)
-        self._keep(project, (*chain[0].gives(), *gives), below=below)
+        self._members[top.key].add(project)
+        self._keep(project, chain[0].gives() + gives, below=below)
         if below and self._tops.get(top.key) != gives:
             self._tops[top.key] = gives
-            for name in branch:
+            for name in self._members[top.key]:
                 self._keep(name, (*self._known[name][:2], *gives), below=below)
 
     def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:

@@ -85,13 +85,12 @@ def opened(
 
 def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
     """What starts and runs. `scopes`: the scope that each pool counts in."""
-    return Demand.totals(
-        [
-            ((job.project, scopes.get(job.attempt.pool, EVERYWHERE), job.evictable), job.demand, 1)
-            for job in snapshot.active
-            if job.state is not JobState.STOPPING and job.attempt
-        ]
-    )
+    held: dict[tuple[str, str, bool], list[Demand]] = defaultdict(list)
+    for job in snapshot.active:
+        if job.state is not JobState.STOPPING and job.attempt:
+            scope = scopes.get(job.attempt.pool, EVERYWHERE)
+            held[job.project, scope, job.evictable].append(job.demand)
+    return {key: Demand.total(demands) for key, demands in held.items()}
 
 
 def asked_in(
@@ -175,5 +174,4 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         shares[resource] = divide(total[resource], sharers)
     for each in everyone:
         each.share = Demand({name: shares[name][each.key] for name in each.resources})
-        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = _within_limit(each, Demand(larger))
+        each.deserved = _within_limit(each, each.quota.larger(each.share))
