@@ -37,7 +37,6 @@ from slotq_core.wire.document.values import (
     Flag,
     MaybeName,
     Name,
-    Period,
     Positive,
     Seconds,
 )

@@ -30,12 +30,10 @@ def warnings_of(settings: Settings) -> Iterator[str]:
     covered = interval(scheduler, 1) * scheduler.max_schedule_count
     longest = {name: ms for name, ms in _longest_runtimes(settings).items() if ms > covered}
     if longest:
-        yield _warning(scheduler, scheduler.max_schedule_count, covered, longest)
+        yield _warning(scheduler, covered, longest)
 
 
-def _warning(
-    scheduler: SchedulerSettings, count: int, covered: int, longest: Mapping[str, int]
-) -> str:
+def _warning(scheduler: SchedulerSettings, covered: int, longest: Mapping[str, int]) -> str:
     runtime = max(longest.values())
     names = ", ".join([*longest][:_MOST_NAMED]) + (" …" if len(longest) > _MOST_NAMED else "")
     enough = -(-runtime // interval(scheduler, 1))
