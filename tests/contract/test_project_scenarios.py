@@ -1,5 +1,5 @@
-"""Every scenario with projects, time sharing or scheduler settings goes the same way on DynamoDB: the
-document is applied, the jobs are submitted, and what happens is what the policy alone does."""
+"""Every scenario with projects, time sharing or scheduler settings goes the same way on DynamoDB:
+the document is applied, the jobs are submitted, and what happens is what the policy alone does."""
 
 from __future__ import annotations
 
