@@ -9,7 +9,8 @@ import pytest
 
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.manager import QueueManager
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.sharing import SchedulerSettings, Sharing
 from slotq_core.operations.passes import PassResult
 from tests.contract.metered import Metered
 from tests.contract.test_pass_cost import Fixed, Training
@@ -74,3 +75,63 @@ def test_a_blocked_job_ahead_of_20000(metered: Metered) -> None:
     assert a_pass(store).decisions == ()
     assert metered.read_units <= 150, metered.read_units
     assert metered.rounds <= 20, metered.calls
+
+
+FLARE = SchedulerSettings(max_schedule_count=10)
+
+
+def backing_off(number: int, line: int, until: int) -> Job:
+    """A job between two attempts to start."""
+    tried = {"state": JobState.BACKOFF, "not_before": until, "cause": "not_scheduled"}
+    return waiting(number, line, **tried, schedule_attempts=3)
+
+
+def a_full_pool(metered: Metered, scheduler: SchedulerSettings, *, free: int = 0) -> DynamoStore:
+    store = metered.store()
+    a_queue(store, a_pool("p5", 20 + free))
+    store.configure(sharing=Sharing(scheduler=scheduler), who="test", now=NOW)
+    for number in range(20):
+        runs(store, f"running-{number}", priority=5000)
+    return store
+
+
+def test_what_max_jobs_keeps_back_costs_no_read(metered: Metered) -> None:
+    """A job that `max_jobs` keeps back fails no attempt, so its line is not read."""
+    settings = replace(FLARE, max_jobs=20)
+    store = a_full_pool(metered, settings, free=9)
+    metered.fill(waiting(number, number % 100) for number in range(10_000))
+    with_bounds(store)
+    metered.reset()
+    assert a_pass(store).decisions == ()
+    assert metered.read_units <= 60, metered.read_units
+    assert metered.rounds <= 12, metered.calls
+
+
+def test_who_backs_off_costs_a_pass_one_read_a_line(metered: Metered) -> None:
+    """Between attempts jobs wait in no line: a pass reads the earliest back-offs, and looks into
+    each of the 100 lines, where a job may have come whose attempt fails."""
+    store = a_full_pool(metered, FLARE)
+    metered.fill(backing_off(number, number % 100, NOW + HOUR) for number in range(5_000))
+    store.load(NOW).keep_bounds()
+    metered.reset()
+    assert a_pass(store).decisions == ()
+    assert metered.read_units <= 125, metered.read_units
+    assert metered.rounds <= 25, metered.calls
+
+
+def test_an_attempt_costs_what_its_own_job_costs(metered: Metered) -> None:
+    """One is due of 2,000: it returns to its line, is tried and backs off again. That takes two
+    plans, each with a look into the 100 lines, and none reads who backs off."""
+    store = a_full_pool(metered, FLARE)
+    metered.fill(backing_off(number, number % 100, NOW + HOUR) for number in range(2_000))
+    metered.fill([backing_off(2_000, 7, NOW)])
+    store.load(NOW).keep_bounds()
+    metered.reset()
+    decided = [type(decision).__name__ for decision in a_pass(store).decisions]
+    assert decided == ["EndBackoff", "TryLater"]
+    tried = store.job("waiting-002000")
+    assert tried is not None
+    assert tried.schedule_attempts == 4
+    assert tried.not_before == tried.changed_at + 80_000
+    assert metered.read_units <= 270, metered.read_units
+    assert metered.rounds <= 60, metered.calls

@@ -1,5 +1,5 @@
-"""Every scenario with projects, and every one with time sharing, goes the same way on DynamoDB: the
-document is applied, the jobs are submitted, and what happens is what the policy alone does."""
+"""Every scenario with projects, time sharing or scheduler settings goes the same way on DynamoDB:
+the document is applied, the jobs are submitted, and what happens is what the policy alone does."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SCENARIOS = {path.stem: load(path) for path in sorted(FOLDER.rglob("*.yaml"))}
 
 
 def is_shared(scenario: Scenario) -> bool:
-    """Whether projects, users or classes share the pools."""
+    """Whether projects, users or classes share the pools, or attempts to start are limited."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     shared = scenario.projects or scenario.classes or scenario.users or scenario.user_groups
-    return bool(shared or sliced)
+    return bool(shared or sliced or scenario.shared.scheduler)
 
 
 SHARED = [name for name, scenario in SCENARIOS.items() if is_shared(scenario)]

@@ -44,14 +44,17 @@ from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.policy.actions import settle
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
+from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.lifecycle.suspend import grace_ends
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import (
+    ATTEMPTS,
     BLAMELESS,
     CAPACITY,
     CONVERGENT,
@@ -379,6 +382,26 @@ def _a_right_never_returns() -> AbstractContextManager[Any]:
 
 def _never_audited() -> AbstractContextManager[Any]:
     return patch.object(Admitter, "audit", lambda *_: None)
+
+
+def _attempts_come_early() -> AbstractContextManager[Any]:
+    """Any pass ends a back-off."""
+    return patch.object(settle, "backed_off", lambda *_: True)
+
+
+def _counted_by_a_write_of_its_own() -> AbstractContextManager[Any]:
+    """A failed attempt is counted first, and the job backs off then."""
+    right = DynamoStore.commit
+
+    def wrong(self: DynamoStore, changes: Any, **more: Any) -> Any:
+        one = changes[0]
+        if one.after.cause != NOT_SCHEDULED or not one.before.waits:
+            return right(self, changes, **more)
+        counted = replace(one.before, schedule_attempts=one.after.schedule_attempts)
+        (kept,) = right(self, [replace(one, after=counted)], **more)
+        return right(self, [replace(one, before=kept)], **more)
+
+    return patch.object(DynamoStore, "commit", wrong)
 
 
 def _pools_kept_too_long() -> AbstractContextManager[Any]:
@@ -722,6 +745,18 @@ MUTANTS: tuple[Mutant, ...] = (
         _nobody_is_followed,
         crash("jobs_come_after_others"),
         CONVERGENT,
+    ),
+    Mutant(
+        "any pass tries a job again",
+        _attempts_come_early,
+        crash("attempts_to_start_are_counted"),
+        ATTEMPTS,
+    ),
+    Mutant(
+        "a failed attempt is counted, and a crash counts it again",
+        _counted_by_a_write_of_its_own,
+        crash("attempts_to_start_are_counted", TOLD),
+        ATTEMPTS,
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),
     Mutant("a job has one record", _one_record_a_job, crash("preempt_chain", TOLD), RECORDED),

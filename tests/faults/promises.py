@@ -22,6 +22,7 @@ from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
 from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
 
@@ -42,6 +43,7 @@ STABLE = "9 stable"
 RECORDED = "each ended attempt has one record of its use"
 GRACE = "who is asked to release has the whole grace"
 BLAMELESS = "no job ends for want of a right"
+ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
 _LATEST = 1 << 50
@@ -189,6 +191,7 @@ class Watch:
         self._check_cancel(was, now)
         self._check_end(was, now)
         self._check_blame(now)
+        self._check_attempts(was, now)
         return name
 
     def _check_cancel(self, was: Job, now: Job) -> None:
@@ -212,6 +215,17 @@ class Watch:
         of_a_right = any(words in said for words in _OF_A_RIGHT) and _QUOTES not in said
         if now.state is JobState.FAILED and of_a_right:
             self.note(BLAMELESS, f"{now.name} has failed: {said[:120]}")
+
+    def _check_attempts(self, was: Job, now: Job) -> None:
+        """The write that counts a failed attempt also ends it."""
+        counted, ended = now.schedule_attempts - was.schedule_attempts, _ends_an_attempt(was, now)
+        if counted != ended and now.schedule_attempts:
+            self.note(ATTEMPTS, f"{now.name}: {was.state} -> {now.state} counts {counted} attempts")
+        waits_until = was.not_before if was.cause == NOT_SCHEDULED else None
+        if was.state is JobState.BACKOFF and now.waits and waits_until is not None:
+            early = waits_until - self.world.clock.now()
+            if early > 0:
+                self.note(ATTEMPTS, f"{now.name} is tried again {early} ms too early")
 
     def _held_changed(self, key: Key, name: str, after: Item | None) -> str:
         pool = key[0].removeprefix("POOL#")
@@ -351,6 +365,13 @@ def overlooked(items: Mapping[Key, Item]) -> list[str]:
 
 def _essence(job: Job) -> tuple[object, ...]:
     return job.state, job.version, job.entry_time, job.message
+
+
+def _ends_an_attempt(was: Job, now: Job) -> bool:
+    """Whether this change of a waiting job is a failed attempt to start."""
+    backs_off = now.state is JobState.BACKOFF and now.cause == NOT_SCHEDULED
+    given_up = now.state is JobState.FAILED and now.cause == CANNOT_SCHEDULE
+    return was.waits and (backs_off or given_up)
 
 
 def _stop_cause(job: Job) -> StopCause | None:

@@ -29,6 +29,7 @@ from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
@@ -336,6 +337,18 @@ def began_at_most(job: str, attempts: int) -> Callable[[World], str]:
     def look(world: World) -> str:
         began = sum(each.tags.get(JOB_TAG) == job for each in world.plane.jobs())
         return "" if began <= attempts else f"{job} has begun {began} attempts"
+
+    return look
+
+
+def given_up_after(attempts: int) -> Callable[[World], str]:
+    """Who is given up has failed so many attempts to start."""
+
+    def look(world: World) -> str:
+        given_up = [job for job in world.watch.jobs.values() if job.cause == CANNOT_SCHEDULE]
+        wrong = {each.name: each.schedule_attempts for each in given_up}
+        wrong = {name: tried for name, tried in wrong.items() if tried != attempts}
+        return f"given up after so many attempts: {wrong}" if wrong else ""
 
     return look
 

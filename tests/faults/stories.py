@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotq.local.training.virtual_runner import Work
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import CallerLimits, Limits
+from slotq_core.model.sharing import SchedulerSettings, Sharing
 from tests.faults.scenarios import (
     RELEASE,
     Scenario,
@@ -16,6 +17,7 @@ from tests.faults.scenarios import (
     counters_converge,
     done,
     ghost,
+    given_up_after,
     is_now,
     knobs,
     minutes,
@@ -526,6 +528,27 @@ STORIES: tuple[Scenario, ...] = (
         {"a": S.CANCELLED},
         work={"a": Work(runtime=200_000, fails_after=10_000, failure=RELEASE)},
         then=began_at_most("a", 4),
+    ),
+    Scenario(
+        "attempts_to_start_are_counted",
+        (submit(1, "a"), submit(5, "b"), submit(200, "c"), until(310)),
+        {**done("a", "c"), "b": S.FAILED},
+        work={"a": minutes(4)},
+        runtime=30_000,
+        sharing=Sharing(
+            scheduler=SchedulerSettings(
+                max_schedule_count=3,
+                min_schedule_interval=20_000,
+                max_schedule_interval=40_000,
+            )
+        ),
+        # Where a fault has put one before another, or has kept a slot for longer.
+        or_else={
+            "a": frozenset({S.FAILED}),
+            "b": frozenset({S.COMPLETED}),
+            "c": frozenset({S.FAILED}),
+        },
+        then=given_up_after(3),
     ),
     Scenario(
         "a_hostile_submission",

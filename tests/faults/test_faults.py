@@ -31,6 +31,8 @@ QUICK = (
     "an evicted job enters anew",
     "nothing is reconciled",
     "an end is not handed on",
+    "any pass tries a job again",
+    "a failed attempt is counted, and a crash counts it again",
     "an end is not recorded",
     "a job has one record",
     "no transaction",

@@ -14,7 +14,7 @@ from slotq_core.model.limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.pools import OnStall, Pool, PoolState
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Department, Fairness, Project
-from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences, document_differences
@@ -112,6 +112,15 @@ budgets = st.none() | st.builds(
 )
 
 
+schedulers = st.none() | st.builds(
+    SchedulerSettings,
+    max_jobs=st.none() | st.integers(1, 1_000_000),
+    max_schedule_count=st.integers(1, 1_000_000),
+    min_schedule_interval=st.integers(1, 700_000),
+    max_schedule_interval=st.integers(700_000, 10**9),
+)
+
+
 @st.composite
 def configurations(draw):
     there = draw(pools())
@@ -174,6 +183,7 @@ def configurations(draw):
             session_roles=draw(st.sampled_from([("AWSReservedSSO_*",), (), ("Team*", "X")])),
             weights=draw(st.booleans()),
             unchecked=frozenset(draw(st.sets(st.sampled_from(Subscription)))),
+            scheduler=draw(schedulers),
         ),
     )
 

@@ -11,19 +11,20 @@ from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
-from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec, SchedulerSpec
+from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.start_attempts import interval
 from slotq_core.policy.plan import EndBackoff, Evict, Plan, Start, StartGang, TryLater
+from slotq_core.wire.document.sections import SchedulerSection
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
 
 TERMINAL = {"completed", "failed", "cancelled", "stopped", "refused"}
 
 settings = st.builds(
-    SchedulerSpec,
+    SchedulerSection,
     max_jobs=st.sampled_from([None, None, 1, 3]),
     max_schedule_count=st.sampled_from([2, 4, 10]),
     min_schedule_interval=st.sampled_from([1, 7]),
@@ -35,8 +36,9 @@ settings = st.builds(
 def worlds(
     draw: st.DrawFn,
     *,
-    scheduler: st.SearchStrategy[SchedulerSpec] = st.just(SchedulerSpec()) | settings,  # noqa: B008
+    scheduler: st.SearchStrategy[SchedulerSection] = st.just(SchedulerSection()) | settings,  # noqa: B008
     dependencies: bool = True,
+    grouped: bool = True,
 ) -> Scenario:
     """One or two pools; a sweep, a gang and single jobs, some with dependencies on earlier jobs."""
     names = ("p", "q")[: draw(st.integers(1, 2))]
@@ -55,6 +57,8 @@ def worlds(
     ]
     jobs = [draw(_job(f"s{i}", names, "sweep")) for i in range(draw(st.integers(1, 4)))]
     jobs += [draw(_job(f"g{i}", names, "gang")) for i in range(2)]
+    if not grouped:
+        groups, jobs = [], [job.model_copy(update={"group": None}) for job in jobs]
     jobs += [draw(_job(f"j{i}", names, None)) for i in range(draw(st.integers(1, 5)))]
     if dependencies:
         jobs = draw(_in_order(jobs))
@@ -183,3 +187,8 @@ def test_a_plan_from_the_first_jobs_of_lines_is_the_plan_from_all(scenario: Scen
 @given(worlds(dependencies=False))
 def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
+
+
+@given(worlds(scheduler=settings, grouped=False))
+def test_the_queue_itself_counts_attempts_as_its_configuration_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []

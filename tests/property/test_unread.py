@@ -18,6 +18,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, WaitingLine, by_user, first_read, in_lines
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.ports.stored import World
+from tests.property import test_flow
 from tests.property.test_everything import worlds
 from tests.property.worlds import NOW, snapshots
 
@@ -69,11 +70,10 @@ class Lines:
         return stand_in(key, number, entry_time=first.entry_time - earlier, name=name)
 
     def _stands_alone(self, line: WaitingLine) -> bool:
-        """Whether a bound is enough: not for gangs, jobs over several pools, and attempts."""
+        """Whether a bound is enough: not for gangs and jobs over several pools."""
         first = line.jobs[0]
         needed = first_read(Line.of(first), self.everything.pools, self._groups)
-        counted = self.everything.scheduler is not None
-        return first.claim is None and not counted and not first.group and needed == 1
+        return first.claim is None and not first.group and needed == 1
 
 
 def check(everything: Snapshot, now: int, earlier: Callable[[], int]) -> None:
@@ -110,5 +110,17 @@ def test_exact_bounds_are_enough_where_shares_exist(scenario: Scenario) -> None:
 
     def watch(everything: Snapshot, planned: Plan, now: int) -> None:
         check(everything, now, lambda: 0)
+
+    simulate(scenario, watch=watch)
+
+
+@given(test_flow.worlds(scheduler=test_flow.settings, grouped=False), st.data())
+def test_bounds_are_enough_where_attempts_are_counted(
+    scenario: Scenario, data: st.DataObject
+) -> None:
+    """A line that `max_jobs` keeps back is not read; one whose attempt fails is."""
+
+    def watch(everything: Snapshot, planned: Plan, now: int) -> None:
+        check(everything, now, lambda: data.draw(st.sampled_from(EARLIER)))
 
     simulate(scenario, watch=watch)

@@ -208,13 +208,7 @@ def test_projects_come_to_a_queue_of_jobs_without_one(updated: Account):
     ticks(updated)
     before = [each.name for each in updated.plane.jobs()]
     there = {name for name, state in states(updated).items() if state not in ENDED}
-    shown = updated.call("get-configuration")[1]
-    project = {"name": "vision", "quota": 1, "members": ["everyone"]}
-    document = {**shown["configuration"], "projects": [project]}
-    event = sample("apply-configuration")
-    body = json.dumps({"configuration": document, "revision": shown["revision"]})
-    event |= {"body": body, "queryStringParameters": None}
-    assert updated.call({**event, "multiValueQueryStringParameters": None})[0] == 200
+    configure(updated, projects=[{"name": "vision", "quota": 1, "members": ["everyone"]}])
     tags = [{"Key": "slotq:project", "Value": "vision"}, {"Key": "slotq:pools", "Value": "main"}]
     assert updated.call(add_job(TrainingJobName="deserving", Tags=tags))[0] == 202
     updated.settle()
@@ -224,6 +218,32 @@ def test_projects_come_to_a_queue_of_jobs_without_one(updated: Account):
     completes(updated, "deserving")
     ticks(updated)
     assert len([name for name in IN_MAIN | {"urgent", "running"} if _runs(updated, name)]) == 2
+
+
+def test_attempts_are_counted_in_a_queue_that_knew_none(updated: Account):
+    """What waits backs off, and keeps its place for when the settings go again."""
+    updated.settle()
+    ticks(updated)
+    assert "scheduler" not in updated.call("get-configuration")[1]["configuration"]
+    older = job(updated, "older")
+    assert older["state"] == "pending"
+    configure(updated, scheduler={"max_schedule_count": 9})
+    updated.settle()
+    ticks(updated)
+    assert job(updated, "older")["reason"]["code"] == "tries_again"
+    configure(updated, scheduler={})
+    ticks(updated, 3)
+    assert job(updated, "older") == {**older, "changed_at": job(updated, "older")["changed_at"]}
+
+
+def configure(its: Account, **sections: Any) -> None:
+    """Replace these sections of the configuration."""
+    shown = its.call("get-configuration")[1]
+    document = {**shown["configuration"], **sections}
+    event = sample("apply-configuration")
+    body = json.dumps({"configuration": document, "revision": shown["revision"]})
+    event |= {"body": body, "queryStringParameters": None}
+    assert its.call({**event, "multiValueQueryStringParameters": None})[0] == 200
 
 
 def _runs(its: Account, name: str) -> bool:

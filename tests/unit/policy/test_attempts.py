@@ -11,7 +11,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, JobState
 from slotq_core.model.reasons import PoolsTooSmall, TriesAgain
-from slotq_core.model.snapshot import SchedulerSettings, Snapshot
+from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import started, steps

@@ -14,7 +14,8 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.model.projects import Project
-from slotq_core.model.snapshot import SchedulerSettings, Snapshot
+from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
 from slotq_core.wire.views import reason_view

@@ -136,6 +136,8 @@ def _tell(app: App, view: AppliedView, file: Path) -> None:
         click.echo(f"{entries(len(view.changes))} would change", err=True)
     else:
         click.echo(f"{entries(len(view.changes))} changed (revision {view.revision})", err=True)
+    for warning in view.warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def show_changes(app: App, changes: Sequence[EntryChangeView], *, old: str, new: str) -> None:

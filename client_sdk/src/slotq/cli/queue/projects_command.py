@@ -103,6 +103,8 @@ def _tell(app: App, view: AppliedView, name: str) -> None:
         click.echo(f"nothing of project {name} had to change", err=True)
     if view.moved:
         click.echo(f"{units(view.moved, 'jobs')} moved", err=True)
+    for warning in view.warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _there(view: ProjectsView) -> str:

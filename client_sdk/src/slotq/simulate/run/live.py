@@ -68,29 +68,18 @@ class _Recording:
         self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
-        self._configuration = scenario.configuration()
-        self._groups = {group.name: group for group in self._configuration.groups}
+        self._groups = {group.name: group for group in scenario.configuration().groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's groups and scheduler, which no real queue has yet. With any of
-        these, load all waiting jobs: the heads of lines were chosen without them."""
-        if self._is_known:
+        """Load with the scenario's groups, which no real queue has yet. With groups, load all
+        waiting jobs: the heads of lines were chosen without them."""
+        if not self._groups:
             return self._store.load(now)
         world = self._store.load_all(now)
-        snapshot = replace(
-            world.snapshot,
-            groups=tuple(self._groups.values()),
-            scheduler=self._configuration.scheduler,
-        )
-        return replace(world, snapshot=snapshot)
-
-    @property
-    def _is_known(self) -> bool:
-        """Whether a queue can be configured with all of the scenario's world."""
-        return not self._groups and self._configuration.scheduler is None
+        return replace(world, snapshot=replace(world.snapshot, groups=tuple(self._groups.values())))
 
     def refused(self, submission: Submission) -> None:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)

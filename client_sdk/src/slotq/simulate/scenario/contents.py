@@ -12,7 +12,6 @@ from slotq.simulate.scenario.sections import (
     GroupSpec,
     JobSpec,
     PoolSpec,
-    SchedulerSpec,
 )
 from slotq_core.model.users import Classes, classes_of
 from slotq_core.wire.document.checks import resources_of
@@ -25,6 +24,7 @@ from slotq_core.wire.document.sections import (
     PeopleSection,
     Principals,
     ProjectSection,
+    SchedulerSection,
     Section,
     SharingSection,
     UserGroupSection,
@@ -38,7 +38,6 @@ DEFAULT_PROJECT = "default"
 SECTIONS: dict[str, type[Section]] = {
     **CONFIGURED,
     "pools": PoolSpec,
-    "scheduler": SchedulerSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,
@@ -57,7 +56,7 @@ class Contents(Section):
     classes: tuple[ClassSection, ...] = ()
     users: tuple[UserSection, ...] = ()
     user_groups: tuple[UserGroupSection, ...] = ()
-    scheduler: SchedulerSpec = SchedulerSpec()
+    scheduler: SchedulerSection = SchedulerSection()
     groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None

@@ -33,6 +33,7 @@ from slotq_core.wire.document.models import (
     class_of,
     department_of,
     project_of,
+    scheduler_of,
     user_group_of,
     user_of,
 )
@@ -83,6 +84,7 @@ class Scenario(Contents):
             contact=self.people.contact,
             session_roles=self.people.session_roles,
             weights=self.sharing.weights,
+            scheduler=scheduler_of(self.scheduler),
         ).weighed()
 
     def configuration(self) -> Snapshot:
@@ -94,7 +96,7 @@ class Scenario(Contents):
             classes=self.shared.classes,
             users=users_among(self.shared, {job.user for job in self.jobs}),
             user_groups=self.shared.user_groups,
-            scheduler=self.scheduler.settings(),
+            scheduler=self.shared.scheduler,
             groups=tuple(self._group(spec) for spec in self.groups),
         )
 

@@ -29,7 +29,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
-from slotq_core.model.snapshot import SchedulerSettings
 from slotq_core.wire.document.faults import Fault, refuse
 from slotq_core.wire.document.sections import PoolSection, Section
 from slotq_core.wire.document.values import (
@@ -38,7 +37,6 @@ from slotq_core.wire.document.values import (
     Flag,
     MaybeName,
     Name,
-    Period,
     Positive,
     Seconds,
 )
@@ -79,27 +77,6 @@ class PoolSpec(PoolSection):
     """The part that training jobs outside the queue occupy."""
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
-
-
-class SchedulerSpec(Section):
-    """The scheduler's settings. An empty section means no settings."""
-
-    max_jobs: Positive | None = None
-    max_schedule_count: Positive | None = None
-    min_schedule_interval: Period = 10_000
-    max_schedule_interval: Period = 600_000
-
-    @model_validator(mode="after")
-    def _intervals_agree(self) -> Self:
-        if self.max_schedule_interval < self.min_schedule_interval:
-            shortest = self.min_schedule_interval / 1000
-            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
-            refuse(Fault(("max_schedule_interval",), message))
-        return self
-
-    def settings(self) -> SchedulerSettings | None:
-        given = self.model_fields_set
-        return SchedulerSettings(**self.model_dump()) if given else None
 
 
 class GroupSpec(Section):

@@ -109,6 +109,7 @@ def snapshot_of(
         users=users_among(sharing, (job.person for part in jobs for job in part)),
         user_groups=sharing.user_groups,
         yields=latest_yields(pools, yields, jobs[0]),
+        scheduler=sharing.scheduler,
     )
 
 

@@ -1,4 +1,5 @@
-"""How people share the pools: departments, projects, operators, and who counts as a person."""
+"""How people share the pools: departments, projects, operators, who counts as a person, and how
+often their jobs are tried."""
 
 from __future__ import annotations
 
@@ -27,6 +28,25 @@ class Subscription(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulerSettings:
+    """How often a job is tried, and at which intervals, as in NVIDIA FLARE's scheduler.
+
+    Without settings, a job is tried whenever something changes, and is never given up.
+    """
+
+    max_jobs: int | None = None
+    """The most jobs that may hold slots at once, a gang counted as one; None: no limit."""
+    max_schedule_count: int | None = None
+    """The number of failed attempts after which a job is given up; None: attempts are not counted,
+    and the intervals do nothing."""
+    min_schedule_interval: int = 10_000
+    """The interval between the first and the second attempt (ms, above 0). Each later interval is
+    twice the one before."""
+    max_schedule_interval: int = 600_000
+    """The longest interval (ms)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:
     """The part of the configuration that says who may use how much. Without projects, all jobs
     belong to one implicit project, and everybody who may reach the queue may use all of it."""
@@ -51,6 +71,9 @@ class Sharing:
     """False: weights do not count; each project's weight is its quota."""
     unchecked: frozenset[Subscription] = frozenset()
     """The rules that are switched off."""
+    scheduler: SchedulerSettings | None = None
+    """None: jobs are tried whenever something changes, as many at once as fit, and none is given
+    up."""
 
     def weighed(self) -> Sharing:
         """What plans use: without weights, every weight is the quota."""

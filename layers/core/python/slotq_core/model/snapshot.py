@@ -9,26 +9,8 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
+from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedulerSettings:
-    """How often a job is tried, and at which intervals, as in NVIDIA FLARE's scheduler.
-
-    Without settings, a job is tried whenever something changes, and is never given up.
-    """
-
-    max_jobs: int | None = None
-    """The most jobs that may hold slots at once, a gang counted as one; None: no limit."""
-    max_schedule_count: int | None = None
-    """The number of failed attempts after which a job is given up; None: attempts are not counted,
-    and the intervals do nothing."""
-    min_schedule_interval: int = 10_000
-    """The interval between the first and the second attempt (ms, above 0). Each later interval is
-    twice the one before."""
-    max_schedule_interval: int = 600_000
-    """The longest interval (ms)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

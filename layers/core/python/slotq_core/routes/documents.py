@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring.configurator import Changed
+from slotq_core.operations.configuring.scheduler_advice import warnings_of
 from slotq_core.operations.status import NOBODY
 from slotq_core.privacy.identity import People
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
@@ -99,5 +100,11 @@ class DocumentRoutes:
 
 def _applied(done: Changed, *, dry_run: bool = False) -> Response:
     found = differences(done.before, done.after)
-    view = applied_view(found, revision=done.revision, dry_run=dry_run, moved=done.moved)
+    view = applied_view(
+        found,
+        revision=done.revision,
+        dry_run=dry_run,
+        moved=done.moved,
+        warnings=warnings_of(done.after),
+    )
     return json_answer(HTTPStatus.OK, view)

@@ -16,7 +16,7 @@ from typing import Any
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import Reason
-from slotq_core.model.snapshot import SchedulerSettings
+from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.policy.plan import TryLater
 
 NOT_SCHEDULED = "not_scheduled"
@@ -35,6 +35,14 @@ def interval(settings: SchedulerSettings, attempts: int) -> int:
     min(max_interval, min_interval·2^(k−1))"."""
     doubled = max(SHORTEST, settings.min_schedule_interval) << min(attempts - 1, 40)
     return min(max(SHORTEST, settings.max_schedule_interval), doubled)
+
+
+def lasts(settings: SchedulerSettings) -> int:
+    """The time (ms) from a job's first attempt to its last one, if all of them fail."""
+    assert settings.max_schedule_count is not None, "attempts are not counted"
+    between, doubled = settings.max_schedule_count - 1, 40
+    growing = sum(interval(settings, k) for k in range(1, 1 + min(between, doubled)))
+    return growing + max(0, between - doubled) * interval(settings, doubled)
 
 
 def failed_attempt(

@@ -25,7 +25,8 @@ def is_kept_back(steps: Steps, job: Job) -> bool:
     if why:
         gang = steps.state.gangs.get(job.group)
         for each in gang.waiting if gang and not gang.runs else [job]:
-            steps.state.decided.say(each, why)
+            if each.name not in steps.state.snapshot.unread:
+                steps.state.decided.say(each, why)
     return why is not None
 
 

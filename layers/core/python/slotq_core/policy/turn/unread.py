@@ -2,7 +2,9 @@
 
 The jobs of a line are blocked alike, so a line is tried with a stand-in for its first job. The
 stand-in has entered no later, and no missing right keeps it back: if its turn brings nothing, the
-first job's brings nothing either, and the line costs no read. Else the line is read first.
+first job's brings nothing either, and the line costs no read. Else the line is read first. So it is
+where attempts to start are counted (`max_schedule_count`): the failed attempt is the first job's.
+A job that `max_jobs` keeps back fails none, and its line costs no read.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from slotq_core.policy.state.plan_state import PlanState
 
 def is_to_be_read(state: PlanState, question: Question, job: Job, *, served: bool) -> bool:
     """Whether the job is a stand-in whose line must be read, after the stand-in's turn. A drain
-    serves a job, too. A line that someone asks about is read in any case."""
+    serves a job, too, and a failed attempt changes it. A line that someone asks about is read in
+    any case."""
     if job.name not in state.snapshot.unread:
         return False
     drains = any(room.drain and room.drain.job == job.name for room in state.rooms_of(job))
-    return served or drains or question.concerns(job)
+    tried = job.name in state.decided.decisions
+    return served or drains or tried or question.concerns(job)

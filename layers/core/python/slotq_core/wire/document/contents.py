@@ -18,6 +18,7 @@ from slotq_core.wire.document.models import (
     class_of,
     department_of,
     project_of,
+    scheduler_of,
     user_group_of,
     user_of,
 )
@@ -31,6 +32,7 @@ from slotq_core.wire.document.sections import (
     Principals,
     ProjectSection,
     RequestsSection,
+    SchedulerSection,
     Section,
     SharingSection,
     UserGroupSection,
@@ -71,6 +73,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "user_groups": UserGroupSection,
     "users": UserSection,
     "people": PeopleSection,
+    "scheduler": SchedulerSection,
     "sharing": SharingSection,
 }
 _KEYS = {"slots": "capacity", "resources": "capacity"}
@@ -89,6 +92,7 @@ class Configuration(Section):
     limits: LimitsSection = Field(default={})
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
+    scheduler: SchedulerSection = SchedulerSection()
     sharing: SharingSection = SharingSection()
 
     @model_validator(mode="before")
@@ -135,6 +139,7 @@ class Configuration(Section):
                 contact=self.people.contact,
                 weights=self.sharing.weights,
                 unchecked=frozenset(self.sharing.unchecked),
+                scheduler=scheduler_of(self.scheduler),
             ),
         )
 

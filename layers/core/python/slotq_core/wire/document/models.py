@@ -9,6 +9,7 @@ from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
+from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.sections import (
     BudgetSection,
@@ -16,6 +17,7 @@ from slotq_core.wire.document.sections import (
     DepartmentSection,
     ProjectSection,
     RequestsSection,
+    SchedulerSection,
     UserGroupSection,
     UserSection,
 )
@@ -67,6 +69,12 @@ def user_group_of(section: UserGroupSection) -> UserGroup:
 
 def user_of(section: UserSection) -> User:
     return User(name=section.name, limits=section.limits, groups=section.groups)
+
+
+def scheduler_of(section: SchedulerSection) -> SchedulerSettings | None:
+    """Return the settings; None if they are the defaults, which change nothing."""
+    settings = SchedulerSettings(**section.model_dump())
+    return None if settings == SchedulerSettings() else settings
 
 
 def amounts(quota: int | dict[str, Any] | None, resources: Collection[str]) -> Amounts:

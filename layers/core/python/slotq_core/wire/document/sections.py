@@ -6,9 +6,9 @@ Unknown keys are refused: nothing in a document is ignored. A key that is missin
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
@@ -16,6 +16,7 @@ from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
+from slotq_core.wire.document.faults import Fault, refuse
 from slotq_core.wire.document.values import (
     Capacity,
     Count,
@@ -27,6 +28,7 @@ from slotq_core.wire.document.values import (
     Name,
     Pattern,
     Period,
+    Positive,
     Principal,
     Properties,
     Quota,
@@ -194,6 +196,26 @@ class SharingSection(Section):
 
     weights: Flag = True
     unchecked: tuple[Subscription, ...] = ()
+
+
+class SchedulerSection(Section):
+    """How many jobs hold slots at once, and how often a job is tried (NVIDIA FLARE's words)."""
+
+    max_jobs: Positive | None = None
+    """A gang counts as one job."""
+    max_schedule_count: Positive | None = None
+    """Failed attempts after which a job is given up. Without it, attempts are not counted."""
+    min_schedule_interval: Period = 10_000
+    """Between the first two attempts; each further interval is twice as long."""
+    max_schedule_interval: Period = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            shortest = self.min_schedule_interval / 1000
+            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
+            refuse(Fault(("max_schedule_interval",), message))
+        return self
 
 
 LimitsSection = dict[str, Any]

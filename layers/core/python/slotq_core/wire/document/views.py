@@ -61,7 +61,7 @@ class EntryChangeView(BaseModel):
     """An entry of the document that differs."""
 
     section: str
-    """`pools`, `departments`, `projects`, `limits`, `operators` or `sharing`."""
+    """`pools`, `departments`, `projects`, `limits`, `operators`, `scheduler` or another section."""
     name: str
     """The entry's name; empty: the whole section, or the order of its entries."""
     before: Any
@@ -81,6 +81,8 @@ class AppliedView(BaseModel):
     """The entries that differ; empty: nothing had to change."""
     moved: int = 0
     """Jobs that were moved to another project."""
+    warnings: list[str] = Field(default=[])
+    """What the operator should know of the configuration as it is now, as sentences."""
 
 
 class StandingView(BaseModel):
@@ -201,10 +203,17 @@ def entry_change_view(difference: Difference) -> EntryChangeView:
 
 
 def applied_view(
-    found: Iterable[Difference], *, revision: int, dry_run: bool = False, moved: int = 0
+    found: Iterable[Difference],
+    *,
+    revision: int,
+    dry_run: bool = False,
+    moved: int = 0,
+    warnings: Iterable[str] = (),
 ) -> AppliedView:
     changes = [entry_change_view(each) for each in found]
-    return AppliedView(revision=revision, dry_run=dry_run, changes=changes, moved=moved)
+    return AppliedView(
+        revision=revision, dry_run=dry_run, changes=changes, moved=moved, warnings=[*warnings]
+    )
 
 
 def projects_view(

@@ -21,7 +21,7 @@ from slotq_core.model.projects import (
     Department,
     Project,
 )
-from slotq_core.model.sharing import NO_SHARING, Sharing
+from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Sharing
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.sections import (
@@ -30,6 +30,7 @@ from slotq_core.wire.document.sections import (
     PoolSection,
     ProjectSection,
     RequestsSection,
+    SchedulerSection,
     Section,
     UserGroupSection,
     UserSection,
@@ -101,6 +102,7 @@ def whole_sections(sharing: Sharing) -> Entry:
     return {
         "operators": _principals(sharing.operators),
         "people": _people(sharing),
+        "scheduler": _scheduler(sharing.scheduler),
         "sharing": _switches(sharing),
     }
 
@@ -185,6 +187,16 @@ def _budget(budget: Budget | None) -> Any:
     if budget.beyond is Beyond.SOFT:
         return slot_hours
     return {"slot_hours": slot_hours, "beyond": budget.beyond.value}
+
+
+def _scheduler(settings: SchedulerSettings | None) -> Entry:
+    default = SchedulerSettings()
+    given = {key: getattr(settings or default, key) for key in SchedulerSection.model_fields}
+    return {
+        key: _seconds(value) if key.endswith("_interval") else value
+        for key, value in given.items()
+        if value != getattr(default, key)
+    }
 
 
 def _people(sharing: Sharing) -> Entry:

@@ -17,7 +17,7 @@ from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
-from slotq_core.model.sharing import Sharing, Subscription
+from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.model.users import PriorityClass, User, UserGroup
 
 T = TypeVar("T")
@@ -103,4 +103,5 @@ _sharing = _reading(
     users=_each(_reading(User, groups=tuple)),
     user_groups=_each(_reading(UserGroup, members=tuple)),
     unchecked=lambda values: frozenset(map(Subscription, values)),
+    scheduler=_reading(SchedulerSettings),
 )

@@ -1,0 +1,64 @@
+"""A warning where the scheduler settings give jobs up too soon.
+
+FLARE's advice: all attempts together, at the shortest interval, should last a little longer than
+the longest job. Else what waits may be given up although the job that it waits for ends in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.sharing import SchedulerSettings
+from slotq_core.policy.lifecycle.start_attempts import interval, lasts
+from slotq_core.requests.field_paths import MISSING, value_at
+from slotq_core.timestamps import lasting
+from slotq_core.wire.document.settings import Settings
+
+_MAX_RUNTIME = "StoppingCondition.MaxRuntimeInSeconds"
+_DEFAULT = 86_400
+"""SageMaker's default (s) for requests without a maximum runtime."""
+_MOST_NAMED = 5
+"""The most pools that a warning names."""
+
+
+def warnings_of(settings: Settings) -> Iterator[str]:
+    """Yield the warning, if the settings count attempts and a pool's longest job outlasts them."""
+    scheduler = settings.sharing.scheduler
+    if scheduler is None or scheduler.max_schedule_count is None:
+        return
+    covered = interval(scheduler, 1) * scheduler.max_schedule_count
+    longest = {name: ms for name, ms in _longest_runtimes(settings).items() if ms > covered}
+    if longest:
+        yield _warning(scheduler, covered, longest)
+
+
+def _warning(scheduler: SchedulerSettings, covered: int, longest: Mapping[str, int]) -> str:
+    runtime = max(longest.values())
+    names = ", ".join([*longest][:_MOST_NAMED]) + (" …" if len(longest) > _MOST_NAMED else "")
+    enough = -(-runtime // interval(scheduler, 1))
+    return (
+        f"scheduler: min_schedule_interval x max_schedule_count is {lasting(covered)}, and a job "
+        f"may run for {lasting(runtime)} (pools: {names}): a job that waits for it is given up "
+        f"{lasting(lasts(scheduler))} after its first attempt; max_schedule_count: {enough:,} "
+        "would outlast it"
+    )
+
+
+def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
+    """Return the longest runtime (ms) that is known of each pool: of the projects that may use it,
+    what their rules fix, else their default, else SageMaker's. A request without a fixed value may
+    ask for more."""
+    projects = settings.sharing.projects
+    found = {}
+    for pool in settings.pools:
+        rules = [it.requests for it in projects if pool.name in (it.requests.pools or [pool.name])]
+        longest = max(map(_runtime, rules), default=0) if projects else _DEFAULT
+        found[pool.name] = 1000 * longest
+    return found
+
+
+def _runtime(rules: Prescription) -> int:
+    """Return the longest runtime (s) that is known of a project."""
+    given = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
+    return next((int(value) for value in given if value is not MISSING), _DEFAULT)
