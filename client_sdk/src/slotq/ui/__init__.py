@@ -1,0 +1,7 @@
+"""`slotq ui`: the queue in the browser, served on loopback and signed with the user's credentials.
+
+page_server  the HTTP server: the page's files, and the queue's API below /api
+gate         who may ask: Host, Origin and token
+relay        passes a page's call on to the queue, signed
+built_page   the files of the page, as packaging has built them from client_sdk/ui
+"""
