@@ -10,7 +10,7 @@ from slotq.ui.gate import Gate, Kept
 from slotq.ui.relay import LONGEST_BODY, METHODS, Relay, Reply, refusal
 
 HEADERS = {
-    # No inline script or style, no foreign source: what a user has written can be shown as text only.
+    # No inline script or style, no foreign source: what a user has written can only be text.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
-    do_POST = do_PATCH = do_DELETE = do_GET
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as http.server wants them
 
     def _answer(self) -> None:
         headers = {name.title(): value for name, value in self.headers.items()}
