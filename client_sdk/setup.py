@@ -1,4 +1,4 @@
-"""Packs what stands outside of the package, where pyproject.toml cannot reach: two files and a page.
+"""Packs what stands outside of the package, where pyproject.toml cannot reach.
 
 `slotq local` runs the very handler that is deployed (functions/queue_manager/app.py). `slotq
 submit` ships slotq_training.py, a distribution of its own (training/). A source distribution has
@@ -8,6 +8,7 @@ ui/; without npm the package is built without the page, and says so.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 from pathlib import Path
@@ -50,10 +51,10 @@ def _build_page() -> None:
         return
     npm = shutil.which("npm")
     if npm is None:
-        print("npm is missing: built without the web page, `slotq ui` will not work")
+        logging.getLogger(__name__).warning("npm is missing: the package gets no page (`slotq ui`)")
         return
     for command in ("ci", "run build"):
-        subprocess.run([npm, *command.split()], cwd=UI, check=True)
+        subprocess.run([npm, *command.split()], cwd=UI, check=True)  # noqa: S603 - npm, as found
 
 
 def _copy(folder: Path) -> None:
