@@ -73,6 +73,7 @@ client_sdk/ui/node_modules/.package-lock.json: client_sdk/ui/package-lock.json
 
 test-ui: $(INSTALLED) ui ## The page, in a real browser (wants Chromium)
 	cd client_sdk/ui && npm test
+	.ci/browser
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks

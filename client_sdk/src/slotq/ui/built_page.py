@@ -32,7 +32,7 @@ class BuiltPage:
         """Raises NotConfigured: this installation has no page."""
         if not (folder / _INDEX).is_file():
             raise NotConfigured(
-                "this installation was built without the web page (node was missing). In a "
+                "this installation was built without the web page (npm was missing). In a "
                 "checkout, `make ui` builds it; `slotq top` shows the queue in the terminal"
             )
         self._folder = folder
