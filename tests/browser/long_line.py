@@ -8,10 +8,12 @@ import threading
 from dataclasses import dataclass, field
 
 from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import Logs
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
-from slotq_core.wire.views import MeView, PoolsView, QueueView
-from tests.unit.client.fake_queue import job_view, pool_view, running, waiting
+from slotq_core.wire.views import JobView, MeView, PoolsView, QueueView
+from tests.unit.client.fake_aws import FakeLogs
+from tests.unit.client.fake_queue import pool_view, running, waiting
 
 WAITING = 5_000
 
@@ -40,11 +42,15 @@ class LongLine:
     ) -> Said:
         if path in self._said:
             return Said(self._said[path])
-        return Said(job_view(name=path.rsplit("/", 1)[-1]).model_dump_json().encode())
+        return Said(self.job(path.rsplit("/", 1)[-1]).model_dump_json().encode())
+
+    def job(self, name: str) -> JobView:
+        return waiting(1, name=name)
 
 
 def main() -> None:
-    server = PageServer(port=0, page=BuiltPage(), relay=Relay(LongLine()))
+    line = LongLine()
+    server = PageServer(port=0, page=BuiltPage(), relay=Relay(line), logs=Logs(line, FakeLogs))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(json.dumps({"link": server.gate.link(), "waiting": WAITING}), flush=True)
     sys.stdin.read()

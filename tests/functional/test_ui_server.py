@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
-from slotq.errors import CannotReach, NotConfigured
+from slotq.errors import CannotReach, NoSuchJob, NotConfigured
 from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import MOST_LINES, Logs
 from slotq.ui.page_server import HEADERS, PageServer
 from slotq.ui.relay import LONGEST_BODY, Relay
+from slotq_core.wire.views import JobView
+from tests.unit.client.fake_aws import FakeLogs, refused
+from tests.unit.client.fake_queue import running, waiting
 
 
 @dataclass
@@ -23,6 +27,15 @@ class Said:
     status_code: int = 200
     content: bytes = b'{"version": 1, "jobs": []}'
     headers: dict[str, str] = field(default_factory=dict)
+
+
+class Jobs(dict[str, JobView]):
+    """What the client knows of the queue's jobs."""
+
+    def job(self, name: str) -> JobView:
+        if name not in self:
+            raise NoSuchJob(name)
+        return self[name]
 
 
 class Queue:
@@ -74,6 +87,16 @@ def queue() -> Queue:
 
 
 @pytest.fixture
+def jobs() -> Jobs:
+    return Jobs(job1=running(2), job2=waiting(1, name="job2"))
+
+
+@pytest.fixture
+def cloudwatch() -> FakeLogs:
+    return FakeLogs({"job1": ["step 1", "<b>"], "job1-qstamp-2-abcdef": ["again"]})
+
+
+@pytest.fixture
 def page(tmp_path: Path) -> Path:
     built = tmp_path / "built"
     (built / "assets").mkdir(parents=True)
@@ -84,8 +107,10 @@ def page(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def browser(queue: Queue, page: Path) -> Iterator[Browser]:
-    server = PageServer(port=0, page=BuiltPage(page), relay=Relay(queue))
+def browser(queue: Queue, page: Path, jobs: Jobs, cloudwatch: FakeLogs) -> Iterator[Browser]:
+    server = PageServer(
+        port=0, page=BuiltPage(page), relay=Relay(queue), logs=Logs(jobs, lambda: cloudwatch)
+    )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield Browser(server)
@@ -253,3 +278,47 @@ def test_the_link_has_the_token_where_no_server_sees_it(browser: Browser) -> Non
 def test_an_installation_without_the_page_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured, match="make ui"):
         BuiltPage(tmp_path)
+
+
+def lines(browser: Browser, target: str) -> dict[str, Any]:
+    status, _, content = browser("GET", f"/own/logs/{target}", browser.key)
+    assert status == 200
+    said: dict[str, Any] = json.loads(content)
+    return said
+
+
+def test_logs_begin_with_the_first_attempt_and_go_on_from_the_cursor(
+    browser: Browser, cloudwatch: FakeLogs
+) -> None:
+    first = lines(browser, "job1")
+    assert [line["message"] for line in first["lines"]] == ["step 1", "<b>", "again"]
+    cursor = first["cursor"]
+    assert lines(browser, f"job1?cursor={cursor}")["lines"] == []
+    cloudwatch.lines["job1-qstamp-2-abcdef"].append("more")
+    new = {"training_job": "job1-qstamp-2-abcdef", "message": "more"}
+    assert lines(browser, f"job1?cursor={cursor}")["lines"] == [new]
+
+
+def test_an_unknown_cursor_begins_anew(browser: Browser) -> None:
+    assert len(lines(browser, "job1?cursor=gone")["lines"]) == 3
+    other = lines(browser, "job2")["cursor"]
+    assert len(lines(browser, f"job1?cursor={other}")["lines"]) == 3
+
+
+def test_of_long_logs_the_last_lines_come(browser: Browser, cloudwatch: FakeLogs) -> None:
+    cloudwatch.lines["job1"] = [str(n) for n in range(MOST_LINES)]
+    said = lines(browser, "job1")
+    assert (len(said["lines"]), said["left_out"]) == (MOST_LINES, 1)
+    assert said["lines"][-1]["message"] == "again"
+
+
+def test_logs_that_may_not_be_read_say_why(browser: Browser, cloudwatch: FakeLogs) -> None:
+    cloudwatch.trouble = refused("DescribeLogStreams")
+    assert "AccessDenied" in lines(browser, "job1")["trouble"]
+
+
+def test_logs_need_the_token_and_a_job(browser: Browser) -> None:
+    assert browser("GET", "/own/logs/job1")[0] == 401
+    assert browser("GET", "/own/logs/job1", {**browser.key, "Host": "evil.example"})[0] == 403
+    assert browser("POST", "/own/logs/job1", browser.key)[0] == 405
+    assert browser("GET", "/own/logs/nobody", browser.key)[0] == 404

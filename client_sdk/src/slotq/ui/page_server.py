@@ -1,4 +1,7 @@
-"""The HTTP server of the page: its files, and the queue's API below /api. Loopback only."""
+"""The HTTP server of the page. Loopback only.
+
+Its files, the queue's API below /api, and below /own what the API does not have.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from urllib.parse import urlsplit
 
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
+from slotq.ui.logs import Logs
 from slotq.ui.relay import LONGEST_BODY, METHODS, Relay, Reply, refusal
 
 HEADERS = {
@@ -23,6 +27,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _API = "/api"
+_LOGS = "/own/logs/"
 _STALLED = 30
 """Seconds without a byte after which a connection is closed."""
 
@@ -32,12 +37,13 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *, port: int, page: BuiltPage, relay: Relay) -> None:
+    def __init__(self, *, port: int, page: BuiltPage, relay: Relay, logs: Logs) -> None:
         """Port 0: any free port. Raises OSError: the port is taken."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.gate = Gate(port=self.server_port)
         self.page = page
         self.relay = relay
+        self.logs = logs
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -58,6 +64,9 @@ class _Handler(BaseHTTPRequestHandler):
             if self._calls_the_queue():
                 self.server.gate.check_call(headers)
                 self._send_reply(self._passed_on(), lasting=False)
+            elif self.command == "GET" and self.path.startswith(_LOGS):
+                self.server.gate.check_call(headers)
+                self._send_reply(self.server.logs.answer(self.path[len(_LOGS) :]))
             else:
                 self._send_file()
         except Kept as error:

@@ -9,6 +9,7 @@ import click
 from slotq.cli.app import App
 from slotq.transport.signed_http import Transport
 from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import Logs
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
 
@@ -33,9 +34,11 @@ def ui(app: App, path: str, port: int, *, browser: bool) -> None:
     Runs until Ctrl-C.
     """
     page = BuiltPage()
-    relay = Relay(Transport(app.config(), tries=_TRIES))
+    client = app.client()
+    relay = Relay(Transport(client.config, tries=_TRIES))
+    logs = Logs(client, lambda: app.aws(client, "logs"))
     try:
-        server = PageServer(port=port, page=page, relay=relay)
+        server = PageServer(port=port, page=page, relay=relay, logs=logs)
     except OSError as error:
         raise click.UsageError(
             f"port {port} cannot be used ({error.strerror}): choose another with --port"
