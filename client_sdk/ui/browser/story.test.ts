@@ -9,6 +9,7 @@ import { complaints, world, type World } from "./world";
 interface Facts {
   link: string;
   longest: string;
+  /** Of a job that the test submits itself. */
   request: Record<string, unknown>;
 }
 
@@ -111,6 +112,48 @@ test("a refusal of the queue is shown in the dialog", async () => {
   said = said.filter((each) => !each.includes("400")); // The refusal itself.
 });
 
+test("a running job shows its progress, and its logs follow", async () => {
+  await page.goto(at("/jobs/reports"));
+  await becomes("reports", "running");
+  await page.getByText(/step \d+ of 2,000 \(2\d %\)/).waitFor();
+  await page.getByText("Logs", { exact: true }).click();
+  const logs = page.getByLabel("Logs of reports");
+  await logs.filter({ hasText: "<script>window.pwned = 1</script>" }).waitFor();
+  const steps = async () => ((await logs.textContent()) ?? "").match(/^step \d+/gm)!.length;
+  const before = await steps();
+  await expect.poll(steps, { timeout: 20_000 }).toBeGreaterThan(before);
+  const all = (await logs.textContent())!.match(/^step \d+/gm)!;
+  expect(all).toEqual([...new Set(all)]);
+});
+
+test("a pasted request becomes a job", async () => {
+  await page.getByRole("link", { name: "Submit" }).click();
+  await page.getByLabel("From").selectOption("a pasted request");
+  const field = page.getByLabel("CreateTrainingJob request, as JSON");
+  await field.fill("{");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await page.getByRole("alert").filter({ hasText: "This is no JSON" }).waitFor();
+  await field.fill(JSON.stringify(story.facts.request));
+  await page.getByRole("button", { name: "Submit" }).click();
+  await becomes("pasted", "pending");
+  await page.locator("dd", { hasText: /^3$/ }).waitFor();
+});
+
+test("a form becomes a job, once the queue has no objection", async () => {
+  await page.goto(at("/submit"));
+  await page.getByLabel("Name").fill("from-a-form");
+  await page.getByLabel("Image").fill("train:1");
+  await page.getByLabel("Role").fill(story.facts.request.RoleArn as string);
+  await page.getByLabel("Priority").fill("very urgent");
+  await page.getByLabel("Output").fill("s3://bucket/out");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await page.getByRole("alert").filter({ hasText: "priority" }).waitFor();
+  await page.getByLabel("Priority").fill("2");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await becomes("from-a-form", "pending");
+  said = said.filter((each) => !each.includes("400")); // The refusal itself.
+});
+
 test("the keyboard alone reaches a job", async () => {
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
@@ -120,7 +163,7 @@ test("the keyboard alone reaches a job", async () => {
   await becomes("waits", "pending");
 });
 
-const VIEWS = ["/", "/jobs", "/jobs/waits", "/jobs/reports", "/jobs/fails", "/projects", "/people", "/settings"];
+const VIEWS = ["/", "/jobs", "/jobs/waits", "/jobs/reports", "/jobs/fails", "/submit", "/submit?way=request", "/projects", "/people", "/settings"];
 
 test.each(
   (["light", "dark"] as const).flatMap((scheme) => [

@@ -1,4 +1,4 @@
-// Calls of the queue's API, through `slotq ui`, which signs them.
+// Calls of the queue's API (/api), through `slotq ui`, which signs them, and of its own server (/own).
 
 import type { components } from "./api.d";
 
@@ -46,7 +46,7 @@ export function takeToken(): void {
 export async function call<Answer>(
   method: "GET" | "POST" | "PATCH" | "DELETE",
   path: string,
-  { body, signal }: { body?: unknown; signal?: AbortSignal } = {},
+  { body, signal, base = "/api" }: { body?: unknown; signal?: AbortSignal; base?: "/api" | "/own" } = {},
 ): Promise<Answer> {
   const headers: Record<string, string> = {
     Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ""}`,
@@ -54,7 +54,7 @@ export async function call<Answer>(
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
   try {
-    response = await fetch(`/api${path}`, {
+    response = await fetch(base + path, {
       method,
       headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -11,10 +11,12 @@ import { People } from "./views/people";
 import { Projects } from "./views/projects";
 import { Queue } from "./views/queue";
 import { Settings } from "./views/settings";
+import { Submit } from "./views/submit";
 
 const PLACES = [
   ["/", "Queue"],
   ["/jobs", "Jobs"],
+  ["/submit", "Submit"],
   ["/projects", "Projects"],
   ["/people", "People"],
   ["/settings", "Settings"],
@@ -49,6 +51,7 @@ export function App() {
           <Route path="/" component={Queue} />
           <Route path="/jobs" component={Jobs} />
           <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={decodeURIComponent(name)} />}</Route>
+          <Route path="/submit" component={Submit} />
           <Route path="/projects" component={Projects} />
           <Route path="/people" component={People} />
           <Route path="/settings" component={Settings} />

@@ -42,7 +42,22 @@ export function deeds(job: Job): Deed[] {
       asks: { label: "New priority", value: job.priority_class || String(job.priority) },
     });
   if (waits(job))
+    found.push({
+      name: "Move",
+      says: "The job accepts these pools from now on, the most welcome first.",
+      method: "PATCH",
+      body: (value) => ({ tags: { "slotq:pools": value.replaceAll(" ", "") } }),
+      asks: { label: "Pools, separated by commas", value: job.pools.join(",") },
+    });
+  if (waits(job))
     found.push({ name: "Cancel", says: "The job ends and does not run.", method: "DELETE" });
+  if (job.state === "starting" || job.state === "running")
+    found.push({
+      name: "Requeue",
+      says: "Its training job is stopped. The job waits again, at its entry time and with its checkpoints.",
+      method: "PATCH",
+      body: () => ({ give_up: job.attempts_begun }),
+    });
   if (isActive(job))
     found.push({
       name: "Cancel",

@@ -3,11 +3,13 @@
 import { useState } from "preact/hooks";
 import { call, ofJob, type Attempt, type Job, type Reason } from "../api";
 import { useLive } from "../live";
+import { ProgressPanel } from "../parts/progress";
 import { Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { story } from "../story";
-import { amount, clock, lasting, person } from "../words";
+import { amount, clock, lasting, person, since } from "../words";
 import { Actions } from "./actions";
+import { Logs } from "./logs";
 
 export function JobPage({ name }: { name: string }) {
   const live = useLive(`job ${name}`, (signal) => call<Job>("GET", ofJob(name), { signal }));
@@ -21,16 +23,33 @@ export function JobPage({ name }: { name: string }) {
       {job && (
         <>
           <p class="story">{story(job, live.at).join(", ")}.</p>
+          <Warnings job={job} now={live.at} />
           {job.message && !waits(job) && <p>{job.message}</p>}
           <Actions job={job} done={live.refresh} />
           {waits(job) && <Why job={job} />}
+          {job.progress && <ProgressPanel progress={job.progress} />}
           <Facts job={job} />
           <Attempts attempts={job.attempts ?? []} now={live.at} />
+          {job.attempts_begun > 0 && <Logs name={name} />}
           <Request name={name} />
         </>
       )}
     </>
   );
+}
+
+function Warnings({ job, now }: { job: Job; now: number }) {
+  const stalled = job.stalled_since
+    ? [`Its script has reported nothing new for ${since(job.stalled_since, now)}.`]
+    : [];
+  const told = [...stalled, ...(job.warnings ?? [])];
+  return told.length ? (
+    <ul class="trouble" aria-label="Warnings">
+      {told.map((warning) => (
+        <li key={warning}>{warning}</li>
+      ))}
+    </ul>
+  ) : null;
 }
 
 function Why({ job }: { job: Job }) {
@@ -96,7 +115,7 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
   return (
     <section aria-labelledby="attempts">
       <h2 id="attempts">Attempts</h2>
-      <table>
+      <table class="attempts">
         <thead>
           <tr>
             <th scope="col">No.</th>
@@ -118,7 +137,11 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
               <td>
                 {attempt.outcome ?? (attempt.stop_cause ? "is being stopped" : "goes on")}
                 {attempt.stopped_for && `, for ${attempt.stopped_for}`}
-                {attempt.message && <span class="why"> {attempt.message}</span>}
+                {[attempt.resumption, attempt.warning, attempt.message].filter(Boolean).map((sentence) => (
+                  <span key={sentence} class="why">
+                    {sentence}
+                  </span>
+                ))}
               </td>
             </tr>
           ))}

@@ -73,7 +73,7 @@ export function matches(job: Job, search: string): boolean {
 const columns = (now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
   { name: "State", cell: (job) => <State job={job} /> },
-  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", ") },
+  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", "), kind: "wide" },
   { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "Since", cell: (job) => since(job.changed_at, now), kind: "number" },

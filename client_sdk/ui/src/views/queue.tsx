@@ -5,6 +5,7 @@ import { get, ofJob, type Job, type Pool } from "../api";
 import { useLive } from "../live";
 import { Bar, Legend, type Piece } from "../parts/bar";
 import { Rows, type Column } from "../parts/rows";
+import { inShort } from "../parts/progress";
 import { isActive, Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { counted, lasting, ordinal, person, since } from "../words";
@@ -90,6 +91,7 @@ const running = (now: number): Column<Job>[] => [
   { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "For", cell: (job) => since(job.changed_at, now), kind: "number" },
+  { name: "Progress", cell: (job) => inShort(job.progress), of: (job) => job.progress, kind: "wide" },
   { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
   { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
 ];
