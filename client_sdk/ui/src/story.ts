@@ -19,7 +19,8 @@ export function story(job: Job, now: number): string[] {
     told.push(ending(attempt));
     waitedSince = ended;
   }
-  told.push(rest(job, waitedSince, now));
+  const last = rest(job, waitedSince, now);
+  if (told.at(-1) !== last) told.push(last);
   return told;
 }
 

@@ -35,6 +35,11 @@ test("a job that runs", () => {
   ]);
 });
 
+test("an end is told once", () => {
+  const only = attempt({ admitted_at: at(0), running_since: at(0), ended_at: at(1), outcome: "failed" });
+  expect(story(job({ state: "failed", attempts: [only] }), now)).toEqual(["waited 0 s", "ran 1 min", "failed"]);
+});
+
 test("a job that is being stopped", () => {
   const first = attempt({ admitted_at: at(1), running_since: at(440), stopped_for: "big" });
   expect(story(job({ state: "stopping", attempts: [first] }), now).at(-1)).toBe(
