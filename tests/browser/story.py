@@ -26,10 +26,10 @@ sys.exit(1)
 """
 REPORTS = f"""\
 import time, slotq_training
-for step in range(1, 1000):
-    slotq_training.report(step + 400, of=2000, loss=0.25)
+for step in range(1, 3600):
+    slotq_training.report(step, of=3600, loss=0.25)
     print("step", step, {MARKUP!r}, flush=True)
-    time.sleep(0.5)
+    time.sleep(1)
 """
 
 
@@ -48,7 +48,10 @@ def submit(account: Account) -> dict[str, Any]:
     queue.submit(account.request("fails", FAILS))
     account.ended("fails")
     checkpoints = {"S3Uri": f"s3://{account.bucket}/reports/checkpoints"}
-    queue.submit(account.request("reports", REPORTS, CheckpointConfig=checkpoints))
+    stays = {"MaxRuntimeInSeconds": 3600}
+    queue.submit(
+        account.request("reports", REPORTS, CheckpointConfig=checkpoints, StoppingCondition=stays)
+    )
     for name in (LONGEST, "waits", "cancelled-soon"):
         queue.submit(account.request(name, **odd))
     return account.request("pasted", Tags=tags(priority="3"))

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 /** The time (ms) from an event in the page until the browser has drawn what follows. The least of
  * some tries: what else runs on the machine is no part of the page. */
-async function least(interaction: string): Promise<number> {
+async function least(what: string, interaction: string): Promise<number> {
   const times: number[] = [];
   for (let n = 0; n < TRIES; n++) {
     times.push(
@@ -44,6 +44,7 @@ async function least(interaction: string): Promise<number> {
     );
     await page.waitForTimeout(50);
   }
+  console.info(`${what}: ${Math.min(...times).toFixed(0)} ms`);
   return Math.min(...times);
 }
 
@@ -67,24 +68,24 @@ test("only the rows in sight are drawn", async () => {
   await page.getByRole("link", { name: `train-${line.facts.waiting}`, exact: true }).waitFor();
 });
 
-test("scrolling", async () => expect(await least(SCROLL)).toBeLessThan(LONGEST));
+test("scrolling", async () => expect(await least("scrolling", SCROLL)).toBeLessThan(LONGEST));
 
 test("to another view and back", async () => {
-  expect(await least(go("Jobs"))).toBeLessThan(LONGEST);
-  expect(await least(go("Queue"))).toBeLessThan(LONGEST);
+  expect(await least("to the jobs", go("Jobs"))).toBeLessThan(LONGEST);
+  expect(await least("to the queue", go("Queue"))).toBeLessThan(LONGEST);
 });
 
 test("searching and filtering", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByRole("link", { name: "train-1", exact: true }).waitFor();
-  expect(await least(TYPE)).toBeLessThan(LONGEST);
+  expect(await least("searching", TYPE)).toBeLessThan(LONGEST);
   await page.getByRole("link", { name: "train-53", exact: true }).waitFor();
-  expect(await least(CHOOSE)).toBeLessThan(LONGEST);
+  expect(await least("filtering", CHOOSE)).toBeLessThan(LONGEST);
 });
 
 test("opening a job", async () => {
   const open = `() => document.querySelector("tr[data-row] a").click()`;
-  expect(await least(`(n) => n % 2 ? history.back() : (${open})()`)).toBeLessThan(LONGEST);
+  expect(await least("opening a job, and back", `(n) => n % 2 ? history.back() : (${open})()`)).toBeLessThan(LONGEST);
 });
 
 test("new answers while one looks at the line", async () => {
@@ -97,5 +98,6 @@ test("new answers while one looks at the line", async () => {
     }).observe({ type: "longtask" });
     setTimeout(() => found(most), 8000);
   })`);
+  console.info(`the longest task while answers come: ${longest.toFixed(0)} ms`);
   expect(longest).toBeLessThan(LONGEST);
 });

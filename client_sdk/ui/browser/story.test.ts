@@ -115,7 +115,7 @@ test("a refusal of the queue is shown in the dialog", async () => {
 test("a running job shows its progress, and its logs follow", async () => {
   await page.goto(at("/jobs/reports"));
   await becomes("reports", "running");
-  await page.getByText(/step \d+ of 2,000 \(2\d %\)/).waitFor();
+  await page.getByText(/step \d+ of 3,600 \(\d+ %\)/).waitFor();
   await page.getByText("Logs", { exact: true }).click();
   const logs = page.getByLabel("Logs of reports");
   await logs.filter({ hasText: "<script>window.pwned = 1</script>" }).waitFor();
