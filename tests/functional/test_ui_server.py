@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -322,3 +323,20 @@ def test_logs_need_the_token_and_a_job(browser: Browser) -> None:
     assert browser("GET", "/own/logs/job1", {**browser.key, "Host": "evil.example"})[0] == 403
     assert browser("POST", "/own/logs/job1", browser.key)[0] == 405
     assert browser("GET", "/own/logs/nobody", browser.key)[0] == 404
+
+
+def test_a_browser_that_leaves_before_its_answer_is_no_news(
+    browser: Browser, queue: Queue, capfd: pytest.CaptureFixture[str]
+) -> None:
+    queue.said = Said(content=b"x" * 20_000_000)  # More than any socket holds.
+    with socket.create_connection(("127.0.0.1", browser.server.server_port)) as left:
+        lines = ("GET /api/jobs HTTP/1.1", f"Host: 127.0.0.1:{browser.server.server_port}")
+        key = f"Authorization: {browser.key['Authorization']}"
+        left.sendall("\r\n".join((*lines, key, "", "")).encode())
+        assert left.recv(10).startswith(b"HTTP/1.1")
+    browser.server.shutdown()
+    browser.server.server_close()
+    for thread in threading.enumerate():
+        if "process_request_thread" in thread.name:
+            thread.join(10)
+    assert "Traceback" not in capfd.readouterr().err

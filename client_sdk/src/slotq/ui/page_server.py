@@ -5,7 +5,9 @@ Its files, the queue's API below /api, and below /own what the API does not have
 
 from __future__ import annotations
 
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 from slotq.ui.built_page import BuiltPage
@@ -44,6 +46,11 @@ class PageServer(ThreadingHTTPServer):
         self.page = page
         self.relay = relay
         self.logs = logs
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has left before its answer: people change views."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
