@@ -171,4 +171,3 @@ function Request({ name }: { name: string }) {
     </details>
   );
 }
-
