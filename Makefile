@@ -38,7 +38,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,18 @@ test-torch: $(INSTALLED) $(TORCH_INSTALLED) ## Real trainings with torch, Lightn
 
 test-toolkit: $(INSTALLED) $(TOOLKIT_INSTALLED) ## Script mode by SageMaker's own toolkit (wants a C compiler)
 	$(PYTEST) tests/functional/local/test_toolkit.py $(ARGS)
+
+ui: client_sdk/src/slotq/ui/built/index.html ## Build the page of `slotq ui` (wants node and npm)
+
+client_sdk/src/slotq/ui/built/index.html: client_sdk/ui/node_modules/.package-lock.json docs/openapi.json $(wildcard client_sdk/ui/*.* client_sdk/ui/src/*.* client_sdk/ui/src/*/*.*)
+	cd client_sdk/ui && npm run build
+
+client_sdk/ui/node_modules/.package-lock.json: client_sdk/ui/package-lock.json
+	cd client_sdk/ui && npm ci
+
+test-ui: $(INSTALLED) ui ## The page, in a real browser (wants Chromium)
+	cd client_sdk/ui && npm test
+	.ci/browser
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks

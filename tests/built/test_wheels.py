@@ -35,13 +35,20 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
     return ran
 
 
+def copy_sources(copy: Path) -> None:
+    """What is built from the copy leaves no trace here."""
+    made = shutil.ignore_patterns("build", "built", "node_modules", "*.egg-info", "__pycache__")
+    for part in ("layers/core", "client_sdk", "functions"):
+        shutil.copytree(ROOT / part, copy / part, ignore=made)
+    (copy / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "openapi.json", copy / "docs")
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By distribution."""
     folder, copy = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("copy")
-    made = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-    for part in ("layers/core", "client_sdk", "functions"):  # What is built leaves no trace here.
-        shutil.copytree(ROOT / part, copy / part, ignore=made)
+    copy_sources(copy)
     sources = (copy / "layers" / "core", copy / "client_sdk", copy / "client_sdk" / "training")
     build = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
     run(sys.executable, "-m", "pip", *build, *sources, folder=folder)
@@ -74,6 +81,27 @@ def test_the_wheels_have_types_and_the_handler(wheels):
     for package in (ROOT / "client_sdk" / "src", ROOT / "layers" / "core" / "python"):
         for path in package.rglob("*.py"):
             assert path.relative_to(package).as_posix() in there
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+def test_the_wheel_has_the_page_where_npm_is(clean, tmp_path):
+    page = "from slotq.ui.built_page import BuiltPage; print(BuiltPage().at('/jobs/a').kind)"
+    assert run(clean, "-c", page, folder=tmp_path).stdout == "text/html; charset=utf-8\n"
+
+
+def test_without_npm_the_package_is_built_without_the_page_and_says_so(tmp_path):
+    copy_sources(tmp_path)
+    make = (
+        "from setuptools import build_meta;"
+        "build_meta.build_wheel('..'); build_meta.build_sdist('..')"
+    )
+    client = tmp_path / "client_sdk"
+    built = run(sys.executable, "-c", make, folder=client, PATH=str(tmp_path))
+    assert "npm is missing: the package gets no page" in built.stdout + built.stderr
+    names = zipfile.ZipFile(next(tmp_path.glob("slotq-*.whl"))).namelist()
+    assert "slotq/ui/page_server.py" in names
+    assert not [name for name in names if "ui/built/" in name]
+    assert list(tmp_path.glob("slotq-*.tar.gz"))
 
 
 def test_the_program_runs_as_a_script_and_as_a_module(clean, tmp_path):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.request
+from urllib.parse import urldefrag
 
 import pytest
+
+from slotq.ui.built_page import FOLDER
 
 pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
 
@@ -46,3 +52,32 @@ def test_the_demo_works_in_any_environment():
     said = demo.stdout.decode("ascii")
     assert demo.returncode == 0, said[-3000:] + demo.stderr.decode()[-3000:]
     assert "model equals, to the last bit," in said
+
+
+@pytest.mark.skipif(not (FOLDER / "index.html").is_file(), reason="the page is not built")
+def test_the_demo_is_shown_in_the_browser(tmp_path):
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    browser.chmod(0o755)
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "slotq.cli", "demo", "--ui", "--speed", "20"],
+        env={**os.environ, "BROWSER": str(browser)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with demo:
+        said = []
+        for line in demo.stdout:
+            said.append(line)
+            if "until you press Ctrl-C" in line:
+                break
+        address, token = urldefrag(opened.read_text().strip())
+        key = {"Authorization": f"Bearer {token.removeprefix('token=')}"}
+        asked = urllib.request.Request(f"{address}api/jobs?state=completed", headers=key)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            names = {job["name"] for job in json.load(answer)["jobs"]}
+        demo.send_signal(signal.SIGINT)
+    assert names == {"job1", "job2", "job3", "job4"}
+    # At this speed the story's moments may be missed. The end of the page changes no verdict.
+    assert demo.returncode == (0 if "All checks passed.\n" in said else 1)

@@ -14,6 +14,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     output         tables and JSON
     checkup        what stands between this machine and the queue
     remote_shell   a shell in a running job, and its ports here
+    ui             the queue in the browser
     cost           what a queue costs
     document       a queue's configuration as a YAML file
     simulate       the policy on a virtual clock

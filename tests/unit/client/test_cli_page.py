@@ -38,6 +38,7 @@ ELSEWHERE = {
     "demo": "tests/unit/client/test_demo.py",
     "top": "tests/unit/client/test_top.py",
     "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",
+    "ui": "tests/functional/local/test_ui_page.py, tests/browser",
     "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
 }
 """Commands whose lines need more than a queue, with the tests that run them."""

@@ -24,6 +24,7 @@ COMMANDS = {
     "watch": "slotq.cli.views.watch:watch",
     "graph": "slotq.cli.views.graph:graph",
     "top": "slotq.cli.top.command:top",
+    "ui": "slotq.cli.machine.ui_command:ui",
     "shell": "slotq.cli.views.shell_command:shell",
     "exec": "slotq.cli.machine.exec:execute",
     "cancel": "slotq.cli.verbs.cancel:cancel",

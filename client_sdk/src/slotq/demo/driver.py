@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from rich.console import Console
 
 from slotq.client import QueueClient
 from slotq.demo.evidence import Evidence
+from slotq.demo.page import Page
 from slotq.demo.play import Player
 from slotq.demo.proof import checks
 from slotq.demo.screen import ConsoleScreen, heading, timeline, verdict
@@ -19,15 +21,32 @@ from slotq.demo.story import EVICTED, INSTANCE_TYPE, POOL, SLOTS
 from slotq.demo.world import emulator
 
 
-def run(console: Console, *, speed: float) -> bool:
-    """Play the story. Returns whether every check held. Cleans up, after Ctrl-C too."""
+def run(console: Console, *, speed: float, page: Page | None = None) -> bool:
+    """Play the story. Returns whether every check held. Cleans up, after Ctrl-C too.
+
+    With a page, the queue stays in the browser after the story, until Ctrl-C.
+    """
     console.print(f"Pool {POOL} has {SLOTS} slots. One second here is {speed:g} s of the story.")
     with _terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
         evidence = Evidence(EVICTED, aws.bucket)
         screen = ConsoleScreen(console)
-        player = Player(screen=screen, evidence=evidence, queue=QueueClient(), speed=speed)
-        jobs = player.play()
-        found = checks(jobs, evidence)
+        queue = QueueClient()
+        player = Player(screen=screen, evidence=evidence, queue=queue, speed=speed)
+        if page is None:
+            return _played(console, player)
+        with page.shown(queue) as link:
+            console.print(f"The queue is at {link}", soft_wrap=True)
+            held = _played(console, player)
+            console.print("The page stays until you press Ctrl-C.")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
+            return held
+
+
+def _played(console: Console, player: Player) -> bool:
+    """Play the story and print what came of it. Returns whether every check held."""
+    jobs = player.play()
+    found = checks(jobs, player.evidence)
     console.print(heading("every attempt on one timeline"))
     console.print(timeline(jobs))
     console.print(heading("checks"))

@@ -1,6 +1,7 @@
 """Commands about this machine.
 
 local_command     `slotq local`
+ui_command        `slotq ui`
 demo_command      `slotq demo`
 simulate_command  `slotq simulate`
 exec              `slotq exec`

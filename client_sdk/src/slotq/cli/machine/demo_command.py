@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 
 import click
@@ -11,6 +12,7 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.words import Amount
 from slotq.demo.environment import bare
+from slotq.ui.built_page import BuiltPage
 
 
 @click.command
@@ -21,8 +23,9 @@ from slotq.demo.environment import bare
     show_default=True,
     help="Seconds of the story in one second.",
 )
+@click.option("--ui", is_flag=True, help="Show the queue in the browser too, until Ctrl-C.")
 @click.pass_obj
-def demo(app: App, speed: float) -> None:
+def demo(app: App, speed: float, *, ui: bool) -> None:
     """Watch the queue at work on this machine: four jobs, two slots, one eviction.
 
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
@@ -30,14 +33,17 @@ def demo(app: App, speed: float) -> None:
     """
     _hush()
     console = app.console()
+    files, environment = BuiltPage() if ui else None, dict(os.environ)
     with bare():
         try:
             from slotq.demo.driver import run
+            from slotq.demo.page import Page
         except ImportError as error:
             raise click.UsageError(
                 f"the demo needs the extras: pip install 'slotq[local,sagemaker2]' ({error})"
             ) from None
-        held = run(console, speed=speed)
+        page = Page(files=files, environment=environment) if files else None
+        held = run(console, speed=speed, page=page)
     raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))
 
 

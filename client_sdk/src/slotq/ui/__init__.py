@@ -1,0 +1,8 @@
+"""`slotq ui`: the queue in the browser, served on loopback and signed with the user's credentials.
+
+page_server  the HTTP server: the page's files, the queue's API below /api, a job's logs below /own
+gate         who may ask: Host, Origin and token
+relay        passes a page's call on to the queue, signed
+logs         the new lines of a job's logs, read from CloudWatch
+built_page   the files of the page, as packaging has built them from client_sdk/ui
+"""

@@ -1,0 +1,76 @@
+"""Passes a page's call on to the queue, signed with the user's credentials.
+
+Nothing is decided here: the queue refuses what the caller may not do. Only paths of the queue's own
+API are passed on, so that the page's address bar cannot make the user sign other requests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from slotq.errors import CannotReach, NotConfigured, SlotQError
+from slotq.transport.signed_http import Answer, Transport
+from slotq_core.wire.body import MAX_BODY
+
+METHODS = ("DELETE", "GET", "PATCH", "POST")
+LONGEST_BODY = MAX_BODY
+LONGEST_TARGET = 8_000
+_PATH = re.compile(r"(/[A-Za-z0-9_.%~-]+){1,8}")
+_UP = re.compile(r"(^|/)(\.|%2e){1,2}(/|$)|%2f|%5c", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """The queue's answer, or why there is none."""
+
+    status: int
+    body: bytes
+
+
+class Calls(Protocol):
+    """What the relay needs of `Transport`."""
+
+    def call(
+        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+    ) -> Answer: ...
+
+
+class Relay:
+    def __init__(self, transport: Transport | Calls) -> None:
+        self._transport = transport
+
+    def pass_on(self, method: str, target: str, body: bytes | None) -> Reply:
+        """Make one call of the queue's API. Every failure becomes an answer in the API's form."""
+        parts = urlsplit(target)
+        if (
+            method not in METHODS
+            or parts.netloc
+            or len(target) > LONGEST_TARGET
+            or not _PATH.fullmatch(parts.path)
+            or _UP.search(parts.path)
+        ):
+            return refusal(404, "not_found", "the queue has no such address")
+        query: dict[str, object] = {}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50):
+            held = query.setdefault(name, [])
+            assert isinstance(held, list)
+            held.append(value)
+        try:
+            answer = self._transport.call(method, parts.path, query=query or None, body=body)
+        except CannotReach as error:
+            return refusal(502, "cannot_reach", str(error))
+        except NotConfigured as error:
+            return refusal(502, "not_configured", str(error))
+        except SlotQError as error:
+            return refusal(502, "unexpected", str(error))
+        return Reply(status=answer.status_code, body=answer.content)
+
+
+def refusal(status: int, code: str, message: str) -> Reply:
+    """An answer of this server itself, in the form of the queue's refusals (`ErrorView`)."""
+    said = {"version": 1, "code": code, "message": message, "field": "", "faults": []}
+    return Reply(status=status, body=json.dumps(said).encode())

@@ -1,0 +1,104 @@
+// With 5,000 waiting jobs each interaction is drawn within 100 ms.
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { complaints, world, type World } from "./world";
+
+const LONGEST = 100;
+const TRIES = 5;
+
+let line: World<{ link: string; waiting: number }>;
+let page: Page;
+let said: string[];
+
+beforeAll(async () => {
+  line = await world("long_line");
+  page = await line.browser.newPage({ viewport: { width: 1280, height: 900 } });
+  said = complaints(page);
+  await page.goto(line.facts.link);
+  await page.getByText(`${line.facts.waiting.toLocaleString("en")} jobs`).waitFor();
+});
+afterAll(async () => {
+  expect(said).toEqual([]);
+  await line.end();
+});
+
+/** The time (ms) from an event in the page until the browser has drawn what follows. The least of
+ * some tries, each after `before`: what else runs on the machine is no part of the page. */
+async function least(what: string, interaction: string, before = "() => {}"): Promise<number> {
+  const times: number[] = [];
+  for (let n = 0; n < TRIES; n++) {
+    await page.evaluate(`(${before})()`);
+    await page.waitForTimeout(300);
+    times.push(
+      await page.evaluate<number>(`(async () => {
+        const drawn = () => new Promise((done) => requestAnimationFrame(() => {
+          const channel = new MessageChannel();
+          channel.port1.onmessage = done;
+          channel.port2.postMessage(0);
+        }));
+        await drawn();
+        const began = performance.now();
+        (${interaction})(${n});
+        await drawn();
+        return performance.now() - began;
+      })()`),
+    );
+  }
+  console.info(`${what}: ${Math.min(...times).toFixed(0)} ms`);
+  return Math.min(...times);
+}
+
+const SCROLL = "(n) => scrollTo(0, 20000 * (n + 1))";
+const TYPE = `(n) => {
+  const field = document.querySelector("input[type=search]");
+  field.value = "train-" + (49 + n);
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}`;
+const CHOOSE = `(n) => {
+  const field = document.querySelector("select");
+  field.selectedIndex = 1 + (n % 2);
+  field.dispatchEvent(new Event("change", { bubbles: true }));
+}`;
+const go = (name: string) =>
+  `() => [...document.querySelectorAll("nav a")].find((a) => a.textContent === "${name}").click()`;
+
+test("only the rows in sight are drawn", async () => {
+  expect(await page.locator("tr[data-row]").count()).toBeLessThan(150);
+  await page.evaluate("scrollTo(0, document.body.scrollHeight)");
+  await page.getByRole("link", { name: `train-${line.facts.waiting}`, exact: true }).waitFor();
+});
+
+test("scrolling", async () => expect(await least("scrolling", SCROLL)).toBeLessThan(LONGEST));
+
+test("to another view and back", async () => {
+  expect(await least("to the jobs", go("Jobs"), go("Queue"))).toBeLessThan(LONGEST);
+  expect(await least("to the queue", go("Queue"), go("Jobs"))).toBeLessThan(LONGEST);
+});
+
+test("searching and filtering", async () => {
+  await page.getByRole("link", { name: "Jobs", exact: true }).click();
+  await page.getByRole("link", { name: "train-1", exact: true }).waitFor();
+  expect(await least("searching", TYPE)).toBeLessThan(LONGEST);
+  await page.getByRole("link", { name: "train-53", exact: true }).waitFor();
+  expect(await least("filtering", CHOOSE)).toBeLessThan(LONGEST);
+});
+
+test("opening a job", async () => {
+  const open = `() => document.querySelector("tr[data-row] a").click()`;
+  expect(await least("opening a job", open, go("Queue"))).toBeLessThan(LONGEST);
+});
+
+test("new answers while one looks at the line", async () => {
+  await page.goto(line.facts.link);
+  await page.getByRole("link", { name: "train-1", exact: true }).waitFor();
+  const longest = await page.evaluate<number>(`new Promise((found) => {
+    let most = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) most = Math.max(most, entry.duration);
+    }).observe({ type: "longtask" });
+    setTimeout(() => found(most), 8000);
+  })`);
+  console.info(`the longest task while answers come: ${longest.toFixed(0)} ms`);
+  expect(longest).toBeLessThan(LONGEST);
+});

@@ -1,0 +1,188 @@
+// A user's way through the page, on an emulator with jobs as hostile as the API lets them be.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { complaints, world, type World } from "./world";
+
+interface Facts {
+  link: string;
+  longest: string;
+  /** Of a job that the test submits itself. */
+  request: Record<string, unknown>;
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 390, height: 844 };
+
+let story: World<Facts>;
+let page: Page;
+let said: string[];
+const at = (path: string) => new URL(path, story.facts.link).href;
+
+async function opened(options: { colorScheme?: "light" | "dark"; viewport?: typeof WIDE } = {}): Promise<Page> {
+  const context = await story.browser.newContext({ viewport: WIDE, ...options });
+  const made = await context.newPage();
+  made.setDefaultTimeout(30_000);
+  said = complaints(made);
+  await made.goto(story.facts.link);
+  await made.getByRole("heading", { name: /^main/ }).waitFor();
+  return made;
+}
+
+beforeAll(async () => {
+  story = await world<Facts>("story");
+});
+afterAll(() => story.end());
+beforeEach(async () => {
+  page = await opened();
+});
+afterEach(async () => {
+  expect(said).toEqual([]);
+  expect(await page.evaluate("window.pwned")).toBeUndefined();
+  await page.context().close();
+});
+
+/** Do something to the job in view, through the dialog. */
+async function act(name: string, value?: string) {
+  await page.getByRole("button", { name, exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  if (value !== undefined) await dialog.getByRole("textbox").fill(value);
+  await dialog.getByRole("button", { name, exact: true }).click();
+  await dialog.waitFor({ state: "hidden" });
+}
+
+const state = (job: string) => page.getByRole("heading", { name: new RegExp(`^${job} ${"\\w+"}`) }).locator(".state");
+
+async function becomes(job: string, wanted: string) {
+  await page.getByRole("heading", { name: `${job} ${wanted}` }).waitFor();
+  expect(await state(job).textContent()).toBe(wanted);
+}
+
+test("the token leaves the address", () => expect(page.url()).toBe(at("/")));
+
+test("the line is that of the queue, and leads to the jobs", async () => {
+  const line = page.getByRole("table", { name: "The line of main" });
+  await line.getByRole("link", { name: "waits" }).waitFor();
+  const names = await line.getByRole("link").allTextContents();
+  expect(names.slice(0, 2)).toEqual([story.facts.longest, "waits"]);
+  await line.getByRole("link", { name: "waits" }).click();
+  await becomes("waits", "pending");
+  expect(await page.getByRole("heading", { name: "Why it waits" }).isVisible()).toBe(true);
+});
+
+test("a stranger's markup is text", async () => {
+  await page.goto(at("/jobs/fails"));
+  await becomes("fails", "failed");
+  await page.getByText("<script>window.pwned = 1</script>").first().waitFor();
+  await page.goto(at(`/jobs/${story.facts.longest}`));
+  await page.getByText("The request, as it was submitted").click();
+  await page.getByText("onerror=").waitFor();
+  await page.goto(at(`/jobs?search=${encodeURIComponent("<script>window.pwned = 1</script>")}`));
+  await page.getByText("No job fits this search.").waitFor();
+  await page.goto(at(`/jobs/${encodeURIComponent("<script>window.pwned=1</script>")}`));
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  said = said.filter((each) => !each.includes("404") && !each.includes("400")); // There is no such job.
+});
+
+test("hold, release, change the priority and cancel", async () => {
+  await page.goto(at("/jobs/cancelled-soon"));
+  await becomes("cancelled-soon", "pending");
+  await act("Hold");
+  await becomes("cancelled-soon", "held");
+  await act("Release");
+  await becomes("cancelled-soon", "pending");
+  await act("Priority", "-7");
+  await page.locator("dd", { hasText: "-7" }).waitFor();
+  await act("Cancel");
+  await becomes("cancelled-soon", "cancelled");
+});
+
+test("a refusal of the queue is shown in the dialog", async () => {
+  await page.goto(at("/jobs/waits"));
+  await page.getByRole("button", { name: "Priority", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("textbox").fill("very urgent");
+  await dialog.getByRole("button", { name: "Priority", exact: true }).click();
+  await dialog.getByRole("alert").filter({ hasText: "priority" }).waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "hidden" });
+  said = said.filter((each) => !each.includes("400")); // The refusal itself.
+});
+
+test("a running job shows its progress, and its logs follow", async () => {
+  await page.goto(at("/jobs/reports"));
+  await becomes("reports", "running");
+  await page.getByText(/step \d+ of 3,600 \(\d+ %\)/).waitFor();
+  await page.getByText("Logs", { exact: true }).click();
+  const logs = page.getByLabel("Logs of reports");
+  await logs.filter({ hasText: "<script>window.pwned = 1</script>" }).waitFor();
+  const steps = async () => ((await logs.textContent()) ?? "").match(/^step \d+/gm)!.length;
+  const before = await steps();
+  await expect.poll(steps, { timeout: 20_000 }).toBeGreaterThan(before);
+  const all = (await logs.textContent())!.match(/^step \d+/gm)!;
+  expect(all).toEqual([...new Set(all)]);
+});
+
+test("a pasted request becomes a job", async () => {
+  await page.getByRole("link", { name: "Submit" }).click();
+  await page.getByLabel("From").selectOption("a pasted request");
+  const field = page.getByLabel("CreateTrainingJob request, as JSON");
+  await field.fill("{");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await page.getByRole("alert").filter({ hasText: "This is no JSON" }).waitFor();
+  await field.fill(JSON.stringify(story.facts.request));
+  await page.getByRole("button", { name: "Submit" }).click();
+  await becomes("pasted", "pending");
+  await page.locator("dd", { hasText: /^3$/ }).waitFor();
+});
+
+test("a form becomes a job, once the queue has no objection", async () => {
+  await page.goto(at("/submit"));
+  await page.getByLabel("Name").fill("from-a-form");
+  await page.getByLabel("Image").fill("train:1");
+  await page.getByLabel("Role").fill(story.facts.request.RoleArn as string);
+  await page.getByLabel("Priority").fill("very urgent");
+  await page.getByLabel("Output").fill("s3://bucket/out");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await page.getByRole("alert").filter({ hasText: "priority" }).waitFor();
+  await page.getByLabel("Priority").fill("2");
+  await page.getByRole("button", { name: "Submit" }).click();
+  await becomes("from-a-form", "pending");
+  said = said.filter((each) => !each.includes("400")); // The refusal itself.
+});
+
+test("the keyboard alone reaches a job", async () => {
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  expect(await page.evaluate("document.activeElement.id")).toBe("main");
+  await page.getByRole("link", { name: "waits" }).focus();
+  await page.keyboard.press("Enter");
+  await becomes("waits", "pending");
+});
+
+const VIEWS = ["/", "/jobs", "/jobs/waits", "/jobs/reports", "/jobs/fails", "/submit", "/submit?way=request", "/projects", "/people", "/settings"];
+
+test.each(
+  (["light", "dark"] as const).flatMap((scheme) => [
+    [scheme, "wide", WIDE] as const,
+    [scheme, "narrow", NARROW] as const,
+  ]),
+)("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
+  await page.context().close();
+  page = await opened({ colorScheme, viewport });
+  for (const view of VIEWS) {
+    await page.goto(at(view));
+    await page.getByRole("heading", { level: 1 }).waitFor({ state: "attached" });
+    await page.waitForLoadState("networkidle");
+    await page.evaluate(AXE);
+    const found = await page.evaluate(
+      "axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target).join(' ')))",
+    );
+    expect(found, view).toEqual([]);
+    const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    expect(over, `${view} is wider than the window`).toBeLessThanOrEqual(0);
+  }
+});

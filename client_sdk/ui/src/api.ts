@@ -1,0 +1,87 @@
+// Calls of the queue's API (/api), through `slotq ui`, which signs them, and of its own server (/own).
+
+import type { components } from "./api.d";
+
+type Schemas = components["schemas"];
+export type Job = Schemas["JobView"];
+export type Attempt = Schemas["AttemptView"];
+export type Pool = Schemas["PoolView"];
+export type Project = Schemas["ProjectView"];
+export type Quota = Schemas["UserQuotaView"];
+export type Reason = Schemas["ReasonView"];
+export type Change = Schemas["ChangeView"];
+export type Me = Schemas["MeView"];
+export type Answers = {
+  "/jobs": Schemas["QueueView"];
+  "/pools": Schemas["PoolsView"];
+  "/projects": Schemas["ProjectsView"];
+  "/quota": Schemas["QuotasView"];
+  "/configuration": Schemas["ConfigurationView"];
+  "/changes": Schemas["ChangesView"];
+  "/me": Me;
+};
+
+/** A call that the queue, or the way to it, refused. The message is for people. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly field = "",
+  ) {
+    super(message);
+  }
+}
+
+const TOKEN = "slotq-token";
+
+/** Take the token out of the address, where it would be copied, and keep it for this origin. */
+export function takeToken(): void {
+  const found = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!found) return;
+  localStorage.setItem(TOKEN, found[1]!);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+export async function call<Answer>(
+  method: "GET" | "POST" | "PATCH" | "DELETE",
+  path: string,
+  { body, signal, base = "/api" }: { body?: unknown; signal?: AbortSignal; base?: "/api" | "/own" } = {},
+): Promise<Answer> {
+  const headers: Record<string, string> = {
+    Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ""}`,
+  };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(base + path, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refusal(0, "gone", "slotq ui has ended: run it again in the terminal.");
+  }
+  const said: unknown = await response.json().catch(() => null);
+  if (response.ok) return said as Answer;
+  const { code, message, field } = (said ?? {}) as Partial<Schemas["ErrorView"]>;
+  throw new Refusal(
+    response.status,
+    code ?? "unexpected",
+    message ?? `The queue answered with ${response.status}.`,
+    field,
+  );
+}
+
+export const get = <Path extends keyof Answers>(
+  path: Path,
+  query: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<Answers[Path]> => {
+  const asked = new URLSearchParams(query).toString();
+  return call("GET", asked ? `${path}?${asked}` : path, signal ? { signal } : {});
+};
+
+export const ofJob = (name: string, rest = ""): string => `/jobs/${encodeURIComponent(name)}${rest}`;

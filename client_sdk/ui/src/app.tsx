@@ -1,0 +1,86 @@
+// The frame around each view: where one is, where one can go, and who one is to the queue.
+
+import { useState } from "preact/hooks";
+import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
+import { useCommand } from "./address";
+import { get } from "./api";
+import { useLive } from "./live";
+import { Jobs } from "./views/jobs";
+import { JobPage } from "./views/job";
+import { People } from "./views/people";
+import { Projects } from "./views/projects";
+import { Queue } from "./views/queue";
+import { Settings } from "./views/settings";
+import { Submit } from "./views/submit";
+
+const PLACES = [
+  ["/", "Queue"],
+  ["/jobs", "Jobs"],
+  ["/submit", "Submit"],
+  ["/projects", "Projects"],
+  ["/people", "People"],
+  ["/settings", "Settings"],
+] as const;
+
+export function App() {
+  const [path] = useLocation();
+  const { value: me } = useLive("me", (signal) => get("/me", {}, signal), 300);
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the view
+      </a>
+      <header>
+        <strong class="brand">SlotQ</strong>
+        <nav aria-label="Views">
+          {PLACES.map(([place, name]) => (
+            <Link key={place} href={place} aria-current={isHere(path, place) ? "page" : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+        <CopyLink />
+        {me && (
+          <span class="me" title={`${me.caller}\n${me.why}`}>
+            {me.person.split("/").at(-1)}
+          </span>
+        )}
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Switch>
+          <Route path="/" component={Queue} />
+          <Route path="/jobs" component={Jobs} />
+          <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={decodeURIComponent(name)} />}</Route>
+          <Route path="/submit" component={Submit} />
+          <Route path="/projects" component={Projects} />
+          <Route path="/people" component={People} />
+          <Route path="/settings" component={Settings} />
+          <Route>
+            <Redirect to="/" />
+          </Route>
+        </Switch>
+      </main>
+    </>
+  );
+}
+
+const isHere = (path: string, place: string): boolean =>
+  path === place || (place !== "/" && path.startsWith(`${place}/`));
+
+function CopyLink() {
+  const command = useCommand();
+  const [copied, setCopied] = useState("");
+  return (
+    <button
+      type="button"
+      class="quiet"
+      title={`Copies the command for a colleague: ${command}`}
+      onClick={async () => {
+        await navigator.clipboard.writeText(command);
+        setCopied(command);
+      }}
+    >
+      <span aria-live="polite">{copied === command ? "Copied" : "Copy link"}</span>
+    </button>
+  );
+}

@@ -1,0 +1,58 @@
+// How far a running job is, by its script's own word. A script is a stranger: its numbers may be anything.
+
+import type { Job } from "../api";
+import { lasting } from "../words";
+import { Bar } from "./bar";
+
+export type Progress = NonNullable<Job["progress"]>;
+
+const MOST_METRICS = 4;
+
+/** The part done, from 0 to 1; undefined where the script does not say how much there is. */
+export function fraction({ step, of }: Progress): number | undefined {
+  if (typeof step !== "number" || typeof of !== "number" || !(of > 0)) return undefined;
+  return Math.min(1, Math.max(0, step / of));
+}
+
+/** Rounded down: 100 % is the end, and nothing else. */
+const percent = (done: number): string => `${Math.floor(100 * done)} %`;
+
+const left = ({ eta_seconds: eta }: Progress): string[] =>
+  typeof eta === "number" && Number.isFinite(eta) && eta >= 0 ? [`${lasting(eta)} left`] : [];
+
+/** The same for a table, short: `42 %, 1 h 5 min left`, else the step. */
+export function inShort(progress: Progress | null | undefined): string {
+  if (!progress) return "";
+  const done = fraction(progress);
+  const step = typeof progress.step === "number" ? [progress.step.toLocaleString("en")] : [];
+  return [...(done === undefined ? step : [percent(done)]), ...left(progress)].join(", ");
+}
+
+export function inWords(progress: Progress): string {
+  const done = fraction(progress);
+  const of = typeof progress.of === "number" ? ` of ${progress.of.toLocaleString("en")}` : "";
+  const part = done === undefined ? "" : ` (${percent(done)})`;
+  const step = typeof progress.step === "number" ? [`step ${progress.step.toLocaleString("en")}${of}${part}`] : [];
+  const metrics = Object.entries(progress.metrics ?? {})
+    .slice(0, MOST_METRICS)
+    .map(([name, value]) => `${name} ${typeof value === "number" ? Number(value.toPrecision(4)) : String(value)}`);
+  const saved = progress.saved;
+  const at = typeof saved?.step === "number" ? ` step ${saved.step.toLocaleString("en")}` : "";
+  const took = typeof saved?.took_seconds === "number" ? ` in ${lasting(saved.took_seconds)}` : "";
+  return [...step, ...left(progress), ...metrics, ...(saved ? [`saved${at}${took}`] : [])].join(", ");
+}
+
+export function ProgressPanel({ progress }: { progress: Progress }) {
+  const done = fraction(progress);
+  const words = inWords(progress);
+  if (!words) return null;
+  return (
+    <section aria-labelledby="progress">
+      <h2 id="progress">Progress</h2>
+      {done !== undefined && (
+        <Bar pieces={[{ kind: "done", name: "percent done", amount: Math.floor(100 * done) }]} total={100} label={percent(done)} />
+      )}
+      <p>{words}</p>
+    </section>
+  );
+}

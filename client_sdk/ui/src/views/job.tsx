@@ -1,0 +1,173 @@
+// One job: its story, why it waits and what would have to happen, its attempts and its request.
+
+import { useState } from "preact/hooks";
+import { call, ofJob, type Attempt, type Job, type Reason } from "../api";
+import { useLive } from "../live";
+import { ProgressPanel } from "../parts/progress";
+import { Priority, State, waits } from "../parts/state";
+import { Trouble } from "../parts/trouble";
+import { story } from "../story";
+import { amount, clock, lasting, person, since } from "../words";
+import { Actions } from "./actions";
+import { Logs } from "./logs";
+
+export function JobPage({ name }: { name: string }) {
+  const live = useLive(`job ${name}`, (signal) => call<Job>("GET", ofJob(name), { signal }));
+  const job = live.value;
+  return (
+    <>
+      <h1>
+        {name} {job && <State job={job} />}
+      </h1>
+      <Trouble of={[live]} />
+      {job && (
+        <>
+          <p class="story">{story(job, live.at).join(", ")}.</p>
+          <Warnings job={job} now={live.at} />
+          {job.message && !waits(job) && <p>{job.message}</p>}
+          <Actions job={job} done={live.refresh} />
+          {waits(job) && <Why job={job} />}
+          {job.progress && <ProgressPanel progress={job.progress} />}
+          <Facts job={job} />
+          <Attempts attempts={job.attempts ?? []} now={live.at} />
+          {job.attempts_begun > 0 && <Logs name={name} />}
+          <Request name={name} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Warnings({ job, now }: { job: Job; now: number }) {
+  const stalled = job.stalled_since
+    ? [`Its script has reported nothing new for ${since(job.stalled_since, now)}.`]
+    : [];
+  const told = [...stalled, ...(job.warnings ?? [])];
+  return told.length ? (
+    <ul class="trouble" aria-label="Warnings">
+      {told.map((warning) => (
+        <li key={warning}>{warning}</li>
+      ))}
+    </ul>
+  ) : null;
+}
+
+function Why({ job }: { job: Job }) {
+  const outlook = job.outlook;
+  return (
+    <section aria-labelledby="why">
+      <h2 id="why">Why it waits</h2>
+      {job.reason && <p>{job.reason.text}</p>}
+      {outlook && (
+        <>
+          <Reasons of={outlook.rooms} title="What each pool has for it" />
+          <Reasons of={outlook.evictions} title="Why the jobs there are not evicted for it" />
+          <Reasons of={outlook.reserved} title="What is kept there" />
+          <Reasons of={outlook.times} title="What time alone may change" />
+          {outlook.earliest && <p>It could start at {clock(outlook.earliest)}, if nothing else comes.</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Reasons({ of, title }: { of: Reason[]; title: string }) {
+  return of.length ? (
+    <>
+      <h3>{title}</h3>
+      <ul>
+        {of.map((reason, index) => (
+          <li key={index}>{reason.text}</li>
+        ))}
+      </ul>
+    </>
+  ) : null;
+}
+
+function Facts({ job }: { job: Job }) {
+  const facts: [string, unknown][] = [
+    ["Priority", <Priority job={job} />],
+    ["Asks for", amount(job.demand)],
+    ["Pools", job.pools.join(", ")],
+    ["Project", job.project],
+    ["Submitted by", <span title={job.submitter}>{person(job.user || job.submitter)}</span>],
+    ["Entered", clock(job.entry_time)],
+    ["May be evicted", job.preemptible ? "yes" : "no"],
+    ["Evictions so far", job.evictions],
+    ["Training job", job.training_job],
+  ];
+  return (
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value !== "" && value !== null && value !== undefined)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value as never}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
+  if (!attempts.length) return null;
+  return (
+    <section aria-labelledby="attempts">
+      <h2 id="attempts">Attempts</h2>
+      <table class="attempts">
+        <thead>
+          <tr>
+            <th scope="col">No.</th>
+            <th scope="col">Pool</th>
+            <th scope="col">Began</th>
+            <th scope="col" class="number">
+              Ran
+            </th>
+            <th scope="col">Outcome</th>
+          </tr>
+        </thead>
+        <tbody>
+          {attempts.toReversed().map((attempt) => (
+            <tr key={attempt.number}>
+              <td>{attempt.number}</td>
+              <td>{attempt.pool}</td>
+              <td>{clock(attempt.admitted_at)}</td>
+              <td class="number">{ran(attempt, now)}</td>
+              <td>
+                {attempt.outcome ?? (attempt.stop_cause ? "is being stopped" : "goes on")}
+                {attempt.stopped_for && `, for ${attempt.stopped_for}`}
+                {[attempt.resumption, attempt.warning, attempt.message].filter(Boolean).map((sentence) => (
+                  <span key={sentence} class="why">
+                    {sentence}
+                  </span>
+                ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+const ran = ({ running_since: since, ended_at: ended }: Attempt, now: number): string =>
+  since ? lasting(((ended ? Date.parse(ended) : now) - Date.parse(since)) / 1000) : "";
+
+function Request({ name }: { name: string }) {
+  const [text, setText] = useState("");
+  const show = async () => {
+    try {
+      const found = await call<{ request: unknown }>("GET", ofJob(name, "/request"));
+      setText(JSON.stringify(found.request, null, 2));
+    } catch (error) {
+      setText((error as Error).message);
+    }
+  };
+  return (
+    <details onToggle={(event) => event.currentTarget.open && void show()}>
+      <summary>The request, as it was submitted</summary>
+      <pre tabIndex={0}>{text}</pre>
+    </details>
+  );
+}

@@ -1,0 +1,68 @@
+// A person's used and total slots by class and pool.
+
+import { useFilter } from "../address";
+import { get } from "../api";
+import { useLive } from "../live";
+import { Bar } from "../parts/bar";
+import { Trouble } from "../parts/trouble";
+import { person } from "../words";
+
+export function People() {
+  const [user, setUser] = useFilter("user");
+  const asked: Record<string, string> = user ? { user } : {};
+  const live = useLive(`quota ${user}`, (signal) => get("/quota", asked, signal), 5);
+  return (
+    <>
+      <h1>People</h1>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          Whose slots
+          <select value={user} onChange={(event) => setUser(event.currentTarget.value)}>
+            <option value="">mine</option>
+            <option value="everyone">everyone's (operators)</option>
+          </select>
+        </label>
+      </form>
+      <Trouble of={[live]} />
+      {live.value?.quotas.length === 0 && <p class="empty">Nobody is limited and nobody holds slots.</p>}
+      {live.value && live.value.quotas.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Who</th>
+              <th scope="col">Pool</th>
+              <th scope="col">Class</th>
+              <th scope="col" class="number">
+                Used
+              </th>
+              <th scope="col" class="number">
+                Total
+              </th>
+              <th scope="col">
+                <span class="unseen">As a bar</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {live.value.quotas.map((each) => (
+              <tr key={`${each.user} ${each.pool} ${each.priority_class}`}>
+                <td title={each.user}>{person(each.user)}</td>
+                <td>{each.pool}</td>
+                <td>{each.priority_class}</td>
+                <td class="number">{each.used}</td>
+                <td class="number">{each.total ?? "no limit"}</td>
+                <td>
+                  <Bar
+                    pieces={[{ kind: "used", name: "used", amount: each.used }]}
+                    total={each.total ?? each.used}
+                    label={`${each.used} of ${each.total ?? "no limit"}`}
+                  />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

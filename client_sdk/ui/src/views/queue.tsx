@@ -1,0 +1,108 @@
+// The queue at a glance: each pool as a bar, what runs in it, and its line in the true order.
+
+import { Link } from "wouter-preact";
+import { get, ofJob, type Job, type Pool } from "../api";
+import { useLive } from "../live";
+import { Bar, Legend, type Piece } from "../parts/bar";
+import { Rows, type Column } from "../parts/rows";
+import { inShort } from "../parts/progress";
+import { isActive, Priority, State, waits } from "../parts/state";
+import { Trouble } from "../parts/trouble";
+import { counted, lasting, ordinal, person, since } from "../words";
+
+export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
+const ASKED = { state: NOT_ENDED, limit: "1000" };
+
+export function Queue() {
+  const pools = useLive("pools", (signal) => get("/pools", {}, signal));
+  const jobs = useLive("queue", (signal) => get("/jobs", ASKED, signal));
+  const now = Math.max(jobs.at, pools.at);
+  return (
+    <>
+      <h1 class="unseen">Queue</h1>
+      <Trouble of={[pools, jobs]} />
+      {pools.value?.pools.map((pool) => (
+        <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} now={now} />
+      ))}
+      {pools.value?.pools.length === 0 && (
+        <p class="empty">The queue has no pools yet. An operator adds them with slotq config apply.</p>
+      )}
+    </>
+  );
+}
+
+function PoolPanel({ pool, jobs, now }: { pool: Pool; jobs: Job[]; now: number }) {
+  const here = jobs.filter((job) => isActive(job) && job.pool === pool.name);
+  const line = jobs.filter((job) => waits(job) && job.pools.includes(pool.name)).sort(byPlace);
+  const pieces = piecesOf(pool, here);
+  const size = pool.size.slots ?? 0;
+  return (
+    <section class="pool" aria-labelledby={`pool-${pool.name}`}>
+      <h2 id={`pool-${pool.name}`}>
+        {pool.name} <small>{counted(size, "slot")} of {pool.instance_type}</small>
+        {pool.settings.state !== "active" && <span class="state held">{pool.settings.state}</span>}
+      </h2>
+      <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
+      <Legend pieces={pieces} />
+      {pool.health.errors > 0 && <p class="trouble">{pool.health.message}</p>}
+      <h3>Runs</h3>
+      <Rows
+        label={`What runs in ${pool.name}`}
+        rows={here}
+        columns={running(now)}
+        keyOf={(job) => job.name}
+        empty="Nothing runs here."
+      />
+      <h3>
+        Waits <small>{counted(line.length, "job")}{line.length >= 1000 && " and more"}</small>
+      </h3>
+      <Rows
+        label={`The line of ${pool.name}`}
+        rows={line}
+        columns={waiting(now)}
+        keyOf={(job) => job.name}
+        empty="Nobody waits."
+      />
+    </section>
+  );
+}
+
+const byPlace = (one: Job, other: Job): number => (one.place ?? Infinity) - (other.place ?? Infinity);
+
+export function piecesOf(pool: Pool, here: Job[]): Piece[] {
+  const size = pool.size.slots ?? 0;
+  const used = pool.used.slots ?? 0;
+  const stopping = here
+    .filter((job) => job.state === "stopping")
+    .reduce((sum, job) => sum + (job.demand.slots ?? 0), 0);
+  return [
+    { kind: "used", name: "used", amount: Math.max(0, used - stopping) },
+    { kind: "stopping", name: "stopping", amount: stopping },
+    { kind: "foreign", name: "used outside the queue", amount: pool.foreign.slots ?? 0 },
+    { kind: "free", name: "free", amount: Math.max(0, size - used) },
+  ];
+}
+
+export const jobLink = (job: Job) => <Link href={ofJob(job.name)}>{job.name}</Link>;
+
+const running = (now: number): Column<Job>[] => [
+  { name: "Job", cell: jobLink, kind: "main" },
+  { name: "State", cell: (job) => <State job={job} /> },
+  { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
+  { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
+  { name: "For", cell: (job) => since(job.changed_at, now), kind: "number" },
+  { name: "Progress", cell: (job) => inShort(job.progress), of: (job) => job.progress, kind: "wide" },
+  { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
+  { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
+];
+
+const waiting = (now: number): Column<Job>[] => [
+  { name: "Place", cell: (job) => (job.place ? ordinal(job.place) : ""), kind: "number" },
+  { name: "Job", cell: jobLink, kind: "main" },
+  { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
+  { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
+  { name: "Waits", cell: (job) => lasting((now - Date.parse(job.entry_time)) / 1000), kind: "number" },
+  { name: "Why", cell: (job) => <span class="why">{job.reason?.text ?? job.state}</span>, kind: "wide" },
+  { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
+  { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
+];

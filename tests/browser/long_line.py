@@ -1,0 +1,61 @@
+"""5,000 waiting jobs behind the page's server. The API itself gives at most 1,000 at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from dataclasses import dataclass, field
+
+from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import Logs
+from slotq.ui.page_server import PageServer
+from slotq.ui.relay import Relay
+from slotq_core.wire.views import JobView, MeView, PoolsView, QueueView
+from tests.unit.client.fake_aws import FakeLogs
+from tests.unit.client.fake_queue import pool_view, running, waiting
+
+WAITING = 5_000
+
+
+@dataclass
+class Said:
+    content: bytes
+    status_code: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class LongLine:
+    """Answers what the page asks; everything is made beforehand."""
+
+    def __init__(self) -> None:
+        why = "no slot is free: 4 of 4 are used, and 12 jobs are ahead of it"
+        line = [waiting(place, why, name=f"train-{place}") for place in range(1, WAITING + 1)]
+        queue = QueueView(jobs=[running(name="runs"), *line])
+        me = MeView(caller="arn:aws:iam::123456789012:user/ada", person="ada", why="a user")
+        pools = PoolsView(pools=[pool_view(used=4)])
+        said = {"/jobs": queue, "/pools": pools, "/me": me}
+        self._said = {path: view.model_dump_json().encode() for path, view in said.items()}
+
+    def call(
+        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+    ) -> Said:
+        if path in self._said:
+            return Said(self._said[path])
+        return Said(self.job(path.rsplit("/", 1)[-1]).model_dump_json().encode())
+
+    def job(self, name: str) -> JobView:
+        return waiting(1, name=name)
+
+
+def main() -> None:
+    line = LongLine()
+    server = PageServer(port=0, page=BuiltPage(), relay=Relay(line), logs=Logs(line, FakeLogs))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(json.dumps({"link": server.gate.link(), "waiting": WAITING}), flush=True)
+    sys.stdin.read()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

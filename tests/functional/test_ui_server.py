@@ -1,0 +1,342 @@
+"""The page's server: whom it answers, what it sends along, and what it passes on to the queue."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq.errors import CannotReach, NoSuchJob, NotConfigured
+from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import MOST_LINES, Logs
+from slotq.ui.page_server import HEADERS, PageServer
+from slotq.ui.relay import LONGEST_BODY, Relay
+from slotq_core.wire.views import JobView
+from tests.unit.client.fake_aws import FakeLogs, refused
+from tests.unit.client.fake_queue import running, waiting
+
+
+@dataclass
+class Said:
+    status_code: int = 200
+    content: bytes = b'{"version": 1, "jobs": []}'
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Jobs(dict[str, JobView]):
+    """What the client knows of the queue's jobs."""
+
+    def job(self, name: str) -> JobView:
+        if name not in self:
+            raise NoSuchJob(name)
+        return self[name]
+
+
+class Queue:
+    """Keeps the calls that reach the queue."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, Any, bytes | None]] = []
+        self.failure: Exception | None = None
+        self.said = Said()
+
+    def call(
+        self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
+    ) -> Said:
+        self.calls.append((method, path, query, body))
+        if self.failure is not None:
+            raise self.failure
+        return self.said
+
+
+@dataclass
+class Browser:
+    server: PageServer
+
+    def __call__(
+        self, method: str, target: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=10)
+        sent = {"Host": f"127.0.0.1:{self.server.server_port}", **(headers or {})}
+        connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+        for name, value in sent.items():
+            connection.putheader(name, value)
+        if body and "Content-Length" not in sent:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        try:
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    @property
+    def key(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.server.gate.token}"}
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+@pytest.fixture
+def jobs() -> Jobs:
+    return Jobs(job1=running(2), job2=waiting(1, name="job2"))
+
+
+@pytest.fixture
+def cloudwatch() -> FakeLogs:
+    return FakeLogs({"job1": ["step 1", "<b>"], "job1-qstamp-2-abcdef": ["again"]})
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    built = tmp_path / "built"
+    (built / "assets").mkdir(parents=True)
+    (built / "index.html").write_text("<!doctype html>the page")
+    (built / "assets" / "index-1a2b.js").write_text("go()")
+    (tmp_path / "secret.txt").write_text("secret")
+    return built
+
+
+@pytest.fixture
+def browser(queue: Queue, page: Path, jobs: Jobs, cloudwatch: FakeLogs) -> Iterator[Browser]:
+    server = PageServer(
+        port=0, page=BuiltPage(page), relay=Relay(queue), logs=Logs(jobs, lambda: cloudwatch)
+    )
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield Browser(server)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_view_s_address_gives_the_page(browser: Browser) -> None:
+    for address in ("/", "/jobs/train-7?search=a", "/jobs/%3Cscript%3E"):
+        status, headers, content = browser("GET", address)
+        assert (status, content) == (200, b"<!doctype html>the page")
+        assert headers["Content-Type"] == "text/html; charset=utf-8"
+        assert headers["Cache-Control"] == "no-store"
+
+
+def test_a_file_named_after_its_content_may_be_kept(browser: Browser) -> None:
+    status, headers, content = browser("GET", "/assets/index-1a2b.js")
+    assert (status, content) == (200, b"go()")
+    assert headers["Content-Type"] == "text/javascript; charset=utf-8"
+    assert "immutable" in headers["Cache-Control"]
+
+
+@pytest.mark.parametrize(
+    "target", ["/assets/../../secret.txt", "/assets/%2e%2e/%2e%2e/secret.txt", "/../secret.txt"]
+)
+def test_nothing_but_the_page_s_files_is_served(browser: Browser, target: str) -> None:
+    assert b"secret" not in browser("GET", target)[2]
+
+
+@pytest.mark.parametrize("target", ["/", "/assets/none.js", "/api/jobs", "/api/../x"])
+def test_every_answer_forbids_what_the_page_does_not_need(browser: Browser, target: str) -> None:
+    headers = browser("GET", target)[1]
+    assert {name: headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_a_call_reaches_the_queue_as_it_is(browser: Browser, queue: Queue) -> None:
+    status, _, content = browser("GET", "/api/jobs?state=pending&state=held&limit=5", browser.key)
+    assert (status, content) == (200, queue.said.content)
+    json_key = {**browser.key, "Content-Type": "application/json"}
+    browser("PATCH", "/api/jobs/a%20b", json_key, b'{"held": true}')
+    assert queue.calls == [
+        ("GET", "/jobs", {"state": ["pending", "held"], "limit": ["5"]}, None),
+        ("PATCH", "/jobs/a%20b", None, b'{"held": true}'),
+    ]
+
+
+def test_a_refusal_of_the_queue_is_passed_on(browser: Browser, queue: Queue) -> None:
+    queue.said = Said(status_code=409, content=b'{"code": "too_late"}')
+    assert browser("DELETE", "/api/jobs/a", browser.key)[::2] == (409, b'{"code": "too_late"}')
+
+
+@pytest.mark.parametrize("failure", [CannotReach("no way there"), NotConfigured("no way there")])
+def test_no_way_to_the_queue_is_said(browser: Browser, queue: Queue, failure: Exception) -> None:
+    queue.failure = failure
+    status, _, content = browser("GET", "/api/jobs", browser.key)
+    assert status == 502
+    assert json.loads(content)["message"] == "no way there"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer \xff"},
+        {"Cookie": "token={token}"},
+    ],
+)
+def test_without_the_token_the_queue_is_not_asked(
+    browser: Browser, queue: Queue, headers: dict[str, str]
+) -> None:
+    sent = {
+        name: value.replace("{token}", browser.server.gate.token) for name, value in headers.items()
+    }
+    status, _, content = browser("GET", "/api/jobs", sent)
+    assert status == 401
+    assert "slotq ui" in json.loads(content)["message"]
+    assert queue.calls == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},  # DNS rebinding
+        {"Host": "evil.example:{port}"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:1"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},  # A drive-by request
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://127.0.0.1:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_strangers_are_refused_even_with_the_token(
+    browser: Browser, queue: Queue, headers: dict[str, str]
+) -> None:
+    port = str(browser.server.server_port)
+    sent = {name: value.replace("{port}", port) for name, value in headers.items()}
+    assert browser("GET", "/api/jobs", {**browser.key, **sent})[0] == 403
+    assert queue.calls == []
+
+
+def test_its_own_names_and_origin_are_let_in(browser: Browser, queue: Queue) -> None:
+    port = browser.server.server_port
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        sent = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+        assert browser("GET", "/api/jobs", {**browser.key, **sent})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/api", 404),
+        ("/api/", 404),
+        ("/api/../admin", 404),
+        ("/api/jobs/%2e%2e/limits", 404),
+        ("/api/jobs%2f..", 404),
+        ("/api/jobs\\x", 404),
+        ("/api//evil.example/x", 404),
+        ("/api/" + "a" * 9000, 404),
+        ("/api/jobs/train-7/request", 200),
+    ],
+)
+def test_only_addresses_of_the_api_are_signed(
+    browser: Browser, queue: Queue, target: str, status: int
+) -> None:
+    assert browser("GET", target, browser.key)[0] == status
+    assert all(path.startswith("/") for _, path, _, _ in queue.calls)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/json", "Content-Length": str(LONGEST_BODY + 1)}, 413),
+        ({"Content-Type": "application/json", "Content-Length": "-1"}, 413),
+        ({"Content-Type": "application/json", "Transfer-Encoding": "chunked"}, 411),
+    ],
+)
+def test_a_body_that_is_no_json_of_bounded_length_is_refused(
+    browser: Browser, queue: Queue, headers: dict[str, str], status: int
+) -> None:
+    assert browser("POST", "/api/add-job", {**browser.key, **headers}, b"{}")[0] == status
+    assert queue.calls == []
+
+
+def test_the_page_itself_takes_no_writes(browser: Browser) -> None:
+    assert browser("POST", "/")[0] == 405
+
+
+def test_the_link_has_the_token_where_no_server_sees_it(browser: Browser) -> None:
+    gate = browser.server.gate
+    assert gate.link("/jobs") == f"{gate.address}/jobs#token={gate.token}"
+    assert gate.token not in repr(gate)
+
+
+def test_an_installation_without_the_page_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match="make ui"):
+        BuiltPage(tmp_path)
+
+
+def lines(browser: Browser, target: str) -> dict[str, Any]:
+    status, _, content = browser("GET", f"/own/logs/{target}", browser.key)
+    assert status == 200
+    said: dict[str, Any] = json.loads(content)
+    return said
+
+
+def test_logs_begin_with_the_first_attempt_and_go_on_from_the_cursor(
+    browser: Browser, cloudwatch: FakeLogs
+) -> None:
+    first = lines(browser, "job1")
+    assert [line["message"] for line in first["lines"]] == ["step 1", "<b>", "again"]
+    cursor = first["cursor"]
+    assert lines(browser, f"job1?cursor={cursor}")["lines"] == []
+    cloudwatch.lines["job1-qstamp-2-abcdef"].append("more")
+    new = {"training_job": "job1-qstamp-2-abcdef", "message": "more"}
+    assert lines(browser, f"job1?cursor={cursor}")["lines"] == [new]
+
+
+def test_an_unknown_cursor_begins_anew(browser: Browser) -> None:
+    assert len(lines(browser, "job1?cursor=gone")["lines"]) == 3
+    other = lines(browser, "job2")["cursor"]
+    assert len(lines(browser, f"job1?cursor={other}")["lines"]) == 3
+
+
+def test_of_long_logs_the_last_lines_come(browser: Browser, cloudwatch: FakeLogs) -> None:
+    cloudwatch.lines["job1"] = [str(n) for n in range(MOST_LINES)]
+    said = lines(browser, "job1")
+    assert (len(said["lines"]), said["left_out"]) == (MOST_LINES, 1)
+    assert said["lines"][-1]["message"] == "again"
+
+
+def test_logs_that_may_not_be_read_say_why(browser: Browser, cloudwatch: FakeLogs) -> None:
+    cloudwatch.trouble = refused("DescribeLogStreams")
+    assert "AccessDenied" in lines(browser, "job1")["trouble"]
+
+
+def test_logs_need_the_token_and_a_job(browser: Browser) -> None:
+    assert browser("GET", "/own/logs/job1")[0] == 401
+    assert browser("GET", "/own/logs/job1", {**browser.key, "Host": "evil.example"})[0] == 403
+    assert browser("POST", "/own/logs/job1", browser.key)[0] == 405
+    assert browser("GET", "/own/logs/nobody", browser.key)[0] == 404
+
+
+def test_a_browser_that_leaves_before_its_answer_is_no_news(
+    browser: Browser, queue: Queue, capfd: pytest.CaptureFixture[str]
+) -> None:
+    queue.said = Said(content=b"x" * 20_000_000)  # More than any socket holds.
+    with socket.create_connection(("127.0.0.1", browser.server.server_port)) as left:
+        lines = ("GET /api/jobs HTTP/1.1", f"Host: 127.0.0.1:{browser.server.server_port}")
+        key = f"Authorization: {browser.key['Authorization']}"
+        left.sendall("\r\n".join((*lines, key, "", "")).encode())
+        assert left.recv(10).startswith(b"HTTP/1.1")
+    browser.server.shutdown()
+    browser.server.server_close()
+    for thread in threading.enumerate():
+        if "process_request_thread" in thread.name:
+            thread.join(10)
+    assert "Traceback" not in capfd.readouterr().err
