@@ -27,6 +27,7 @@ SlotQError
 │   │   └── ExaminedLately      the queue examines itself once a minute
 │   ├── NoSuchPool        (404)
 │   ├── NoSuchProject     (404)
+│   ├── NoSuchGroup       (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
@@ -193,6 +194,11 @@ class NoSuchPool(Refused):
 
 class NoSuchProject(Refused):
     code = "no_such_project"
+    status = 404
+
+
+class NoSuchGroup(Refused):
+    code = "no_such_group"
     status = 404
 
 

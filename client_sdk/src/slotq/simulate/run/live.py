@@ -29,6 +29,7 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
@@ -75,8 +76,9 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's groups and scheduler, which no real queue has yet. With any of
-        these, load all waiting jobs: the heads of lines were chosen without them."""
+        """Load with the scenario's gangs and scheduler, which no real queue has yet. With any of
+        these, load all waiting jobs: the heads of lines were chosen without them. A scenario's
+        sweeps are the store's own."""
         if self._is_known:
             return self._store.load(now)
         world = self._store.load_all(now)
@@ -90,7 +92,8 @@ class _Recording:
     @property
     def _is_known(self) -> bool:
         """Whether a queue can be configured with all of the scenario's world."""
-        return not self._groups and self._configuration.scheduler is None
+        gangs = any(group.max_parallel is None for group in self._groups.values())
+        return not gangs and self._configuration.scheduler is None
 
     def refused(self, submission: Submission) -> None:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
@@ -194,6 +197,7 @@ class _Live:
             scripts=_Scripts(self._store, self._specs, self._clock, runner),
         )
         self._configure()
+        self._keep_sweeps()
 
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
@@ -222,6 +226,14 @@ class _Live:
                 status = self._manager.jobs.status(name)
                 if not (status.job.active or status.job.terminal):
                     self.record.asked[now, name] = status
+
+    def _keep_sweeps(self) -> None:
+        """Store the sweeps. Their members come later, each in its time."""
+        for group in self._scenario.configuration().groups:
+            if group.max_parallel is not None:
+                self._store.groups.open(group.name, digest="", now=0)
+                self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
+                self._store.groups.close(group.name)
 
     def _configure(self) -> None:
         document = written(_settings(self._scenario, self._pools.values()))

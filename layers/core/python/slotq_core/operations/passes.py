@@ -187,9 +187,12 @@ class Passes:
         for decision in decisions:
             if self._clock.now() >= until:
                 return applied.cut_short()
+            changed = steps(decision, pools, self._clock.now())
             touched = [name for name in pools_touched(decision) if name in versions]
+            if any(after.group for _, after in changed):
+                touched = [*versions]  # A sweep's limit counts its members in all pools.
             wrong: list[str] = []
-            for part in _transactions(steps(decision, pools, self._clock.now())):
+            for part in _transactions(changed):
                 seen = {name: versions[name] for name in touched}
                 try:
                     jobs = self._store.commit(part, seen=seen)

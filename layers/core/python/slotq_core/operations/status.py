@@ -23,6 +23,7 @@ from slotq_core.model.reasons import (
     StartForbidden,
     TriesAgain,
     WaitsForApproval,
+    GroupNotWhole,
     WaitsForJobs,
 )
 from slotq_core.model.reports.report import Report
@@ -159,6 +160,8 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         return BackingOff(until=job.not_before, cause=job.message)
     if job.state is JobState.HELD:
         return _held(job)
+    if job.state in WAITING_STATES and job.awaited_jobs != job.waits_for:
+        return GroupNotWhole(group=job.group)
     if job.state in WAITING_STATES and job.waits_for:
         return WaitsForJobs(jobs=job.after, ended=job.after_any)
     if not job.waits:

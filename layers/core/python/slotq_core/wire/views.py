@@ -442,7 +442,7 @@ def job_view(
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
         after=list(job.depends_on),
-        waits_for=list(job.waits_for),
+        waits_for=list(job.awaited_jobs),
         preemptible=job.preemptible,
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
