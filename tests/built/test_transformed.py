@@ -211,6 +211,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/changes"),
         ("get", "/configuration"),
         ("get", "/doctor"),
+        ("get", "/groups/{name}"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
         ("get", "/jobs/{name}/request"),
@@ -228,6 +229,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("patch", "/projects/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
+        ("post", "/groups"),
         ("put", "/configuration"),
     ]
     for operation in routes.values():

@@ -67,6 +67,12 @@ class Refused(SlotQError):
         self.field = field
         self.faults = faults
 
+    def within(self, place: str) -> None:
+        """Say that what was refused is this part of the request."""
+        self.field = f"{place}.{self.field}" if self.field else place
+        self.faults = tuple((f"{place}.{path}", text) for path, text in self.faults)
+        self.message = f"{place}: {self.message}"
+
 
 class InvalidRequest(Refused):
     """A field is malformed, unknown or out of range."""

@@ -154,7 +154,7 @@ class GroupsOfJobs:
         stand = self._store.configuration()
         projects = set()
         for number, (submission, request) in enumerate(wanted.members):
-            with _naming(number, submission):
+            with _naming(number):
                 judged = self._submissions.judged(submission, request, submitter, stand)
                 known = self._store.job(submission.name)
                 if known is not None:
@@ -172,7 +172,7 @@ class GroupsOfJobs:
         self._store.groups.open(wanted.name, digest=wanted.digest, now=self._clock.now())
         entry = entry_of(wanted.name)
         for number, (submission, request) in enumerate(wanted.members):
-            with _naming(number, submission):
+            with _naming(number):
                 self._submissions.stored(submission, request, submitter, entry=entry)
 
     def _enter(self, name: str, *, until: int) -> None:
@@ -211,12 +211,10 @@ class GroupsOfJobs:
 
 
 @contextmanager
-def _naming(number: int, submission: Submission) -> Iterator[None]:
+def _naming(number: int) -> Iterator[None]:
     """Name the member in a refusal."""
     try:
         yield
     except Refused as error:
-        error.message = f"member {submission.name}: {error.message}"
-        error.field = f"members.{number}.{error.field}".rstrip(".")
-        error.faults = tuple((f"members.{number}.{path}", text) for path, text in error.faults)
+        error.within(f"members.{number}")
         raise
