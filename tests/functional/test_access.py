@@ -57,6 +57,8 @@ GET    /pools               200    200    200   200   200    200   200
 PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200
+POST   /groups              403    403    403   403   403    403   403
+GET    /groups/<name>       404    404    404   404   404    404   404
 PATCH  /limits              403    403    403   403   403    403   200
 GET    /configuration       200    200    200   200   200    200   200
 PUT    /configuration       403    403    403   403   403    403   400

@@ -72,6 +72,7 @@ class Refused(SlotQError):
         self.field = f"{place}.{self.field}" if self.field else place
         self.faults = tuple((f"{place}.{path}", text) for path, text in self.faults)
         self.message = f"{place}: {self.message}"
+        self.args = (self.message,)
 
 
 class InvalidRequest(Refused):
