@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import group_key
-from slotq_core.errors import Conflict
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.groups import Group, StoredGroup, entry_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded
@@ -102,12 +103,23 @@ def test_a_member_waits_for_its_groups_entry_and_for_no_job(store: Store) -> Non
     assert [*store.inspect()] == []
 
 
-def test_a_record_that_cannot_be_read_stops_nobody(table_by_hand: Table) -> None:
-    store = table_by_hand.store
-    a_queue(store)
-    kept(store)
-    table_by_hand.write(group_key("grid"), maxParallel={"S": "many"})
-    waits(store, "a", group="grid")
-    world = store.load(NOW)
-    assert [job.name for job in world.snapshot.waiting] == ["a"]
-    assert world.snapshot.groups == ()
+def test_of_a_group_whose_record_cannot_be_read_nothing_starts(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    kept(dynamo)
+    items.change(group_key("grid"), maxParallel={"S": "many"})
+    waits(dynamo, "a", group="grid")
+    (group,) = dynamo.load(NOW).snapshot.groups
+    assert (group.name, group.max_parallel) == ("grid", 0)
+    with pytest.raises(NotUnderstood):
+        dynamo.groups.get("grid")
+
+
+def test_a_record_is_read_once(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    kept(dynamo)
+    waits(dynamo, "a", group="grid")
+    dynamo.load(NOW)
+    items.remove(group_key("grid"))
+    assert dynamo.load(NOW).snapshot.groups == (GRID,)

@@ -91,6 +91,7 @@ def life(
     account.call("amend-job")
     account.call("change-jobs")
     account.call("cancel-job")
+    _begin_a_group(account)
     account.plane.knobs.refuse_creates = 1
     waits = next(it for it in account.items() if it["pk"]["S"].startswith("WAITING#"))
     as_another_version(Table(account.dynamodb, TABLE), job_of(waits))

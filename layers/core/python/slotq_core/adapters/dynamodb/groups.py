@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, opening_of, stored_group_of, write_group
+from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_of, write_group
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.transactions import check, put, update
@@ -60,15 +60,19 @@ class DynamoGroups:
         self._calls.delete(table.opening_key(name))
 
     def of(self, names: Iterable[str]) -> Mapping[str, Group]:
-        """Return these groups by name, as far as they exist and can be read. Reads only records
-        that the last load did not ask for: a group with nothing to start costs nothing."""
+        """Return these groups by name, as far as they exist. Reads only records that the last load
+        did not ask for: a group with nothing to start costs nothing."""
         wanted = sorted(set(names) - {""})
         new = [name for name in wanted if name not in self._known]
-        found = self._in_parallel(self._item, [table.group_key(name) for name in new])
-        read = Sieve().read((item for item in found if item), stored_group_of)
-        known = self._known | {stored.group.name: stored.group for stored in read}
+        read = [group for group in self._in_parallel(self._read, new) if group]
+        known = self._known | {group.name: group for group in read}
         self._known = {name: known[name] for name in wanted if name in known}
         return self._known
 
-    def _item(self, key: table.Key) -> Item | None:
-        return self._calls.item(key)
+    def _read(self, name: str) -> Group | None:
+        """Return the group. Of one whose rules cannot be read nothing may start."""
+        try:
+            stored = self.get(name)
+        except NotUnderstood:
+            return Group(name=name, members=(), max_parallel=0)
+        return stored.group if stored else None
