@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from slotq.errors import InvalidRequest, NoSuchGroup
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import client_of, running
 
+DOCS = Path(__file__).parents[3] / "docs"
 NAMES = ("grid-1", "grid-2", "grid-3")
 
 
@@ -97,3 +100,22 @@ def test_the_fault_of_a_member_is_found_before_anything_is_sent(http, queue):
         client_of(http).submit_group("grid", [*members("grid-1"), wrong], max_parallel=1)
     assert refused.value.field == "members.1.RoleArn"
     assert queue.requests == {}
+
+
+def test_the_page_of_groups_works(slotq, http, queue, tmp_path, monkeypatch):
+    text = (DOCS / "groups.md").read_text()
+    (sweep,) = re.findall(r"^```none\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.yaml").write_text(sweep)
+    assert slotq("sweep", "sweep.yaml").exit_code == Exit.OK
+    assert [queue.requests[name]["HyperParameters"]["lr"] for name in NAMES] == [
+        "0.1",
+        "0.2",
+        "0.3",
+    ]
+    queue.jobs.clear()
+    queue.requests.clear()
+    monkeypatch.setattr("slotq.QueueClient", lambda: client_of(http))
+    exec(code, {"request": least_request("first")})
+    assert queue.groups["grid"] == (["grid-0", "grid-1", "grid-2"], 2)
