@@ -275,7 +275,9 @@ def begun_in_part(name: str, *jobs: str) -> Handler:
         wanted = world.group_of(name, *jobs, max_parallel=1)
 
         def dies(manager: QueueManager, _: Invocation) -> None:
-            store_of(manager).groups.open(name, digest=wanted.digest, now=world.clock.now())
+            store_of(manager).groups.open(
+                name, digest=f"{wanted.digest} ann", now=world.clock.now()
+            )
             submission, body = wanted.members[0]
             manager.submissions.stored(submission, body, "ann", entry=entry_of(name))
             raise Killed

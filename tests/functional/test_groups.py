@@ -143,6 +143,21 @@ def test_an_unfinished_group_is_cancelled_after_an_hour(account: Account):
     assert not [item for item in account.items() if item["pk"]["S"] == "OPENING"]
 
 
+@pytest.mark.parametrize("finish", ["tick", "again"])
+def test_a_group_whose_handler_died_after_its_record_is_finished(account: Account, finish: str):
+    """The record is there, and no member has entered its line."""
+    _begin(account, "a", "b", fails="Query")
+    assert states(account) == {"pending": 2}
+    assert job(account, "a")["reason"]["code"] == "group_not_whole"
+    if finish == "tick":
+        account.send("tick")
+    else:
+        assert submit(account, "a", "b")[0] == 202
+    account.settle()
+    assert states(account) == {"running": 1, "pending": 1}
+    assert not [item for item in account.items() if item["pk"]["S"] == "OPENING"]
+
+
 def test_the_same_body_finishes_an_unfinished_group(account: Account):
     _begin(account, "a", "b")
     assert submit(account, "a", "b", max_parallel=2)[1]["code"] == "unavailable"
@@ -151,18 +166,28 @@ def test_the_same_body_finishes_an_unfinished_group(account: Account):
     assert states(account) == {"running": 1, "pending": 1}
 
 
-def _begin(account: Account, *names: str) -> None:
-    """Submit while DynamoDB refuses the record, as if the handler had died before it."""
-    transact = account.dynamodb.transact_write_items
+def _begin(account: Account, *names: str, fails: str = "record") -> None:
+    """Submit while DynamoDB fails, as if the handler had died: before the record is kept, or when
+    it would read who waits for the group (`Query`)."""
+    transact, query = account.dynamodb.transact_write_items, account.dynamodb.query
+    error = ClientError({"Error": {"Code": "InternalServerError"}}, "AnyCall")
 
     def without_records(**request: Any) -> dict[str, Any]:
         puts = [each.get("Put", {}).get("Item", {}) for each in request["TransactItems"]]
-        if any(item.get("sk") == {"S": "GROUP"} for item in puts):
-            raise ClientError({"Error": {"Code": "InternalServerError"}}, "TransactWriteItems")
+        if fails == "record" and any(item.get("sk") == {"S": "GROUP"} for item in puts):
+            raise error
         answer: dict[str, Any] = transact(**request)
         return answer
 
+    def without_members(**request: Any) -> dict[str, Any]:
+        asked = request["ExpressionAttributeValues"][":pk"]["S"]
+        if fails == "Query" and asked.startswith("JOB#group:"):
+            raise error
+        answer: dict[str, Any] = query(**request)
+        return answer
+
     account.dynamodb.transact_write_items = without_records
+    account.dynamodb.query = without_members
     assert submit(account, *names)[0] == 503
-    del account.dynamodb.transact_write_items
+    del account.dynamodb.transact_write_items, account.dynamodb.query
     forget()

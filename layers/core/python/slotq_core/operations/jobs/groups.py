@@ -85,30 +85,7 @@ class GroupsOfJobs:
         Raises what the submission of a member raises, with the member's name, NameTaken and
         Unavailable. After a refusal no member is in a line.
         """
-        if (known := self._known(wanted, submitter)) is not None:
-            return self._status(known, submitter)
-        project = self._judge(wanted, submitter)
-        stored = StoredGroup(
-            group=Group(
-                name=wanted.name,
-                members=tuple(submission.name for submission, _ in wanted.members),
-                max_parallel=wanted.max_parallel,
-            ),
-            submitter=submitter,
-            project=project,
-            digest=wanted.digest,
-            at=self._clock.now(),
-        )
-        try:
-            self._store_members(wanted, submitter)
-            self._store.groups.keep(stored)
-        except (Refused, Conflict) as error:
-            # Another handler may have been faster with the same body.
-            if (known := self._known(wanted, submitter)) is None:
-                if isinstance(error, Refused):
-                    raise
-                raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
-            stored = known
+        stored = self._known(wanted, submitter) or self._stored(wanted, submitter)
         self._enter(wanted.name, until=self._clock.now() + _BUDGET)
         self._wake()
         return self._status(stored, submitter)
@@ -145,9 +122,34 @@ class GroupsOfJobs:
     def _known(self, wanted: NewGroup, submitter: str) -> StoredGroup | None:
         """The stored group, if it is this one. Raises NameTaken if it is another."""
         known = self._store.groups.get(wanted.name)
-        if known is not None and (known.digest, known.submitter) != (wanted.digest, submitter):
+        if known is not None and known.digest != _digest(wanted, submitter):
             raise NameTaken(f"a group named '{wanted.name}' exists already", field="name")
         return known
+
+    def _stored(self, wanted: NewGroup, submitter: str) -> StoredGroup:
+        """Store the members and then the record; or return the record, if another handler was
+        faster."""
+        stored = StoredGroup(
+            group=Group(
+                name=wanted.name,
+                members=tuple(submission.name for submission, _ in wanted.members),
+                max_parallel=wanted.max_parallel,
+            ),
+            submitter=submitter,
+            project=self._judge(wanted, submitter),
+            digest=_digest(wanted, submitter),
+            at=self._clock.now(),
+        )
+        try:
+            self._store_members(wanted, submitter)
+            self._store.groups.keep(stored)
+        except (Refused, Conflict) as error:
+            if (known := self._known(wanted, submitter)) is not None:
+                return known
+            if isinstance(error, Refused):
+                raise
+            raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
+        return stored
 
     def _judge(self, wanted: NewGroup, submitter: str) -> str:
         """Check every member, and store nothing. Returns the project of them all."""
@@ -169,7 +171,8 @@ class GroupsOfJobs:
 
     def _store_members(self, wanted: NewGroup, submitter: str) -> None:
         """Store the members outside all lines. Raises Conflict if another submission is open."""
-        self._store.groups.open(wanted.name, digest=wanted.digest, now=self._clock.now())
+        digest = _digest(wanted, submitter)
+        self._store.groups.open(wanted.name, digest=digest, now=self._clock.now())
         entry = entry_of(wanted.name)
         for number, (submission, request) in enumerate(wanted.members):
             with _naming(number):
@@ -208,6 +211,11 @@ class GroupsOfJobs:
         return GroupStatus(
             stored=stored, jobs=tuple(job for job in jobs if sees is None or sees(job))
         )
+
+
+def _digest(wanted: NewGroup, submitter: str) -> str:
+    """What tells submissions of one name apart: two people never share one."""
+    return f"{wanted.digest} {submitter}"
 
 
 @contextmanager
