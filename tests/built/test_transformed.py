@@ -211,6 +211,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/changes"),
         ("get", "/configuration"),
         ("get", "/doctor"),
+        ("get", "/groups/{name}"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
         ("get", "/jobs/{name}/request"),
@@ -228,6 +229,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("patch", "/projects/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
+        ("post", "/groups"),
         ("put", "/configuration"),
     ]
     for operation in routes.values():
@@ -242,7 +244,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
     settings = ("/changes", "/configuration", "/limits", "/pools", "/projects", "/quota")
-    others = (*settings, "/me", "/usage", "/version")
+    others = (*settings, "/groups/{name}", "/me", "/usage", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2

@@ -23,8 +23,10 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.manager import QueueManager
+from slotq_core.model.groups import entry_of
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
+from slotq_core.operations.jobs.groups import FINISHED_WITHIN
 from slotq_core.policy.lines import line_of
 from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
@@ -32,7 +34,7 @@ from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.lines.cases import a_pass
 from tests.faults.promises import CONVERGENT
 from tests.faults.scenarios import RELEASE, hostile
-from tests.faults.world import World, delivered, pool
+from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
 Choices = tuple[int, ...]
@@ -258,6 +260,32 @@ def _fewest_switches(case: Case, schedule: Schedule, world: World) -> tuple[Case
 
 def a_submit(name: str, **fields: Any) -> tuple[str, Handler]:
     return f"submit {name}", lambda world: world.submit(name, **fields)
+
+
+def a_group(name: str, *jobs: str, max_parallel: int = 1) -> tuple[str, Handler]:
+    return f"submit group {name}", lambda world: world.submit_group(
+        name, *jobs, max_parallel=max_parallel
+    )
+
+
+def begun_in_part(name: str, *jobs: str) -> Handler:
+    """Almost an hour ago a handler died after it had stored the first member of this group."""
+
+    def act(world: World) -> None:
+        wanted = world.group_of(name, *jobs, max_parallel=1)
+
+        def dies(manager: QueueManager, _: Invocation) -> None:
+            store_of(manager).groups.open(
+                name, digest=f"{wanted.digest} ann", now=world.clock.now()
+            )
+            submission, body = wanted.members[0]
+            manager.submissions.stored(submission, body, "ann", entry=entry_of(name))
+            raise Killed
+
+        world.invoke(f"submit group {name}", dies)
+        world.clock.set(world.clock.now() + FINISHED_WITHIN - 1_000)
+
+    return act
 
 
 def a_cancel(name: str) -> tuple[str, Handler]:
@@ -582,6 +610,34 @@ ALONE: tuple[Case, ...] = (
         ends(a=C, b=C, c=C),
         work={"a": Work(runtime=25_000)},
         bound=1,
+        leases=False,
+    ),
+    Case(
+        "the_same_group_twice",
+        begun(),
+        (a_group("grid", "a", "b"), a_group("grid", "a", "b"), A_TICK),
+        ends(a=C, b=C),
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "a_group_is_finished_while_it_is_withdrawn",
+        begun_in_part("grid", "a", "b"),
+        (later(2, A_TICK), a_group("grid", "a", "b")),
+        {name: frozenset({S.COMPLETED, S.CANCELLED}) for name in "a"},
+        leases=False,
+    ),
+    Case(
+        "two_passes_start_members_in_two_pools",
+        begun(
+            lambda w: w.submit("x", instance_type=TYPES["p"]),
+            lambda w: w.submit("y", instance_type=TYPES["q"]),
+            lambda w: w.submit_group("grid", "a", "b@q", max_parallel=1),
+        ),
+        (later(20, an_event("x", "Completed")), later(20, an_event("y", "Completed"))),
+        ends(x=C, y=C, a=C, b=C),
+        pools=(pool("p"), pool("q")),
+        work={"x": Work(runtime=25_000), "y": Work(runtime=25_000)},
         leases=False,
     ),
     Case(

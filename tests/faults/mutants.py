@@ -37,15 +37,17 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import effects
+from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
+from slotq_core.operations.jobs import groups
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.actions import settle
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
+from slotq_core.policy.lifecycle.apply import pools_touched
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.lifecycle.suspend import grace_ends
@@ -61,8 +63,10 @@ from tests.faults.promises import (
     GRACE,
     LOST,
     ONE_LIVE,
+    PARALLEL,
     PLACE,
     RECORDED,
+    WHOLE,
     Broken,
 )
 from tests.faults.scenarios import (
@@ -282,7 +286,7 @@ def _lease_for_ever() -> AbstractContextManager[Any]:
 
 
 def _never_found_stale() -> AbstractContextManager[Any]:
-    return patch.object(Effects, "stale", lambda *_: [])
+    return patch.multiple(Effects, stale=lambda *_: [], due=lambda *_: [])
 
 
 def _never_reconciled() -> AbstractContextManager[Any]:
@@ -541,12 +545,52 @@ def _nobody_is_followed() -> Iterator[None]:
         yield
 
 
+def _only_its_own_pools() -> AbstractContextManager[Any]:
+    """The start of a sweep's member depends on no other pool than its own."""
+    return patch.object(
+        passes, "_depends_on", lambda decision, _, pools: [*set(pools_touched(decision)) & {*pools}]
+    )
+
+
+def _members_wait_for_nothing() -> AbstractContextManager[Any]:
+    """Members enter their lines when they are stored."""
+    return patch.object(groups, "entry_of", lambda _: "")
+
+
+def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
+    """Nobody finishes what a dead handler has begun."""
+    return patch.object(groups.GroupsOfJobs, "finish", lambda *_, **__: ())
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a sweep's limit is of one pool",
+        _only_its_own_pools,
+        race("two_passes_start_members_in_two_pools"),
+        PARALLEL,
+    ),
+    Mutant(
+        "members wait for nothing",
+        _members_wait_for_nothing,
+        crash("a_sweep_of_three_runs_two", TOLD),
+        WHOLE,
+    ),
+    Mutant(
+        "unfinished groups are left",
+        _unfinished_groups_are_left,
+        crash("a_sweep_of_three_runs_two", SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a group is withdrawn that is begun again",
+        without_condition(dynamodb_expressions, "withdraw_group"),
+        race("a_group_is_finished_while_it_is_withdrawn"),
+    ),
     Mutant(
         "a caller's count has no limit",
         without_condition(dynamodb_expressions, "count_submission"),

@@ -22,6 +22,7 @@ from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
 from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
@@ -42,6 +43,8 @@ CONVERGENT = "8 convergent"
 STABLE = "9 stable"
 RECORDED = "each ended attempt has one record of its use"
 GRACE = "who is asked to release has the whole grace"
+WHOLE = "a group exists whole or not at all"
+PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
@@ -70,6 +73,8 @@ class Watch:
     jobs: dict[str, Job] = field(default_factory=dict)
     gone: dict[str, Job] = field(default_factory=dict)
     """Jobs whose history has expired, as they ended."""
+    openings: dict[str, Item] = field(default_factory=dict)
+    """Submissions of groups that are not finished."""
     decisions: int = 0
     """The number of writes that were neither the scheduler's own nor of lines: a pass keeps the
     bounds of what it has read."""
@@ -81,6 +86,8 @@ class Watch:
     _lines: dict[str, Item] = field(default_factory=dict)
     _waiting: dict[str, set[str]] = field(default_factory=dict)
     """The sort keys in each line's partition."""
+    _groups: dict[str, Item] = field(default_factory=dict)
+    """The records of groups."""
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
 
@@ -118,6 +125,36 @@ class Watch:
         for pool in pools:
             self._check_ledger(pool)
         self._check_lines(changes)
+        self._check_groups(changes)
+
+    def _check_groups(self, changes: Sequence[Change]) -> None:
+        """No member waits for slots or holds any before its group exists, and no more hold any than
+        the group says."""
+        for (pk, sk), _, after in changes:
+            if pk.startswith("GROUP#"):
+                _keep(self._groups, pk.removeprefix("GROUP#"), after)
+            elif pk == "OPENING":
+                _keep(self.openings, sk, after)
+        for name, wanted in self.world.groups.items():
+            members = [self.jobs[it.name] for it, _ in wanted.members if it.name in self.jobs]
+            early = [job.name for job in members if job.waits or job.attempt]
+            if early and name not in self._groups:
+                self.note(WHOLE, f"{early} wait or run, and there is no group {name}")
+            holding = [job.name for job in members if job.attempt]
+            if len(holding) > wanted.max_parallel:
+                self.note(PARALLEL, f"{holding} hold slots, of which {wanted.max_parallel} may")
+
+    def _look_at_groups(self) -> None:
+        """At the end each group is there with every member, or nothing of it has run."""
+        for name, wanted in self.world.groups.items():
+            for it, _ in wanted.members:
+                job = self.jobs.get(it.name) or self.gone.get(it.name)
+                given_up = job is None or job.cause == NOT_WHOLE
+                if given_up == (name in self._groups):
+                    there = "exists" if name in self._groups else "does not exist"
+                    self.note(WHOLE, f"group {name} {there}, and {it.name} is {job and job.state}")
+        if self.openings:
+            self.note(CONVERGENT, f"the submissions of {sorted(self.openings)} stay open")
 
     def _check_records(self, changes: Sequence[Change]) -> None:
         """The write that ends an attempt makes its record, and no other write makes any."""
@@ -338,6 +375,7 @@ class Watch:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
             elif job.followed:
                 self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
+        self._look_at_groups()
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:
             self.note(CONVERGENT, f"training jobs go on for ever: {ours}")

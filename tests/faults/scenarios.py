@@ -138,6 +138,15 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
+def submit_group(at: float, name: str, *jobs: str, max_parallel: int) -> Step:
+    """A group of these jobs. The first stands for them all."""
+
+    def act(world: World) -> None:
+        world.submit_group(name, *jobs, max_parallel=max_parallel)
+
+    return Step(at, f"submit group {name}", act, "submit", jobs[0].partition("@")[0])
+
+
 def submit_as(at: float, user: str, job: str) -> Step:
     """A job of this user that keeps checkpoints, so it may yield to a time slice."""
     body = {**request(job), "CheckpointConfig": {"S3Uri": f"s3://bucket/{job}"}}

@@ -30,6 +30,7 @@ from tests.faults.scenarios import (
     share,
     submit,
     submit_as,
+    submit_group,
     submit_hostile,
     submit_wide,
     until,
@@ -86,6 +87,14 @@ STORIES: tuple[Scenario, ...] = (
         ),
         done("low", "mid", "high"),
         work={name: minutes(2) for name in ("low", "mid", "high")},
+    ),
+    Scenario(
+        "a_sweep_of_three_runs_two",
+        (submit_group(1, "grid", "a", "b@q", "c", max_parallel=2), submit(2, "other")),
+        done("a", "other"),
+        pools=(pool(slots=3), pool("q")),
+        work={name: minutes(2) for name in ("a", "b", "c")},
+        or_else={"a": frozenset({S.CANCELLED})},
     ),
     Scenario(
         "users_take_turns",

@@ -37,7 +37,9 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations import passes
 from slotq_core.operations.amend import Amendment, Retry, Wish
+from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.operations.passes import JOBS_PER_COMMIT
+from slotq_core.wire.groups.submission import parse_group
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
@@ -130,6 +132,8 @@ class World:
         self.limited: set[str] = set()
         """Those of them that have met a limit."""
         self.accepted: set[str] = set()
+        self.groups: dict[str, NewGroup] = {}
+        """The groups that users have submitted or tried to."""
         self.users_ask_again = True
         self.calls = 0
         """The handlers' calls to AWS."""
@@ -199,6 +203,31 @@ class World:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
 
         self._user(f"submit {name}", ask, tries)
+
+    def submit_group(self, name: str, *jobs: str, max_parallel: int, tries: int = 3) -> None:
+        """A user's group. Each job is written `<name>` or `<name>@<pool>`."""
+        wanted = self.group_of(name, *jobs, max_parallel=max_parallel)
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            manager.groups.submit(wanted, submitter="ann")
+            self.accepted |= {submission.name for submission, _ in wanted.members}
+
+        self._user(f"submit group {name}", ask, tries)
+
+    def group_of(self, name: str, *jobs: str, max_parallel: int) -> NewGroup:
+        """A group that a user wants, from now on watched."""
+        members = []
+        for job, _, pool in (each.partition("@") for each in jobs):
+            body = request(job)
+            body["ResourceConfig"]["InstanceType"] = TYPES[pool or self.pools[0].name]
+            members.append(body)
+        body = {"name": name, "max_parallel": max_parallel, "members": members}
+        read, parsed, digest = parse_group(json.dumps(body))
+        wanted = NewGroup(
+            name=read.name, max_parallel=read.max_parallel, members=parsed, digest=digest
+        )
+        self.groups[name] = wanted
+        return wanted
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
         self._user(
@@ -336,7 +365,8 @@ class World:
     def over(self) -> bool:
         jobs = self.watch.jobs.values()
         quiet = all(due.label == "tick" for due in self._due)
-        return quiet and all(job.terminal for job in jobs) and not self.ours_live()
+        ended = all(job.terminal for job in jobs) and not self.watch.openings
+        return quiet and ended and not self.ours_live()
 
     def forget_retries(self) -> None:
         """Drop all retries and every event that is in flight."""

@@ -57,6 +57,8 @@ GET    /pools               200    200    200   200   200    200   200
 PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200
+POST   /groups              403    403    403   202   202    202   202
+GET    /groups/<name>       404    200    404   200   200    200   200
 PATCH  /limits              403    403    403   403   403    403   200
 GET    /configuration       200    200    200   200   200    200   200
 PUT    /configuration       403    403    403   403   403    403   400
@@ -90,9 +92,14 @@ def rows() -> dict[str, dict[str, str]]:
     return found
 
 
+def group(name: str) -> dict[str, Any]:
+    return {"name": name, "max_parallel": 1, "members": [submission(f"{name}-1", "vision")]}
+
+
 def called(route: str, by: str | None, job: str = JOB) -> dict[str, Any]:
     bodies: dict[str, Any] = {
         "POST /add-job": submission(f"{job}-too", "vision"),
+        "POST /groups": group(f"{job}-group"),
         "PATCH /jobs": {"changes": [{"name": job, "held": True}]},
         "PATCH /jobs/<name>": {"held": True},
         "PATCH /pools/<name>": {"slots": 3},
@@ -122,6 +129,8 @@ def test_each_route_asks_for_a_role(shared: Account, route: str):
     jobs = {who: f"{JOB}-{who}" for who in PEOPLE}
     for name in jobs.values():
         submit(shared, name, "vision", by=OWNER)
+        if route == "GET /groups/<name>":
+            shared.call(request("POST", "/groups", by=OWNER, body=group(name)))
     for who, expected in rows()[route].items():
         before = shared.items()
         assert told(shared, route, PEOPLE[who], jobs[who]) == expected, who

@@ -91,6 +91,7 @@ def life(
     account.call("amend-job")
     account.call("change-jobs")
     account.call("cancel-job")
+    account.call("submit-group")
     account.plane.knobs.refuse_creates = 1
     waits = next(it for it in account.items() if it["pk"]["S"].startswith("WAITING#"))
     as_another_version(Table(account.dynamodb, TABLE), job_of(waits))
@@ -148,7 +149,8 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     account.settle()
     account.call("add-job-urgent")
     account.call(add_job(TrainingJobName="waiting"))
-    looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
+    assert account.call("submit-group")[0] == 202
+    looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-group", "get-request", "list-pools")
     for event in (
         *looks,
         "list-changes",

@@ -25,6 +25,7 @@ CALLS = {
 LOOKS = {
     "GET /jobs",
     "GET /jobs/<name>",
+    "GET /groups/<name>",
     "GET /pools",
     "GET /projects",
     "GET /quota",
@@ -37,6 +38,7 @@ LOOKS = {
 }
 SUBMITS = LOOKS | {
     "POST /add-job",
+    "POST /groups",
     "DELETE /jobs/<name>",
     "PATCH /jobs",
     "PATCH /jobs/<name>",

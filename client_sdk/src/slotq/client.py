@@ -43,6 +43,8 @@ from slotq_core.wire.document.views import (
     ProjectsView,
     QuotasView,
 )
+from slotq_core.wire.groups.submission import LARGEST_GROUP
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.usage_views import UsagePageView, totals_in
 from slotq_core.wire.views import (
@@ -152,6 +154,41 @@ class QueueClient:
             return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
 
         return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
+
+    def submit_group(
+        self, name: str, members: Iterable[Mapping[str, Any]], *, max_parallel: int
+    ) -> GroupView:
+        """Put jobs into the queue under one name, all or none. At most `max_parallel` of them hold
+        slots at once.
+
+        `members`: CreateTrainingJob requests, to which the client's own settings apply as in
+        `submit`. The same group again is the same group. Raises what `submit` raises; the field of
+        a member's fault begins with its place: `members.3.RoleArn`.
+        """
+        requests = [jsonable(with_tags(each, self.tags)) for each in members]
+        for number, request in enumerate(requests):
+            try:
+                check(request)
+            except InvalidRequest as error:
+                error.within(f"members.{number}")
+                raise
+        group = {"name": name, "max_parallel": max_parallel, "members": requests}
+        body = json.dumps(group).encode()
+        if len(body) > LARGEST_GROUP:
+            raise InvalidRequest(
+                f"the group has {len(body):,} bytes, and the limit is {LARGEST_GROUP:,}: move "
+                "large values to S3, or submit several groups"
+            )
+
+        def submit() -> GroupView:
+            return self._read(GroupView, self.transport.call("POST", "/groups", body=body))
+
+        return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
+
+    def group(self, name: str) -> GroupView:
+        """A group with its members. Raises NoSuchGroup."""
+        path = f"/groups/{quote(name, safe='')}"
+        return self._read(GroupView, self.transport.call("GET", path))
 
     def job(self, name: str) -> JobView:
         """One job with its attempts, place and reason. Raises NoSuchJob."""

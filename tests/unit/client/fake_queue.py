@@ -26,6 +26,7 @@ from slotq.configuration.settings import Config
 from slotq.transport.signed_http import Transport
 from slotq_core.errors import (
     NameTaken,
+    NoSuchGroup,
     NoSuchJob,
     NoSuchPool,
     Outdated,
@@ -35,6 +36,7 @@ from slotq_core.errors import (
     TooManySubmissions,
 )
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
@@ -44,6 +46,7 @@ from slotq_core.resubmission import (
     check_shown,
     names_to_try,
 )
+from slotq_core.timestamps import from_iso
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
@@ -54,6 +57,8 @@ from slotq_core.wire.configuration import (
     parse_limits,
     parse_pool,
 )
+from slotq_core.wire.groups.submission import parse_group
+from slotq_core.wire.groups.views import GroupView, group_view
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
@@ -84,6 +89,7 @@ STATUS = {
     "too_late": 409,
     "pool_in_use": 409,
     "outdated": 409,
+    "no_such_group": 404,
     "no_such_job": 404,
     "no_such_pool": 404,
     "no_such_project": 404,
@@ -162,6 +168,8 @@ class FakeQueue:
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
         self.requests: dict[str, dict[str, Any]] = {}
+        self.groups: dict[str, tuple[list[str], int]] = {}
+        """The members of each group, and how many of them may hold slots at once."""
         self.withheld: list[str] = []
         """The parts of requests that are withheld from this caller."""
         self.scripts: dict[str, list[JobView]] = {}
@@ -191,6 +199,10 @@ class FakeQueue:
             return 202, placeless(self._submit(body))
         if (method, path) == ("PATCH", "/jobs"):
             return 200, self._change(parse_changes(body))
+        if (method, path) == ("POST", "/groups"):
+            return 202, self._submit_group(body)
+        if path.startswith("/groups/"):
+            return 200, self._group(path.removeprefix("/groups/"))
         if path.startswith("/jobs/"):
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
@@ -324,6 +336,23 @@ class FakeQueue:
         self.requests[submission.name] = request
         job = self.taken(submission.name, submission.priority)
         return self.jobs.setdefault(submission.name, job)
+
+    def _submit_group(self, body: bytes) -> GroupView:
+        group, members, _ = parse_group(body)
+        for submission, request in members:
+            self._submit(json.dumps(request).encode())
+            job = self.jobs[submission.name]
+            self.jobs[submission.name] = job.model_copy(update={"group": group.name})
+        self.groups[group.name] = [submission.name for submission, _ in members], group.max_parallel
+        return self._group(group.name)
+
+    def _group(self, name: str) -> GroupView:
+        if name not in self.groups:
+            raise NoSuchGroup(f"there is no group '{name}'", field="name")
+        members, max_parallel = self.groups[name]
+        rules = Group(name=name, members=tuple(members), max_parallel=max_parallel)
+        stored = StoredGroup(group=rules, submitter=CALLER, digest="", at=from_iso(MOMENT))
+        return group_view(stored, [placeless(self.jobs[each]) for each in members])
 
     def taken(self, name: str, priority: int) -> JobView:
         """A new job as first stored."""

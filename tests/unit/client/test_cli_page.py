@@ -98,6 +98,9 @@ def folder(tmp_path, monkeypatch):
         (folder / name).write_text("exit\n")
     (folder / "job.json").write_text(json.dumps(REQUEST | {"TrainingJobName": "train-7"}))
     (folder / "job.yaml").write_text(json.dumps(REQUEST))
+    members = [REQUEST | {"TrainingJobName": f"grid-{n}"} for n in (1, 2)]
+    sweep = {"name": "grid", "max_parallel": 1, "members": members}
+    (folder / "sweep.yaml").write_text(json.dumps(sweep))
     (folder / "contract.toml").write_text('[usd_per_hour]\n"ml.p5.48xlarge" = 40.0\n')
     monkeypatch.chdir(folder)
     return folder

@@ -66,7 +66,10 @@ def named_in(line):
 LINES = [
     "submit -",
     "submit - --dry-run",
+    "sweep sweep.yaml",
     "ls --all",
+    "groups",
+    "show grid",
     "show job1",
     "show job1 job3",
     "why job3",
@@ -121,6 +124,9 @@ LINES = [
 @pytest.mark.parametrize("line", LINES)
 def test_the_output_of_a_command_fits_the_schema(slotq, queue, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    sweep = {"name": "grid", "max_parallel": 1, "members": [REQUEST]}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    queue.groups["grid"] = ["job1"], 1
     (tmp_path / "queue.yaml").write_text(CONFIGURATION)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])

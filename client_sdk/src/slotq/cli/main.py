@@ -17,7 +17,9 @@ from slotq.errors import SlotQError
 
 COMMANDS = {
     "submit": "slotq.cli.verbs.submit:submit",
+    "sweep": "slotq.cli.verbs.sweep:sweep",
     "ls": "slotq.cli.views.ls:ls",
+    "groups": "slotq.cli.views.groups:groups",
     "show": "slotq.cli.views.show_command:show",
     "why": "slotq.cli.views.why:why",
     "logs": "slotq.cli.views.logs_command:logs",

@@ -13,7 +13,14 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
-from slotq.output.json_views import CheckupView, LogLine, SettingsView, UsageView, VersionView
+from slotq.output.json_views import (
+    CheckupView,
+    GroupsView,
+    LogLine,
+    SettingsView,
+    UsageView,
+    VersionView,
+)
 from slotq.simulate.run.metrics import Metrics
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
@@ -23,6 +30,7 @@ from slotq_core.wire.document.views import (
     ProjectView,
     QuotasView,
 )
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
@@ -111,8 +119,10 @@ class Variables(RootModel[dict[str, str]]):
 
 OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "submit": (JobView, SubmissionBody),
+    "sweep": (GroupView,),
     "ls": (QueueView,),
-    "show": (JobView, QueueView),
+    "groups": (GroupsView,),
+    "show": (JobView, QueueView, GroupView),
     "why": (JobView, QueueView),
     "logs": (LogLine,),
     "watch": (JobView, QueueView),

@@ -38,6 +38,7 @@ class Selection:
     submitter: str | None
     project: str | None
     pool: str | None
+    group: str | None
     dry_run: bool
     yes: bool
     fit: Sequence[str]
@@ -45,7 +46,7 @@ class Selection:
 
     @property
     def by_options(self) -> bool:
-        wanted = (self.glob, self.submitter, self.project, self.pool)
+        wanted = (self.glob, self.submitter, self.project, self.pool, self.group)
         return self.mine or bool(self.states) or any(each is not None for each in wanted)
 
     @property
@@ -73,13 +74,13 @@ class Selection:
     def _check(self) -> None:
         if not self.names and not self.by_options:
             raise click.UsageError(
-                "say which jobs: give a NAME, or --mine, --state, --name, --project, --pool or "
-                "--submitter"
+                "say which jobs: give a NAME, or --mine, --state, --name, --project, --group, "
+                "--pool or --submitter"
             )
         if self.mine and self.submitter is not None:
             raise click.UsageError("--mine and --submitter exclude each other")
         # The queue ignores an empty value, so an unset variable would select all jobs.
-        for option in ("submitter", "project", "pool"):
+        for option in ("submitter", "project", "group", "pool"):
             if getattr(self, option) == "":
                 raise click.UsageError(
                     f"--{option} is empty: give a value, or leave the option out"
@@ -116,7 +117,13 @@ class Selection:
 
     def _nothing(self, submitter: str | None) -> str:
         glob = None if self.glob is None else f"'{self.glob}'"
-        among = {"named": glob, "of": submitter, "in project": self.project, "in": self.pool}
+        among = {
+            "named": glob,
+            "of": submitter,
+            "in project": self.project,
+            "of group": self.group,
+            "in": self.pool,
+        }
         said = "".join(f" {word} {what}" for word, what in among.items() if what is not None)
         beside = f" among {', '.join(self.names)}" if self.names else ""
         states = self.states or self.fit
@@ -125,6 +132,7 @@ class Selection:
 
     def _has(self, job: JobView) -> bool:
         named = not self.names or job.name in self.names
+        named = named and self.group in {None, job.group}
         return named and (self.glob is None or fnmatchcase(job.name, self.glob))
 
 
@@ -178,6 +186,7 @@ def _options() -> list[Callable[..., Any]]:
             "--name", "glob", metavar="GLOB", help="Select jobs by name, as in 'ablation-*'."
         ),
         click.option("--project", help="Select jobs of this project."),
+        click.option("--group", help="Select the jobs of this group."),
         click.option("--submitter", help="Select jobs of this user: an ARN, or a name in it."),
         click.option("--pool", type=PoolNames(), help="Select jobs that run or may run there."),
         click.option("--dry-run", is_flag=True, help="Show the selected jobs, and change nothing."),

@@ -1,6 +1,7 @@
 """What people and programs read.
 
 job_tables   jobs as tables
+group_tables  groups of jobs as tables
 job_graph    which jobs come after which, as trees
 usage_tables  what jobs have used as a table and as CSV
 pool_tables  pools and changes as tables

@@ -7,6 +7,21 @@ from pydantic import BaseModel
 from slotq_core.wire.views import VERSION, DoctorView
 
 
+class GroupSummary(BaseModel):
+    """A group, as far as its jobs are listed."""
+
+    name: str
+    states: dict[str, int]
+    """How many of its jobs are in each state."""
+
+
+class GroupsView(BaseModel):
+    """The groups of the listed jobs."""
+
+    version: int = VERSION
+    groups: list[GroupSummary]
+
+
 class LogLine(BaseModel):
     """One line of a job's logs."""
 

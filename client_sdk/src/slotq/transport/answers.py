@@ -18,6 +18,7 @@ from slotq_core.wire.document.views import (
     ProjectsView,
     QuotasView,
 )
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.usage_views import UsagePageView
 from slotq_core.wire.views import (
@@ -34,6 +35,7 @@ from slotq_core.wire.views import (
 View = TypeVar(
     "View",
     JobView,
+    GroupView,
     QueueView,
     OutcomesView,
     PoolsView,

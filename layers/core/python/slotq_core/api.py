@@ -29,6 +29,7 @@ from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
+from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
@@ -47,6 +48,7 @@ ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/jobs": {"GET": Action.SEE, "PATCH": Action.CHANGE},
     "/jobs/<name>": {"DELETE": Action.CHANGE, "GET": Action.SEE, "PATCH": Action.CHANGE},
     "/jobs/<name>/request": {"GET": Action.SEE},
+    **GROUP_ACTIONS,
     **CONFIGURATION_ACTIONS,
     **USAGE_ACTIONS,
     "/version": {"GET": Action.LOOK},
@@ -89,6 +91,7 @@ class Routes:
         http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
         http.add("/jobs/<name>/request", ["GET"], self._get_request)
+        GroupRoutes(manager, self._request, lambda job: _view(Status(job=job))).add_to(http)
         ConfigurationRoutes(manager, self._request).add_to(http)
         UsageRoutes(manager, self._request).add_to(http)
         http.add("/version", ["GET"], self._about)

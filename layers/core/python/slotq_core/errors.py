@@ -27,6 +27,7 @@ SlotQError
 │   │   └── ExaminedLately      the queue examines itself once a minute
 │   ├── NoSuchPool        (404)
 │   ├── NoSuchProject     (404)
+│   ├── NoSuchGroup       (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
@@ -65,6 +66,13 @@ class Refused(SlotQError):
         self.message = message
         self.field = field
         self.faults = faults
+
+    def within(self, place: str) -> None:
+        """Say that what was refused is this part of the request."""
+        self.field = f"{place}.{self.field}" if self.field else place
+        self.faults = tuple((f"{place}.{path}", text) for path, text in self.faults)
+        self.message = f"{place}: {self.message}"
+        self.args = (self.message,)
 
 
 class InvalidRequest(Refused):
@@ -193,6 +201,11 @@ class NoSuchPool(Refused):
 
 class NoSuchProject(Refused):
     code = "no_such_project"
+    status = 404
+
+
+class NoSuchGroup(Refused):
+    code = "no_such_group"
     status = 404
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
     from slotq_core.operations.jobs.changes import Changes
+    from slotq_core.operations.jobs.groups import GroupsOfJobs
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.submissions import Submissions
     from slotq_core.operations.project_metrics import Measured
@@ -117,6 +118,15 @@ class QueueManager:
             roles=self._roles,
             plans=self._plans,
             wake=self._wake,
+        )
+
+    @cached_property
+    def groups(self) -> GroupsOfJobs:
+        """The users' verbs for groups of jobs."""
+        from slotq_core.operations.jobs.groups import GroupsOfJobs
+
+        return GroupsOfJobs(
+            self._store, self._clock, self.authorizer, self.submissions, wake=self._wake
         )
 
     @cached_property
@@ -203,6 +213,7 @@ class QueueManager:
         parts: tuple[tuple[str, Callable[[], object]], ...] = (
             ("reports", lambda: self.listen(stand)),
             ("limits", lambda: self._admitter.audit(stand)),
+            ("groups", lambda: troubles.extend(self._finish_groups(until))),
             ("history", lambda: self._store.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
         )
@@ -223,6 +234,11 @@ class QueueManager:
             self._store.bump()
         result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def _finish_groups(self, until: int) -> tuple[str, ...]:
+        """Finish the submissions of groups that other handlers have begun."""
+        openings = self._store.groups.openings()
+        return self.groups.finish(openings, until=until) if openings else ()
 
     def count_spending(self, stand: Configuration | None = None) -> None:
         """Add up what the projects with a budget have spent, so that passes know it. `stand`: the

@@ -43,6 +43,8 @@ from slotq_core.wire import (
 )
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
+from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -50,6 +52,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_amendment.AmendmentBody,
     wire_bulk.BulkBody,
     wire_bulk.OutcomesView,
+    GroupBody,
+    GroupView,
     wire.RequestView,
     wire.JobView,
     wire.QueueView,
@@ -75,7 +79,7 @@ _ERRORS = {
     400: "Malformed, or it could never run: `message` has a line for each fault, with its "
     "field and what would be right; `field` is the first of them",
     403: "Not signed by an IAM principal, or not allowed",
-    404: "No such pool or project, or no such job that the caller may see",
+    404: "No such pool or project, or no such job or group that the caller may see",
     409: (
         "The name is taken or in use; or the request came too late, because the job or the "
         "configuration has changed"
@@ -112,6 +116,8 @@ def document() -> dict[str, Any]:
                 "patch": _amend_job(),
             },
             "/jobs/{name}/request": {"parameters": [_NAME], "get": _get_request()},
+            "/groups": {"post": _submit_group()},
+            "/groups/{name}": {"parameters": [_GROUP], "get": _get_group()},
             "/pools": {"get": _list_pools()},
             "/pools/{name}": {
                 "parameters": [_POOL],
@@ -182,6 +188,8 @@ _NAME = {
     "description": "The job's name: its TrainingJobName",
     "schema": {"type": "string", **names.SCHEMA},
 }
+
+_GROUP = {**_NAME, "description": "The group's name"}
 
 _POOL = {
     "name": "name",
@@ -297,6 +305,28 @@ def _get_request() -> dict[str, Any]:
         "operationId": "getRequest",
         "summary": "Show the job's CreateTrainingJob request, with its current tags and project",
         "responses": _responses(200, "The request", "RequestView", 403, 404),
+    }
+
+
+def _submit_group() -> dict[str, Any]:
+    return {
+        "operationId": "submitGroup",
+        "summary": f"Submit up to {MOST_MEMBERS} jobs under one name, all or none",
+        "description": "Every member is checked as a submission of its own before any is stored. "
+        "The same body again returns the same group, or goes on where an unfinished submission "
+        "stopped.",
+        "requestBody": {"required": True, "content": _content("GroupBody")},
+        "responses": _responses(
+            202, "The queue has stored the group", "GroupView", 400, 403, 409, 429
+        ),
+    }
+
+
+def _get_group() -> dict[str, Any]:
+    return {
+        "operationId": "getGroup",
+        "summary": "Show a group with its members",
+        "responses": _responses(200, "The group", "GroupView", 403, 404),
     }
 
 

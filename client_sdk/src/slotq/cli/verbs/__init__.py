@@ -1,6 +1,7 @@
 """Commands that change jobs.
 
 submit         `slotq submit`
+sweep          `slotq sweep`
 request_file   the request in a file
 with_shell     `slotq submit --shell`
 cancel         `slotq cancel`

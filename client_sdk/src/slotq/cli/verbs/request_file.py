@@ -11,23 +11,22 @@ import yaml
 
 def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
     """The request in the file, with this name, if one is given. Raises UsageError."""
-    request = _read(file)
+    request = read_object(file)
     return request if name is None else {**request, "TrainingJobName": name}
 
 
-def _read(file: TextIO) -> dict[str, Any]:
+def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict[str, Any]:
+    """The object in the file, in which `what` is expected. Raises UsageError."""
     text = file.read()
     try:
         request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
     except (ValueError, yaml.YAMLError) as error:
         raise click.UsageError(
-            f"{name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
-            "as JSON (or as YAML in a file named .yaml or .yml)."
+            f"{name_of(file)} cannot be read: {error}. It must hold {what} as JSON (or as YAML in "
+            "a file named .yaml or .yml)."
         ) from None
     if not isinstance(request, dict):
-        raise click.UsageError(
-            f"{name_of(file)} must hold one object: a CreateTrainingJob request."
-        )
+        raise click.UsageError(f"{name_of(file)} must hold one object: {what}.")
     return request
 
 

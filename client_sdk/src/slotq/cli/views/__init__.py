@@ -1,6 +1,7 @@
 """Commands that show jobs.
 
 ls             `slotq ls`
+groups         `slotq groups`
 show_command   `slotq show`
 why            `slotq why`
 history        `slotq history`

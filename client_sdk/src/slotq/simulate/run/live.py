@@ -29,6 +29,7 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
@@ -74,9 +75,10 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's groups, which no real queue has yet. With groups, load all
-        waiting jobs: the heads of lines were chosen without them."""
-        if not self._groups:
+        """Load with the scenario's gangs, which no real queue has yet. With gangs, load all waiting
+        jobs: the heads of lines were chosen without them. A scenario's sweeps are the store's own.
+        """
+        if all(group.max_parallel is not None for group in self._groups.values()):
             return self._store.load(now)
         world = self._store.load_all(now)
         return replace(world, snapshot=replace(world.snapshot, groups=tuple(self._groups.values())))
@@ -183,6 +185,7 @@ class _Live:
             scripts=_Scripts(self._store, self._specs, self._clock, runner),
         )
         self._configure()
+        self._keep_sweeps()
 
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
@@ -211,6 +214,14 @@ class _Live:
                 status = self._manager.jobs.status(name)
                 if not (status.job.active or status.job.terminal):
                     self.record.asked[now, name] = status
+
+    def _keep_sweeps(self) -> None:
+        """Store the sweeps. Their members come later, each in its time."""
+        for group in self._scenario.configuration().groups:
+            if group.max_parallel is not None:
+                self._store.groups.open(group.name, digest="", now=0)
+                self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
+                self._store.groups.close(group.name)
 
     def _configure(self) -> None:
         document = written(_settings(self._scenario, self._pools.values()))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from slotq_core.adapters.yields import latest_yields
 from slotq_core.admission.user_groups import users_among
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
@@ -23,10 +24,19 @@ MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
 
 
-def read_at_first(line: Line, pools: Sequence[Pool], *, by_user: bool) -> int | None:
+def read_at_first(
+    line: Line,
+    pools: Sequence[Pool],
+    groups: Mapping[str, Group],
+    *,
+    by_user: bool,
+    shares: bool,
+) -> int | None:
     """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan tells
-    users apart, so that the first job of a line that does not may hide another user's."""
-    needed = None if mixes_users(line, by_user=by_user) else first_read(line, pools, {})
+    users apart, so that the first job of a line that does not may hide another user's. `shares`:
+    projects share the pools, so that it matters how much a sweep asks for."""
+    mixed = mixes_users(line, by_user=by_user)
+    needed = None if mixed else first_read(line, pools, groups, shares=shares)
     return None if needed is None else max(FIRST_JOBS, needed)
 
 
@@ -88,8 +98,10 @@ def snapshot_of(
     *,
     spent: Spending = NOTHING_SPENT,
     yields: Iterable[Yielded] = (),
+    groups: Iterable[Group] = (),
 ) -> Snapshot:
-    """Build a snapshot with each job once. `yields`: what the store keeps of the pools.
+    """Build a snapshot with each job once. `yields`: what the store keeps of the pools. `groups`:
+    those of the jobs that wait.
 
     A job that changed between two reads counts as first read, because the ledgers were read then
     too: a commit that depends on the old state is refused.
@@ -105,6 +117,7 @@ def snapshot_of(
         projects=_projects(shared.projects, jobs),
         departments=shared.departments,
         spent=spent,
+        groups=tuple(groups),
         classes=sharing.classes,
         users=users_among(sharing, (job.person for part in jobs for job in part)),
         user_groups=sharing.user_groups,

@@ -54,6 +54,11 @@ _TRAINING = Workload.TRAINING
 """A module constant, because plans compare it very often and an enum member look-up is slow."""
 
 
+GROUP_ENTRY = "group:"
+"""Begins what a member waits for (`Job.after_any`) until its group is stored whole. No job has such
+a name."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
     """Slots owed to a job until it starts or stops waiting. Others were evicted for the job, or the
@@ -176,8 +181,14 @@ class Job:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """The jobs that this one waits for; empty for an ended job."""
+        """The jobs that this one waits for, and the entry of a group that is not stored whole yet;
+        empty for an ended job."""
         return () if self.terminal else (*self.after, *self.after_any)
+
+    @property
+    def awaited_jobs(self) -> tuple[str, ...]:
+        """The same, without the entry of its own group."""
+        return tuple(name for name in self.waits_for if not name.startswith(GROUP_ENTRY))
 
     @property
     def holds(self) -> tuple[tuple[str, Demand], ...]:

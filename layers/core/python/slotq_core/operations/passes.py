@@ -7,7 +7,7 @@ After a conflict, a pass loads and plans again. The lease only saves work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -187,9 +187,10 @@ class Passes:
         for decision in decisions:
             if self._clock.now() >= until:
                 return applied.cut_short()
-            touched = [name for name in pools_touched(decision) if name in versions]
+            changed = steps(decision, pools, self._clock.now())
+            touched = _depends_on(decision, changed, versions)
             wrong: list[str] = []
-            for part in _transactions(steps(decision, pools, self._clock.now())):
+            for part in _transactions(changed):
                 seen = {name: versions[name] for name in touched}
                 try:
                     jobs = self._store.commit(part, seen=seen)
@@ -227,6 +228,17 @@ class _Applied:
     def cut_short(self) -> _Applied:
         self.as_planned = False
         return self
+
+
+def _depends_on(
+    decision: Decision, changed: Sequence[Step], pools: Collection[str]
+) -> Sequence[str]:
+    """The pools on whose ledgers the decision's commits are conditioned. For a member of a group
+    these are all: a sweep's limit counts its members in all pools, and another pass may start one
+    in any."""
+    if any(after.group for _, after in changed):
+        return [*pools]
+    return [name for name in pools_touched(decision) if name in pools]
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:

@@ -18,6 +18,7 @@ from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
     BudgetSpent,
+    GroupNotWhole,
     NextPass,
     Reason,
     StartForbidden,
@@ -160,7 +161,7 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
     if job.state is JobState.HELD:
         return _held(job)
     if job.state in WAITING_STATES and job.waits_for:
-        return WaitsForJobs(jobs=job.after, ended=job.after_any)
+        return _comes_after(job)
     if not job.waits:
         return None
     known = planned.reasons.get(job.name) or planned.closed.get(job.project)
@@ -170,6 +171,12 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
     return BehindInLine(ahead=ahead.jobs, or_more=ahead.or_more)
+
+
+def _comes_after(job: Job) -> Reason:
+    if job.awaited_jobs != job.waits_for:
+        return GroupNotWhole(group=job.group)
+    return WaitsForJobs(jobs=job.after, ended=job.after_any)
 
 
 def _held(job: Job) -> Reason | None:

@@ -6,6 +6,7 @@ and the real store.
 training      SageMaker training
 stored        what the store is given and gives
 store         where jobs are kept
+groups        the groups that users have submitted
 counters      what callers have used of their limits
 usage         the record of what attempts used
 scripts       what training scripts say, and are asked

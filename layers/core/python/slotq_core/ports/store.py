@@ -12,6 +12,7 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
+from slotq_core.ports.groups import Groups
 from slotq_core.ports.stored import (
     Change,
     Configuration,
@@ -33,6 +34,10 @@ class Store(Protocol):
     @property
     def counters(self) -> Counters:
         """Counters of what callers have used of their limits."""
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that users have submitted."""
 
     @property
     def usage(self) -> UsageBook:

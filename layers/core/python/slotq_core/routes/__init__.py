@@ -3,6 +3,7 @@
 signed_requests  the request being answered, as routes read it, and answers as they write them
 configuration    the routes of the configuration, each imported with its first request
 pools_and_limits  pools, and the limits of callers
+groups           groups of jobs
 usage            what jobs have used
 documents        the whole configuration as a document, projects, and the record
 slow_saves       warnings of saves that take longer than a pool waits for them

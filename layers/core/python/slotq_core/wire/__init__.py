@@ -1,6 +1,7 @@
 """JSON to model and back, versioned. Only these modules, `api` and `openapi` know pydantic.
 
 submission         a CreateTrainingJob request, read
+groups             groups of jobs
 amendment          a change to a job
 configuration      changes of pools and limits
 document           the whole configuration as one document

@@ -31,10 +31,13 @@ class BaseModel(pydantic.BaseModel):
     model_config = ConfigDict(defer_build=True)
 
 
-def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
-    """The JSON object in a body. Raises InvalidRequest, whose message says `what` to send."""
-    if len(body) > MAX_BODY:
-        raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
+def json_object(
+    body: str | bytes, what: str = "a CreateTrainingJob request", *, most: int = MAX_BODY
+) -> Mapping[str, Any]:
+    """The JSON object in a body of at most `most` bytes. Raises InvalidRequest, whose message says
+    `what` to send."""
+    if len(body) > most:
+        raise InvalidRequest(f"the body is larger than {most:,} bytes")
     try:
         value = strict_json.parse(body)
     except strict_json.NotStrict as error:

@@ -142,6 +142,8 @@ class JobView(BaseModel):
     retries: int
     submitter: str
     project: str = ""
+    group: str = ""
+    """The group that the job was submitted with; empty: none."""
     user: str = ""
     """The person behind the submitter, as of the submission: whose limits count."""
     priority_class: str = ""
@@ -442,7 +444,7 @@ def job_view(
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
         after=list(job.depends_on),
-        waits_for=list(job.waits_for),
+        waits_for=list(job.awaited_jobs),
         preemptible=job.preemptible,
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
@@ -451,6 +453,7 @@ def job_view(
         priority_class=job.priority_class,
         admitted_class=job.admitted_class,
         project=job.project,
+        group=job.group,
         workload=job.workload,
         attempts_begun=job.attempts,
         evictions=job.evictions,

@@ -10,6 +10,7 @@ held_slots        who holds and claims the slots of a pool
 configured_pools  the configuration, changed on the record
 sharing_documents  departments and projects, as documents that never change
 pool_facts        a pool's health, and what others occupy of it
+groups            the groups that users have submitted
 sightings         training jobs that nobody expects
 touched_lines     the lines that a submission need not touch again
 wake              the generation and the lease of passes

@@ -25,6 +25,7 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
     item_in_the_way,
     refused_keys,
 )
+from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
@@ -111,12 +112,14 @@ class DynamoStore:
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
         at_once = in_parallel or Threads()
+        self.groups = DynamoGroups(self._calls, at_once)
         self._world = WorldLoader(
             self._calls,
             self._configuration,
             self._bounds,
             pause,
             at_once,
+            groups=self.groups.of,
             usage=self.usage,
             commit=self.commit,
         )
@@ -229,7 +232,7 @@ class DynamoStore:
                 continue
             except Conflict as conflict:
                 there = item_in_the_way(conflict)
-                if there is None and job.waits_for:
+                if there is None and job.awaited_jobs:
                     raise AwaitedEnded(job.name) from None
                 raise StoredAlready(job.name, whole_job(there)) from None
             return kept

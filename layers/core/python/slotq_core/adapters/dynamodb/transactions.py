@@ -56,7 +56,7 @@ def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
     first = put(name, key, items.pop(key), expressions.is_new_job())
     ended = sorted(TERMINAL_STATES)
     awaited = [
-        check(name, table.job_key(each), expressions.is_awaited(ended)) for each in job.waits_for
+        check(name, table.job_key(each), expressions.is_awaited(ended)) for each in job.awaited_jobs
     ]
     return [first, *(put(name, key, item) for key, item in items.items()), *awaited]
 

@@ -3,6 +3,7 @@
 store     the port `Store`
 index     lines in their order, claimants and due timers
 counters  what callers have used of their limits
+groups    the groups that users have submitted
 scripts   training scripts and what they have written
 usage_records  what attempts used, and its sums by day
 """

@@ -14,6 +14,7 @@ from slotq_core.adapters.configured import configured
 from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
+from slotq_core.adapters.memory.groups import MemoryGroups
 from slotq_core.adapters.memory.index import Index
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.adapters.order_keys import order_key
@@ -29,6 +30,7 @@ from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
@@ -90,6 +92,7 @@ class MemoryStore:
         self._index = Index()
         self.counters = MemoryCounters(self._all_jobs, self._line_count)
         self.usage = MemoryUsage(self._active)
+        self.groups = MemoryGroups()
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
@@ -279,7 +282,7 @@ class MemoryStore:
             raise Conflict("there is no such line")
         if job.name in self._jobs:
             raise StoredAlready(job.name, self._jobs[job.name])
-        if not all(_is_awaited(self._jobs.get(name)) for name in job.waits_for):
+        if not all(_is_awaited(self._jobs.get(name)) for name in job.awaited_jobs):
             raise AwaitedEnded(job.name)
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
@@ -294,9 +297,12 @@ class MemoryStore:
         seen = {job.name for job in (*active, *claimants)}
         first: list[Job] = []
         behind: dict[str, int] = {}
-        apart = self.configuration().by_user
+        apart, shares = self.configuration().by_user, bool(self._sharing.projects)
+        groups = self._groups_of(Line.parse(line).group for line in self._index.lines())
         for line in self._index.lines():
-            count = read_at_first(Line.parse(line), self._pools, by_user=apart)
+            count = read_at_first(
+                Line.parse(line), self._pools, groups, by_user=apart, shares=shares
+            )
             found = self._read_on(line, None, count, seen)
             first += found.jobs
             if found.behind:
@@ -448,12 +454,18 @@ class MemoryStore:
             due,
             spent=spending(self.configuration(), self.usage, now),
             yields=self._yields.values(),
+            groups=self._groups_of(job.group for job in (*waiting, *due)).values(),
         )
         return World(
             snapshot=snapshot,
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
             ahead_of=lambda job: self._ahead_of(job, last_yields(snapshot.yields)),
         )
+
+    def _groups_of(self, names: Iterable[str]) -> dict[str, Group]:
+        """Return the groups of these names that users have submitted."""
+        kept = (self.groups.get(name) for name in sorted(set(names) - {""}))
+        return {stored.group.name: stored.group for stored in kept if stored}
 
     def _check(self, name: str, use: PoolChange) -> None:
         ledger = self._ledgers[name]

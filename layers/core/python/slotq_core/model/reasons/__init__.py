@@ -43,6 +43,7 @@ from slotq_core.model.reasons.unavailable import PoolBacksOff, PoolClosed, PoolI
 from slotq_core.model.reasons.waits_for_others import (
     BackingOff,
     BehindInLine,
+    GroupNotWhole,
     NextPass,
     TriesAgain,
     WaitsForJobs,
@@ -56,6 +57,7 @@ __all__ = [
     "EndangersItsGang",
     "GangBlocked",
     "GangIncomplete",
+    "GroupNotWhole",
     "HeldForOthers",
     "JobLimitReached",
     "LimitReached",

@@ -60,6 +60,17 @@ class WaitsForJobs(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GroupNotWhole(Reason):
+    """The submission of the job's group is not finished."""
+
+    code: ClassVar[str] = "group_not_whole"
+    group: str
+
+    def sentence(self) -> str:
+        return f"waits for the rest of group {self.group}, which is being submitted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TriesAgain(Reason):
     """The job waits for its next attempt to start, as the scheduler settings say."""
 

@@ -60,33 +60,40 @@ class Followers:
     def hand_on(self, ended: Job, *, until: int) -> None:
         """Free or cancel the jobs that wait for this one. Begins nothing from `until` on; then, and
         after an error, the end stays to be handed on."""
-        for some in _together(self._store.followers(ended.name)):
+        name, end = ended.name, ended.state
+        told = self.change(
+            name, lambda job: after_end_of(job, name, end, self._clock.now()), until=until
+        )
+        if told:
+            with suppress(Conflict):  # Another handler has handed the end on.
+                self._store.commit([Change(before=ended, after=replace(ended, followed=False))])
+
+    def change(self, awaited: str, after: Callable[[Job], Job], *, until: int) -> bool:
+        """Change every job that waits for `awaited`, once, so that it no longer does. Begins
+        nothing from `until` on; returns whether all are changed. Raises Unavailable after `_TRIES`
+        conflicts over one job."""
+        for some in _together(self._store.followers(awaited)):
             if self._clock.now() >= until:
-                return
+                return False
             try:
-                self._store.commit([self._change(job, ended) for job in some])
+                self._store.commit([Change(before=job, after=after(job)) for job in some])
             except Conflict:
                 for job in some:
-                    self._alone(job, ended)
-        with suppress(Conflict):  # Another handler has handed the end on.
-            self._store.commit([Change(before=ended, after=replace(ended, followed=False))])
+                    self._alone(job, awaited, after)
+        return True
 
-    def _alone(self, job: Job | None, ended: Job) -> None:
+    def _alone(self, job: Job | None, awaited: str, after: Callable[[Job], Job]) -> None:
         assert job is not None
         name = job.name
         for _ in range(_TRIES):
-            if job is None or ended.name not in job.waits_for:
+            if job is None or awaited not in job.waits_for:
                 return
             try:
-                self._store.commit([self._change(job, ended)])
+                self._store.commit([Change(before=job, after=after(job))])
                 return
             except Conflict:
                 job = self._store.job(name)
-        raise Unavailable(f"job {name} keeps changing; a later pass tells it of {ended.name}'s end")
-
-    def _change(self, job: Job, ended: Job) -> Change:
-        now = self._clock.now()
-        return Change(before=job, after=after_end_of(job, ended.name, ended.state, now))
+        raise Unavailable(f"job {name} keeps changing; a later pass tells it of {awaited}'s end")
 
 
 def hand_on_all(ended: Sequence[Job], store: Store, clock: Clock, *, until: int) -> tuple[str, ...]:

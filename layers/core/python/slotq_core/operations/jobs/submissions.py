@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
@@ -20,13 +20,24 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import AwaitedEnded, StoredAlready
+from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
 from slotq_core.requests.checkpoints import assured, notice, provided
 
 _TRIES = 20
 """How often a submission is tried while the jobs that it comes after end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What the door makes of a submission."""
+
+    job: Job
+    request: Request
+    notices: tuple[str, ...]
+    after: tuple[Job, ...]
+    """The jobs that it has to wait for."""
 
 
 class Submissions:
@@ -65,14 +76,17 @@ class Submissions:
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
 
-    def stored(self, submission: Submission, request: Request, submitter: str) -> Changed:
-        """Store the job, unless the same submission is stored already. Asks for no pass.
+    def stored(
+        self, submission: Submission, request: Request, submitter: str, *, entry: str = ""
+    ) -> Changed:
+        """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
+        for a member, what it waits for until its group is stored whole.
 
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
         """
         try:
-            return self._kept(submission, request, submitter)
+            return self._kept(submission, request, submitter, entry)
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
@@ -81,21 +95,15 @@ class Submissions:
             known = known or self._store.job(submission.name)
             if known is None or not (is_stored or self._authorizer.sees(known, by=submitter)):
                 raise
-        self._refuse_other(known, submission, submitter)
+        self.refuse_other(known, submission, submitter)
         return Changed(job=known, anew=False)
 
-    def _kept(self, submission: Submission, request: Request, submitter: str) -> Changed:
-        """Store a new job; once more if a job that it comes after ends meanwhile."""
-        for _ in range(_TRIES):
-            try:
-                return self._keep(submission, request, submitter)
-            except AwaitedEnded:
-                continue
-        raise Unavailable("the jobs that it comes after keep changing; try again")
-
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
-        """Store a new job."""
-        stand, now = self._store.configuration(), self._clock.now()
+    def judged(
+        self, submission: Submission, request: Request, submitter: str, stand: Configuration
+    ) -> Judged:
+        """The job that a submission would make under this configuration. Stores nothing, and checks
+        neither the name nor the limits that count. Raises what `submit` raises else."""
+        now = self._clock.now()
         permissions = self._authorizer.under(stand.sharing)
         project = permissions.project_for(submission.project, submitter)
         if project is not None:
@@ -124,26 +132,10 @@ class Submissions:
             notices = (notice(request),)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
-        with self._admitter.counted(job, stand) as opens_line:
-            self._followers.follow(awaited[name] for name in job.waits_for)
-            try:
-                stored = self._store.submit(job, request, opens_line=opens_line)
-                return Changed(job=stored, anew=True, notices=notices)
-            except StoredAlready as known:
-                if known.job is not None:
-                    self._refuse_other(known.job, submission, submitter)
-                raise
+        after = tuple(awaited[name] for name in job.waits_for)
+        return Judged(job=job, request=request, notices=notices, after=after)
 
-    def _awaited(self, submission: Submission, submitter: str) -> Mapping[str, Job]:
-        """The jobs that the new one comes after, by name, as far as the submitter may see them.
-        Raises InvalidRequest before so many are read that none may be."""
-        names = (*submission.after, *submission.after_any)
-        check_dependencies(submission.name, submission.after, submission.after_any)
-        return self._followers.awaited(
-            names, sees=lambda job: self._authorizer.sees(job, by=submitter)
-        )
-
-    def _refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
+    def refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
         """Refuse a different submission under the same name, or any after the job has ended. Who
         may not see that job learns only that the name is taken. Raises NameTaken."""
         if not self._authorizer.sees(known, by=submitter):
@@ -162,3 +154,42 @@ class Submissions:
                 "cancel that job first",
                 field="TrainingJobName",
             )
+
+    def _kept(
+        self, submission: Submission, request: Request, submitter: str, entry: str
+    ) -> Changed:
+        """Store a new job; once more if a job that it comes after ends meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                return self._keep(submission, request, submitter, entry)
+            except AwaitedEnded:
+                continue
+        raise Unavailable("the jobs that it comes after keep changing; try again")
+
+    def _keep(
+        self, submission: Submission, request: Request, submitter: str, entry: str
+    ) -> Changed:
+        """Store a new job."""
+        stand = self._store.configuration()
+        judged = self.judged(submission, request, submitter, stand)
+        job = judged.job
+        if entry:
+            job = replace(job, after_any=(*job.after_any, entry))
+        with self._admitter.counted(job, stand) as opens_line:
+            self._followers.follow(judged.after)
+            try:
+                stored = self._store.submit(job, judged.request, opens_line=opens_line)
+                return Changed(job=stored, anew=True, notices=judged.notices)
+            except StoredAlready as known:
+                if known.job is not None:
+                    self.refuse_other(known.job, submission, submitter)
+                raise
+
+    def _awaited(self, submission: Submission, submitter: str) -> Mapping[str, Job]:
+        """The jobs that the new one comes after, by name, as far as the submitter may see them.
+        Raises InvalidRequest before so many are read that none may be."""
+        names = (*submission.after, *submission.after_any)
+        check_dependencies(submission.name, submission.after, submission.after_any)
+        return self._followers.awaited(
+            names, sees=lambda job: self._authorizer.sees(job, by=submitter)
+        )

@@ -489,6 +489,41 @@ def forget_facts(attributes: Sequence[str]) -> Expression:
     }
 
 
+def open_group(name: str, digest: str, now: int) -> Expression:
+    """Begin a group's submission. Condition: no other one of that name is open, and this one is not
+    being withdrawn. Each beginning sets a new time (ms)."""
+    return {
+        "UpdateExpression": "SET #name = :name, digest = :digest, #at = :at",
+        "ConditionExpression": (
+            "attribute_not_exists(withdrawn) AND (attribute_not_exists(digest) OR digest = :digest)"
+        ),
+        "ExpressionAttributeNames": {"#name": "name", "#at": "at"},
+        "ExpressionAttributeValues": {
+            ":name": _text(name),
+            ":digest": _text(digest),
+            ":at": _number(now),
+        },
+    }
+
+
+def is_open(digest: str) -> Expression:
+    """Require that this submission of a group is open, and is not being withdrawn."""
+    return {
+        "ConditionExpression": "digest = :digest AND attribute_not_exists(withdrawn)",
+        "ExpressionAttributeValues": {":digest": _text(digest)},
+    }
+
+
+def withdraw_group(at: int) -> Expression:
+    """Withdraw a group's submission. Condition: nobody has begun it again since `at` (ms)."""
+    return {
+        "UpdateExpression": "SET withdrawn = :true",
+        "ConditionExpression": "#at = :at",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":at": _number(at), ":true": {"BOOL": True}},
+    }
+
+
 def all_but_requests() -> Expression:
     """Select every item except the (large) requests, but include requests that are marked to
     expire."""

@@ -22,6 +22,7 @@ from slotq_core.model.attempts import (
     StopOrder,
 )
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import (
     CheckpointRule,
@@ -189,6 +190,43 @@ def yielded_of(item: Mapping[str, Value]) -> Yielded:
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
     used = _amounts(item, _USED)
     return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+
+
+def stored_group_of(item: Mapping[str, Value]) -> StoredGroup:
+    group = Group(
+        name=_text(item["name"]),
+        members=_texts(item["members"]),
+        max_parallel=_whole(item["maxParallel"]),
+    )
+    return StoredGroup(
+        group=group,
+        submitter=_text(item["submitter"]),
+        project=_text(item["project"]),
+        digest=_text(item["digest"]),
+        at=_whole(item["at"]),
+    )
+
+
+def write_group(stored: StoredGroup) -> Item:
+    group = stored.group
+    return {
+        "name": {"S": group.name},
+        "members": {"L": [{"S": name} for name in group.members]},
+        "maxParallel": {"N": str(group.max_parallel)},
+        "submitter": {"S": stored.submitter},
+        "project": {"S": stored.project},
+        "digest": {"S": stored.digest},
+        "at": {"N": str(stored.at)},
+    }
+
+
+def opening_of(item: Mapping[str, Value]) -> Opening:
+    return Opening(
+        name=_text(item["name"]),
+        digest=_text(item["digest"]),
+        at=_whole(item["at"]),
+        withdrawn="withdrawn" in item,
+    )
 
 
 def demand_of(item: Mapping[str, Value]) -> Demand:

@@ -30,6 +30,8 @@
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
     CONFIG              SHARING#<hash>#<00>       departments, projects and operators: a document
                                                   that never changes; REVISION names the current one
+    GROUP#<group>       GROUP                     a group: its rules and the names of its members
+    OPENING             <group>                   a group's submission until its members are in line
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
@@ -56,6 +58,10 @@ time slice is one of these, so YIELD items are as old as the ledger or older.
 Jobs that come after others. The submission of such a job requires that each awaited job lives and
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
 stays in DUE until the pass that reads it there has changed all jobs in AFTER.
+
+Groups. Members are stored with a copy in AFTER under `JOB#group:<group>`, which no job has as its
+name, and in no line. The transaction that puts the GROUP item requires that OPENING still has the
+same submission. Then the members leave AFTER for their lines, and OPENING goes last.
 
 A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
 that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
@@ -100,6 +106,7 @@ USAGE = "USAGE"
 DUE = "DUE"
 CONFIG = "CONFIG"
 CALLERS = "CALLERS"
+OPENING = "OPENING"
 JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
 AFTER_PREFIX = "AFTER#"
@@ -174,6 +181,14 @@ def attempt_key(name: str, number: int) -> Key:
 
 def after_key(awaited: str, job: str) -> Key:
     return job_partition(awaited), f"{AFTER_PREFIX}{job}"
+
+
+def group_key(group: str) -> Key:
+    return f"GROUP#{group}", "GROUP"
+
+
+def opening_key(group: str) -> Key:
+    return OPENING, group
 
 
 def name_key(training_job: str) -> Key:

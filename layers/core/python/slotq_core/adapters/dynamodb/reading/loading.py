@@ -31,6 +31,7 @@ from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snap
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived
 from slotq_core.errors import Conflict, InvalidRequest
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
@@ -87,13 +88,15 @@ class WorldLoader:
         pause: Callable[[float], None],
         in_parallel: InParallel,
         *,
+        groups: Callable[[Iterable[str]], Mapping[str, Group]],
         usage: UsageBook,
         commit: Callable[[Sequence[Change]], object],
     ) -> None:
-        """Set up the loader. `pause` waits for a number of seconds. `commit`: as the store's."""
+        """Set up the loader. `pause` waits for a number of seconds. `groups` returns
+        the groups of some names, as far as they exist. `commit`: as the store's."""
         self._calls = calls
         self._configuration = configuration
-        self._usage = usage
+        self._groups, self._usage = groups, usage
         self._commit = commit
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
@@ -109,6 +112,10 @@ class WorldLoader:
         sieve.add(late)
         capacity = self._capacity(sieve, now)
         lines, due_read = self._lines_and_due(now, sieve)
+        due, ended = due_and_ended(sieve.read(due_read, copy_of))
+        due = due_part(due, now)
+        named = [parsed(line.name).group for line in lines]
+        groups = self._groups([*named, *(job.group for job in due)])
         waiting = WaitingLines(
             self._waiting,
             self._bounds,
@@ -117,14 +124,15 @@ class WorldLoader:
             pools=capacity.pools,
             claimants=capacity.claimants,
             active=capacity.active,
+            groups=groups,
             by_user=capacity.by_user,
+            shares=bool(capacity.sharing.projects),
             now=now,
         )
         found = waiting.read_first(sieve)
         first = [job for each in found for job in each.jobs]
         stand_ins = [*waiting.stand_ins.values()]
-        due, ended = due_and_ended(sieve.read(due_read, copy_of))
-        world = _world(capacity, [*first, *stand_ins], due_part(due, now), sieve)
+        world = _world(capacity, [*first, *stand_ins], due, sieve, groups)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -192,7 +200,8 @@ class WorldLoader:
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
-        world = _world(capacity, waiting, due, sieve)
+        groups = self._groups(job.group for job in (*waiting, *due))
+        world = _world(capacity, waiting, due, sieve, groups)
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
@@ -251,7 +260,13 @@ class WorldLoader:
         return [*self._calls.query(expressions.partition(pk), limit=limit)]
 
 
-def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], sieve: Sieve) -> World:
+def _world(
+    capacity: _Capacity,
+    waiting: Iterable[Job],
+    due: Iterable[Job],
+    sieve: Sieve,
+    groups: Mapping[str, Group],
+) -> World:
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
     everyone = [*capacity.claimants, *waiting]
     return World(
@@ -263,6 +278,7 @@ def _world(capacity: _Capacity, waiting: Iterable[Job], due: Iterable[Job], siev
             due,
             spent=capacity.spent,
             yields=capacity.yields,
+            groups=groups.values(),
         ),
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,

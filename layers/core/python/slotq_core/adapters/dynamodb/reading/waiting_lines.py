@@ -21,6 +21,7 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParall
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
 from slotq_core.adapters.order_keys import order_key, place_in
 from slotq_core.adapters.snapshots import mixes_users, read_at_first, stand_in
+from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import line_of
@@ -45,16 +46,20 @@ class WaitingLines:
         pools: Sequence[Pool],
         claimants: Iterable[Job],
         active: Iterable[Job],
+        groups: Mapping[str, Group],
         by_user: bool,
+        shares: bool,
         now: int,
     ) -> None:
-        """Set up the lines. `claimants` and `active`: the jobs that are known already; `by_user`:
-        whether the plan tells users apart; `now`: when (ms) the load began, before the lines were
+        """Set up the lines. `claimants` and `active`: the jobs that are known already; `groups`:
+        the lines' groups; `by_user`: whether the plan tells users apart; `shares`: whether projects
+        share the pools; `now`: when (ms) the load began, before the lines were
         read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
         self._lines = {line.name: line for line in lines}
         claimants = list(claimants)
         self._pools, self._by_user, self._now = pools, by_user, now
+        self._groups, self._shares = groups, shares
         self._seen = {job.name for job in (*claimants, *active)}
         self._claimants = Counter(line_of(job) for job in claimants)
         self._readings: dict[str, Reading] = {}
@@ -120,7 +125,10 @@ class WaitingLines:
 
     def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
         counts = {
-            name: read_at_first(parsed(name), self._pools, by_user=self._by_user) for name in names
+            name: read_at_first(
+                parsed(name), self._pools, self._groups, by_user=self._by_user, shares=self._shares
+            )
+            for name in names
         }
         readings = self._reader.first_jobs(counts, self._seen, sieve)
         self._readings |= {reading.line: reading for reading in readings}

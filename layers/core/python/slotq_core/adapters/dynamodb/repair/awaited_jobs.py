@@ -28,7 +28,7 @@ class AwaitedJobs:
         """Yield a finding for each job that this one waits for and that is not followed. The next
         pass hands the end on, if that job has ended. A missing job is left to people."""
         job = whole_job(self._calls.item(table.job_key(name)))
-        for awaited_name in job.waits_for if job else ():
+        for awaited_name in job.awaited_jobs if job else ():
             awaited = whole_job(self._calls.item(table.job_key(awaited_name)))
             if awaited is not None and awaited.followed:
                 continue

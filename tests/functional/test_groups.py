@@ -1,0 +1,193 @@
+"""Groups of jobs, through the real handler: all members or none, and no more at once than asked."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from slotq_core.operations.jobs.groups import FINISHED_WITHIN
+from slotq_core.wire.groups.submission import MOST_MEMBERS
+from tests.functional.account import HOUR, Account, add_job, forget, sample
+
+MEMBER = json.loads(sample("add-job")["body"])
+
+
+def members(*names: str, **changes: Any) -> list[dict[str, Any]]:
+    return [{**MEMBER, "TrainingJobName": name, **changes} for name in names]
+
+
+def submit(account: Account, *names: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    told = {"name": "grid", "max_parallel": 1, "members": members(*names), **body}
+    return account.call({**sample("submit-group"), "body": json.dumps(told)})
+
+
+def shown(account: Account, name: str = "grid") -> tuple[int, dict[str, Any]]:
+    return account.call({**sample("get-group"), "path": f"/groups/{name}"})
+
+
+def states(account: Account) -> dict[str, int]:
+    status, told = shown(account)
+    assert status == 200, told
+    return told["states"]
+
+
+def job(account: Account, name: str) -> dict[str, Any]:
+    return account.call({**sample("get-job"), "path": f"/jobs/{name}"})[1]
+
+
+def test_no_more_members_run_at_once_than_the_group_may_have(account: Account):
+    status, told = submit(account, "a", "b", "c")
+    assert (status, told["name"], told["members"]) == (202, "grid", 3)
+    account.settle()
+    account.call(add_job(TrainingJobName="other"))
+    account.settle()
+    assert states(account) == {"running": 1, "pending": 2}
+    assert job(account, "other")["state"] == "running"
+    waiting = job(account, "b")
+    assert (waiting["group"], waiting["reason"]["code"]) == ("grid", "sweep_limit")
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert states(account) == {"completed": 1, "running": 1, "pending": 1}
+
+
+def test_the_same_group_again_is_the_same_group_also_when_members_have_ended(account: Account):
+    first = submit(account, "a", "b")[1]
+    account.settle()
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    status, again = submit(account, "a", "b")
+    assert (status, again["submitted_at"]) == (202, first["submitted_at"])
+    assert again["states"] == {"completed": 1, "running": 1}
+    status, told = submit(account, "a", "b", max_parallel=2)
+    assert (status, told["code"], told["message"]) == (
+        409,
+        "name_taken",
+        "a group named 'grid' exists already",
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "words"),
+    [
+        ({"ResourceConfig": None}, "members.1.ResourceConfig", "members.1: "),
+        ({"TrainingJobName": "a"}, "members", "two members are named 'a'"),
+        (
+            {"ResourceConfig": {"InstanceType": "ml.odd", "InstanceCount": 1}},
+            "members.1.ResourceConfig.InstanceType",
+            "members.1: no pool has instance type 'ml.odd'",
+        ),
+        ({"TrainingJobName": "there"}, "members.1.TrainingJobName", "'there'"),
+    ],
+)
+def test_one_member_that_is_refused_refuses_them_all(account: Account, wrong, field, words):
+    account.call(add_job(TrainingJobName="there"))
+    before = account.items()
+    some = members("a", "b")
+    some[1] = {key: it for key, it in {**some[1], **wrong}.items() if it is not None}
+    status, told = submit(account, members=some)
+    assert (status // 100, told["field"]) == (4, field), told
+    assert words in told["message"]
+    assert account.items() == before
+
+
+@pytest.mark.parametrize("rule", [{"min_members": 2}, {"same_pool": True}, {"mandatory": ["a"]}])
+def test_gangs_are_refused_in_one_sentence(account: Account, rule):
+    status, told = submit(account, "a", "b", **rule)
+    assert (status, told["field"]) == (400, next(iter(rule)))
+    assert told["message"].startswith("the queue takes no gangs yet")
+    assert "max_parallel" in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"members": []}, "members"),
+        ({"name": "a_b"}, "name"),
+        ({"max_parallel": 0}, "max_parallel"),
+        ({"max_parallel": "2"}, "max_parallel"),
+        ({"more": 1}, "more"),
+        ({"members": ["a"]}, "members.0"),
+        ({"members": members(*(f"m{n}" for n in range(MOST_MEMBERS + 1)))}, "members"),
+    ],
+)
+def test_what_is_no_group_is_refused(account: Account, body, words):
+    status, told = submit(account, "a", **body)
+    assert (status, told["code"]) == (400, "invalid_request")
+    assert words in told["message"]
+
+
+def test_two_hundred_members_are_one_group(account: Account):
+    status, told = submit(account, *(f"m{n}" for n in range(MOST_MEMBERS)), max_parallel=2)
+    assert (status, told["states"]) == (202, {"pending": MOST_MEMBERS})
+    account.settle()
+    assert states(account) == {"running": 2, "pending": MOST_MEMBERS - 2}
+
+
+def test_a_group_that_there_is_not(account: Account):
+    for name in ("grid", "a_b"):
+        assert shown(account, name)[1]["code"] == "no_such_group"
+
+
+def test_an_unfinished_group_is_cancelled_after_an_hour(account: Account):
+    _begin(account, "a", "b")
+    account.send("tick")
+    waiting = job(account, "a")
+    assert (waiting["state"], waiting["reason"]["code"]) == ("pending", "group_not_whole")
+    assert waiting["waits_for"] == []
+    assert shown(account)[0] == 404
+    account.clock.set(account.clock.now() + FINISHED_WITHIN)
+    account.send("tick")
+    ended = job(account, "a")
+    assert (ended["state"], ended["cause"]) == ("cancelled", "group_not_whole")
+    assert not [item for item in account.items() if item["pk"]["S"] == "OPENING"]
+
+
+@pytest.mark.parametrize("finish", ["tick", "again"])
+def test_a_group_whose_handler_died_after_its_record_is_finished(account: Account, finish: str):
+    """The record is there, and no member has entered its line."""
+    _begin(account, "a", "b", fails="Query")
+    assert states(account) == {"pending": 2}
+    assert job(account, "a")["reason"]["code"] == "group_not_whole"
+    if finish == "tick":
+        account.send("tick")
+    else:
+        assert submit(account, "a", "b")[0] == 202
+    account.settle()
+    assert states(account) == {"running": 1, "pending": 1}
+    assert not [item for item in account.items() if item["pk"]["S"] == "OPENING"]
+
+
+def test_the_same_body_finishes_an_unfinished_group(account: Account):
+    _begin(account, "a", "b")
+    assert submit(account, "a", "b", max_parallel=2)[1]["code"] == "unavailable"
+    assert submit(account, "a", "b")[0] == 202
+    account.settle()
+    assert states(account) == {"running": 1, "pending": 1}
+
+
+def _begin(account: Account, *names: str, fails: str = "record") -> None:
+    """Submit while DynamoDB fails, as if the handler had died: before the record is kept, or when
+    it would read who waits for the group (`Query`)."""
+    transact, query = account.dynamodb.transact_write_items, account.dynamodb.query
+    error = ClientError({"Error": {"Code": "InternalServerError"}}, "AnyCall")
+
+    def without_records(**request: Any) -> dict[str, Any]:
+        puts = [each.get("Put", {}).get("Item", {}) for each in request["TransactItems"]]
+        if fails == "record" and any(item.get("sk") == {"S": "GROUP"} for item in puts):
+            raise error
+        answer: dict[str, Any] = transact(**request)
+        return answer
+
+    def without_members(**request: Any) -> dict[str, Any]:
+        asked = request["ExpressionAttributeValues"][":pk"]["S"]
+        if fails == "Query" and asked.startswith("JOB#group:"):
+            raise error
+        answer: dict[str, Any] = query(**request)
+        return answer
+
+    account.dynamodb.transact_write_items = without_records
+    account.dynamodb.query = without_members
+    assert submit(account, *names)[0] == 503
+    del account.dynamodb.transact_write_items, account.dynamodb.query
+    forget()
