@@ -1,12 +1,17 @@
-"""What several folders of tests need: the real engine."""
+"""What several folders of tests need: the real engine, and processes that hear Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.contract import dynamodb_local
+
+# A shell starts what it runs in the background (`.ci/run &`) with SIGINT ignored, and every process
+# below inherits that: tests that press Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
