@@ -12,7 +12,7 @@ from typing import Any
 from tests import cloudformation
 from tests.functional.account import EVENTS, sample
 
-FIRST, LAST = ("add-job", "add-job-urgent"), ("cancel-job",)
+FIRST, LAST = ("add-job", "add-job-urgent", "submit-group"), ("cancel-job",)
 STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400, "remove-project": 404}
 """Statuses of API requests other than 200: there is one pool, which the queue keeps, and no
 project yet."""
@@ -80,6 +80,7 @@ def check_story(
 ) -> None:
     """Check the state after all samples. `listed`: the answer to list-jobs."""
     states = {job["name"]: job["state"] for job in json.loads(listed["body"])["jobs"]}
-    assert states == {"job1": "cancelled", "job2": "pending"}
+    grid = dict.fromkeys(("grid-1", "grid-2", "grid-3"), "pending")
+    assert states == {"job1": "cancelled", "job2": "pending", **grid}
     assert 0 < refusals_left < REFUSALS, "SageMaker was asked, and refused"
     assert letters == sum(name.startswith("poison-") for name in story)
