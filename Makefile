@@ -9,7 +9,8 @@ INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
-	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py
+	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py \
+	tests/unit/client/test_other_calls.py tests/e2e/test_sweeps.py
 TORCH := $(VENV)/torch
 TORCH_INSTALLED := $(TORCH)/installed
 TOOLKIT := $(VENV)/toolkit
@@ -38,7 +39,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +75,9 @@ client_sdk/ui/node_modules/.package-lock.json: client_sdk/ui/package-lock.json
 test-ui: $(INSTALLED) ui ## The page, in a real browser (wants Chromium)
 	cd client_sdk/ui && npm test
 	.ci/browser
+
+pictures: $(INSTALLED) ui ## Take the documentation's pictures of the page anew (wants Chromium)
+	PICTURES=1 .ci/browser
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".cache" / "cold-start"
 RUNS = 15
-MOST: Mapping[str, float] = {"event": 1.1, "api": 1.35}
+MOST: Mapping[str, float] = {"event": 1.1, "api": 1.35, "notifier": 1.1}
 """The largest cost of a cold start, as a multiple of the baseline."""
 
 _TIMED = """
@@ -44,6 +44,10 @@ _API = f"""
 {_EVENT}
 app.routes()
 """
+_NOTIFIER = """
+import notifier
+notifier.client("dynamodb")
+"""
 _NOTHING_LEFT = """
 before = set(sys.modules)
 class Table:
@@ -53,11 +57,12 @@ class Context:
     aws_request_id = "r"
     def get_remaining_time_in_millis(self):
         return 60_000
-app.client = lambda service: Table()
+handles = sys.modules.get("app") or sys.modules["notifier"]
+handles.client = lambda service: Table()
 import io, contextlib
 with contextlib.redirect_stdout(io.StringIO()):
     tick = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": dict()}
-    app.handler(tick, Context())
+    handles.handler(tick, Context())
 late = sorted(name for name in set(sys.modules) - before if name.partition(".")[0] == "slotq_core")
 assert not late, f"a tick imports more: {late}"
 """
@@ -78,11 +83,14 @@ def measure(runs: int = RUNS) -> Mapping[str, Mapping[str, float]] | None:
     if not python:
         print("cold start: not measured, the Lambda's own Python is not here (.ci/lambda-python)")
         return None
-    function, layer, plain = _function(python), _layer(python), _plain(python)
+    function = _function("queue_manager", "QueueManager", python)
+    notifier = _function("notifier", "Notifier", python)
+    layer, plain = _layer(python), _plain(python)
     kinds = {
         "baseline": (_BASELINE, [plain], ""),
         "event": (_EVENT, [function, layer], _NOTHING_LEFT),
         "api": (_API, [function, layer], ""),
+        "notifier": (_NOTIFIER, [notifier, layer], _NOTHING_LEFT),
     }
     taken: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(runs + 1):
@@ -105,9 +113,8 @@ def _python() -> str:
     return ran.stdout.strip()
 
 
-def _function(python: str) -> Path:
-    source = ROOT / "functions" / "queue_manager"
-    return _made("function", source, "build-QueueManager", python)
+def _function(folder: str, resource: str, python: str) -> Path:
+    return _made(folder, ROOT / "functions" / folder, f"build-{resource}", python)
 
 
 def _layer(python: str) -> Path:

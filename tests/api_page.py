@@ -22,9 +22,16 @@ may change with any release. How to use it: [client.md](client.md).
 
 PUBLIC = {
     "install": "session/install.py",
+    "gang": "groups/gathering.py",
     "QueueClient": "client.py",
     "QueuedJob": "jobs/job.py",
     "QueueTrainingJobSession": "session/sdk2.py",
+    "direct": "session/other_calls/refusing.py",
+    "Sweep": "sweeps/sweep.py",
+    "uniform": "sweeps/space.py",
+    "log_uniform": "sweeps/space.py",
+    "integer": "sweeps/space.py",
+    "choice": "sweeps/space.py",
     "print_queue_state": "output/plain_table.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
@@ -35,13 +42,20 @@ SETTINGS = {
 """The keyword arguments that several of these take, and where they are."""
 TITLES = {
     "install": "`slotq.install`: plain boto3 through the queue",
+    "gang": "`slotq.gang`: jobs that start together",
     "QueueClient": "`slotq.QueueClient`: the queue's calls",
     "QueuedJob": "`slotq.QueuedJob`: a job as an object",
     "QueueTrainingJobSession": "`slotq.QueueTrainingJobSession`: SageMaker's SDK through the queue",
+    "direct": "`slotq.direct`: training jobs past the queue, on purpose",
+    "Sweep": "`slotq.Sweep`: many jobs that try values",
+    "uniform": "`slotq.uniform`: numbers to sample",
+    "log_uniform": "`slotq.log_uniform`: numbers by their magnitude",
+    "integer": "`slotq.integer`: whole numbers to sample",
+    "choice": "`slotq.choice`: one of several values",
     "print_queue_state": "`slotq.print_queue_state`: a look at the queue",
 }
-OVERRIDES = {"QueueTrainingJobSession"}
-"""Of these only the constructor is ours to promise: the methods are the SDK's."""
+OVERRIDES = {"QueueTrainingJobSession": ("__init__", "gang")}
+"""Of these only some methods are ours to promise: the others are the SDK's."""
 
 
 def page() -> str:
@@ -58,7 +72,8 @@ def page() -> str:
     parts.append(
         "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` (`JobView`, "
         "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`), of "
-        "`slotq_core.wire.document.views`\n(`ConfigurationView`, `AppliedView`, `ProjectView`) and "
+        "`slotq_core.wire.groups.views` (`GroupView`), of\n`slotq_core.wire.document.views` "
+        "(`ConfigurationView`, `AppliedView`, `ProjectView`) and "
         "of `slotq_core.wire.record` (`ChangeView`): pydantic\nmodels, whose fields are those of "
         "the HTTP API ([openapi.json](openapi.json)).\n"
     )
@@ -87,11 +102,14 @@ def stub(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
     for item in node.body:
-        if isinstance(item, ast.FunctionDef) and (
-            item.name == "__init__"
-            or (not item.name.startswith("_") and node.name not in OVERRIDES)
-        ):
+        if isinstance(item, ast.FunctionDef) and _is_public(item.name, node.name):
             yield item
+
+
+def _is_public(method: str, owner: str) -> bool:
+    if owner in OVERRIDES:
+        return method in OVERRIDES[owner]
+    return method == "__init__" or not method.startswith("_")
 
 
 def signature(node: ast.FunctionDef) -> str:

@@ -121,6 +121,7 @@ class Resolver:
             "QueueManagerLog.Arn": f"{logs}-queue-manager:*",
             "DoorLog.Arn": f"{logs}-door:*",
             "ViewsLog.Arn": f"{logs}-views:*",
+            "NotifierLog.Arn": f"{logs}-notifier:*",
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slotq.local.services.plane_client import PlaneClient
@@ -21,6 +22,8 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
+from slotq_core.operations.jobs.group_lookup import GroupStatus
+from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
@@ -144,6 +147,17 @@ class QueueWorld:
     def submit(self, name: str, **fields: Any) -> Status:
         submission, body = parse_submission(request(name, **fields))
         return self.manager.submissions.submit(submission, body, submitter="ann")
+
+    def submit_group(self, name: str, *members: dict[str, Any], **rules: Any) -> GroupStatus:
+        """Submit a group of these requests: a gang, if the rules name no `max_parallel`."""
+        parsed = [parse_submission(each) for each in members]
+        wanted = NewGroup(
+            name=name,
+            members=tuple((replace(submission, group=name), body) for submission, body in parsed),
+            digest=json.dumps([*members, rules], default=str),
+            **rules,
+        )
+        return self.manager.groups.submit(wanted, submitter="ann")
 
     def deliver(self) -> None:
         """Let the plane take in what is due, hand its events over, and run passes, until quiet."""

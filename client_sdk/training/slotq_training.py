@@ -21,6 +21,7 @@ checkpoints   saved states on disk: atomic, verified
 agreement     all ranks stop at the same step
 signals       how the process learns of a suspend
 words         should_suspend, suspend, on_suspend, report, life_state …
+rendezvous    the members of a group find each other
 manager       checkpoint.manager
 libraries     callbacks for PyTorch Lightning and transformers.Trainer
 HFAI          the names of HFAI's library
@@ -55,7 +56,7 @@ import zlib
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, Mapping, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Tuple
 
 __all__ = [
     "attempt",
@@ -65,6 +66,7 @@ __all__ = [
     "hfai",  # noqa: F822 - made at its first use
     "life_state",
     "on_suspend",
+    "rendezvous",
     "report",
     "resumable",
     "should_suspend",
@@ -1398,10 +1400,10 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _watch, _forked, _starting
+    global _watch, _forked, _starting, _presence
     if _watch is not None:
         _watch.give_sigterm_back()
-    _watch, _forked, _starting = None, True, threading.Lock()
+    _watch, _forked, _starting, _presence = None, True, threading.Lock(), None
     _clients.clear()
     _after_fork_in_parent()
 
@@ -1479,6 +1481,245 @@ class _LifeState:
 
 
 life_state = _LifeState()
+
+
+# --- rendezvous ---
+# The members of a group find each other below a prefix in S3. Each keeps an entry
+# `<site>/<attempt>.json` there, and writes it again and again while it lives. A reader counts an
+# entry only once it has changed before the reader's eyes. So neither clocks nor the order of starts
+# matter, and what a dead attempt has left is never taken for a living one.
+
+SITE, SITES, ROLE, RENDEZVOUS = ("SLOTQ_SITE", "SLOTQ_SITES", "SLOTQ_ROLE", "SLOTQ_RENDEZVOUS")
+"""Environment variables of a group's members: where the member runs, the sites of all clients that
+started (JSON), `server`, `client` or `member`, and where the entries lie: an S3 prefix, or a folder
+off SageMaker."""
+SERVER = "server"
+_LOOK_SECONDS = 1.0
+_BEAT_SECONDS, _SELDOM_SECONDS = 2.0, 10.0
+"""Seconds between two writes of the entry: while a call of this process waits, and afterwards."""
+_FOR_GOOD = frozenset({"AccessDenied", "403", "NoSuchBucket", "InvalidAccessKeyId"})
+
+
+class Peer(NamedTuple):
+    """A member of the group, as it presents itself."""
+
+    name: str
+    """Its site; `server` for a federated job's server."""
+    role: str
+    host: str
+    port: int
+    """0: it serves no port."""
+    attempt: int
+
+
+class Peers(Dict[str, Peer]):
+    """The other members by name."""
+
+    def __init__(self, me: Peer, others: Mapping[str, Peer]) -> None:
+        super().__init__((name, others[name]) for name in sorted(others))
+        self.me = me
+
+    def by_role(self, role: str) -> list[Peer]:
+        return [peer for peer in self.values() if peer.role == role]
+
+
+class _Entries:
+    """The entries below an S3 prefix, or in a folder."""
+
+    def __init__(self, place: str) -> None:
+        scheme, _, rest = place.partition("://")
+        self._bucket, _, prefix = (rest if scheme == "s3" else "").partition("/")
+        self._prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        self._folder = Path(place)
+
+    def versions(self) -> dict[str, str]:
+        """Each entry's name, with a text that changes with each write."""
+        if not self._bucket:
+            stats = ((path, path.stat()) for path in self._folder.glob("*/*.json"))
+            return {
+                path.relative_to(self._folder).as_posix(): f"{at.st_mtime_ns}-{at.st_ino}"
+                for path, at in stats
+            }
+        pages = _client("s3").get_paginator("list_objects_v2")
+        return {
+            each["Key"][len(self._prefix) :]: each["ETag"]
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix)
+            for each in page.get("Contents", ())
+        }
+
+    def read(self, name: str) -> Any:
+        if not self._bucket:
+            return json.loads((self._folder / name).read_text())
+        answer = _client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
+        return json.loads(answer["Body"].read())
+
+    def write(self, name: str, content: bytes) -> None:
+        if not self._bucket:
+            _write_atomically(self._folder / name, content)
+        else:
+            _client("s3").put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
+
+
+class _Presence:
+    """This member's entry, and the thread that writes it again."""
+
+    def __init__(self, entries: _Entries, me: Peer) -> None:
+        self.me, self.waits = me, True
+        self.name = f"{me.name}/{me.attempt:04d}.json"
+        self._entries, self._beats, self._leads = entries, 0, _leads_the_member()
+        self._writing = threading.Lock()
+        if self._leads:
+            threading.Thread(target=self._run, daemon=True, name="slotq-rendezvous").start()
+
+    def write(self) -> None:
+        if not self._leads:
+            return
+        with self._writing:
+            self._beats += 1
+            document = {
+                "version": FORMAT, **self.me._asdict(),
+                "training_job": _training_job(), "beat": self._beats, "at": _now(),
+            }  # fmt: skip
+            self._entries.write(self.name, json.dumps(document).encode())
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_BEAT_SECONDS if self.waits else _SELDOM_SECONDS)
+            with contextlib.suppress(Exception):  # The next one may succeed.
+                self.write()
+
+
+_presence: _Presence | None = None
+
+
+def rendezvous(
+    port: int = 0,
+    *,
+    host: str | None = None,
+    names: Iterable[str] | None = None,
+    minimum: int | None = None,
+    timeout: float = 600.0,
+) -> Peers:
+    """Tell the group's other members where this one listens, wait for them, and return them.
+
+    `port`, `host`: what the others connect to; the host is this machine's address unless given.
+    `names`: the members to wait for; without it all that the queue has started. `minimum`: with so
+    many of them the call returns when `timeout` (seconds) is over. Raises TimeoutError where even
+    these are missing, and RuntimeError outside a group or without the rights to its prefix.
+
+    Only members that live are returned. Call it again, as often as you like, to find those that
+    have come or moved since.
+    """
+    place = os.environ.get(RENDEZVOUS)
+    if not place:
+        raise RuntimeError(f"{RENDEZVOUS} is not set: this training job belongs to no group")
+    name, role = os.environ.get(SITE) or _training_job(), os.environ.get(ROLE) or "member"
+    me = Peer(name, role, host or _own_address(), port, attempt())
+    expected = set(_others(me) if names is None else names) - {me.name}
+    if not expected and minimum is None and names is None:
+        raise RuntimeError(f"{SITES} is not set: say for how many to wait, minimum=…")
+    return _meet(_Entries(place), me, expected, minimum, timeout)
+
+
+def _meet(
+    entries: _Entries, me: Peer, expected: set[str], minimum: int | None, timeout: float
+) -> Peers:
+    global _presence
+    if _presence is None or _presence.me != me:
+        _presence = _Presence(entries, me)
+    presence, until, trouble = _presence, time.monotonic() + timeout, ""
+    search = _Search(entries, presence.name)
+    presence.waits = True
+    try:
+        while True:
+            trouble = _looked(search, presence) or trouble
+            here = {peer.name: peer for peer in search.found.values()}
+            is_enough = len(here) >= (minimum or 0)
+            if is_enough and expected <= set(here):
+                return Peers(me, here)
+            if time.monotonic() >= until:
+                if minimum is not None and is_enough:
+                    return Peers(me, here)
+                missing = ", ".join(sorted(expected - set(here))) or f"{minimum} members"
+                raise TimeoutError(f"after {timeout:g} s these are missing: {missing}{trouble}")
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        presence.waits = False
+
+
+def _looked(search: _Search, presence: _Presence) -> str:
+    """Look once. Returns what went wrong; raises RuntimeError if it will not get better."""
+    try:
+        search.look()
+        if search.looks == 1:
+            presence.write()
+    except Exception as error:
+        if _code(error) not in _FOR_GOOD:
+            return f": {error}"
+        raise RuntimeError(
+            f"the group cannot meet below {os.environ[RENDEZVOUS]}: {error}. The role needs "
+            "s3:ListBucket, s3:GetObject and s3:PutObject there"
+        ) from error
+    return ""
+
+
+class _Search:
+    """What one call has seen of the others."""
+
+    def __init__(self, entries: _Entries, own: str) -> None:
+        self.found: dict[str, Peer] = {}
+        self.looks = 0
+        self._entries, self._own = entries, own
+        self._seen: dict[str, str] = {}
+
+    def look(self) -> None:
+        versions = self._entries.versions()
+        first, self.looks = self.looks == 0, self.looks + 1
+        for name, version in versions.items():
+            if not first and name != self._own and self._seen.get(name) != version:
+                self._take(name)
+            self._seen[name] = version
+
+    def _take(self, name: str) -> None:
+        """Take an entry that has just been written."""
+        document = self._entries.read(name)
+        try:
+            peer = Peer(*(kind(document[key]) for key, kind in _FIELDS))
+        except (KeyError, TypeError, ValueError):
+            return  # Nobody's entry.
+        known = self.found.get(peer.name)
+        if known is None or known.attempt <= peer.attempt:
+            self.found[peer.name] = peer
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("name", str), ("role", str), ("host", str), ("port", int), ("attempt", int),
+)  # fmt: skip
+
+
+def _others(me: Peer) -> list[str]:
+    """The members that the queue has started, as far as it says."""
+    try:
+        sites = json.loads(os.environ.get(SITES) or "[]")
+    except ValueError:
+        return []
+    return [*sites, SERVER] if me.role == "client" else list(sites)
+
+
+def _leads_the_member() -> bool:
+    """Whether this process speaks for the member: the first of its first node."""
+    ranked = _torch_rank() or _spawned_rank() or _torchrun_rank()
+    return (ranked[0] if ranked else _nodes(_resource_config())[0]) == 0
+
+
+def _own_address() -> str:
+    """The address at which other training jobs reach this node."""
+    config = _resource_config()
+    if _training_job() == _LOCAL or config.get("network_interface_name") == "lo":
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # Sends nothing: the system chooses its own address.
+        return str(probe.getsockname()[0])
 
 
 # --- manager ---

@@ -4,9 +4,9 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     environment: "node",
-    include: ["browser/**/*.test.ts"],
+    include: [process.env.PICTURES ? "browser/pictures.ts" : "browser/**/*.test.ts"],
     fileParallelism: false,
-    testTimeout: 120_000,
+    testTimeout: process.env.PICTURES ? 600_000 : 120_000,
     hookTimeout: 120_000,
   },
 });

@@ -58,6 +58,7 @@ from slotq_core.adapters.settings import (
     pools_from_environment,
     project_metrics_from_environment,
     roles_from_environment,
+    telling_from_environment,
 )
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
@@ -351,7 +352,9 @@ def new_manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
+        telling=telling_from_environment(),
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3")),
+        at_once=in_parallel(),
     )
 
 

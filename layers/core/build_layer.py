@@ -62,7 +62,10 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
             "StopTrainingJob",
         }
     ),
+    "secretsmanager": frozenset({"GetSecretValue"}),
+    "sns": frozenset({"Publish"}),
     "sqs": frozenset({"SendMessage"}),
+    "ssm": frozenset({"GetParameter"}),
 }
 """The operations that the queue calls, by service. The layer's clients know no others."""
 

@@ -3,4 +3,5 @@ ready, and ends with its standard input.
 
 story      an emulator with jobs as hostile as the API lets them be, behind `slotq ui`
 long_line  5,000 waiting jobs behind the page's server
+many_attempts  5,000 attempts, with evictions, behind the page's server
 """

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
+from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
+from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views import JobView, MeView, PoolsView, QueueView
 from tests.unit.client.fake_aws import FakeLogs
 from tests.unit.client.fake_queue import pool_view, running, waiting
+from tests.unit.client.fake_scenario import fake_scenario
 
 WAITING = 5_000
 
@@ -44,13 +47,22 @@ class LongLine:
             return Said(self._said[path])
         return Said(self.job(path.rsplit("/", 1)[-1]).model_dump_json().encode())
 
+    def scenario(self) -> ScenarioView:
+        return fake_scenario()
+
     def job(self, name: str) -> JobView:
         return waiting(1, name=name)
 
 
 def main() -> None:
     line = LongLine()
-    server = PageServer(port=0, page=BuiltPage(), relay=Relay(line), logs=Logs(line, FakeLogs))
+    server = PageServer(
+        port=0,
+        page=BuiltPage(),
+        relay=Relay(line),
+        logs=Logs(line, FakeLogs),
+        own=OwnCalls(line),
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(json.dumps({"link": server.gate.link(), "waiting": WAITING}), flush=True)
     sys.stdin.read()

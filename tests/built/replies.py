@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from slotq_core.adapters.dynamodb.notices.stream import SOURCE
 from tests import cloudformation
 from tests.functional.account import EVENTS, sample
 
-FIRST, LAST = ("add-job", "add-job-urgent", "submit-group"), ("cancel-job",)
+FIRST, LAST = ("add-job", "add-job-urgent", "submit-group", "submit-gang"), ("cancel-job",)
 STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400, "remove-project": 404}
 """Statuses of API requests other than 200: there is one pool, which the queue keeps, and no
 project yet."""
@@ -24,6 +25,7 @@ OF_EACH_TRIGGER = (
     "tick",
     "pass",
     "poison-no-detail",
+    "stream-job-started",
     *LAST,
 )
 """A shorter story, for when each event takes long."""
@@ -39,10 +41,18 @@ def names() -> list[str]:
 
 def function_of(event: Any) -> str:
     """The function that gets an event, by the template."""
+    if tells_of_a_change(event):
+        return "Notifier"
     if not isinstance(event, Mapping) or "httpMethod" not in event:
         return "QueueManager"
     asked = event["httpMethod"], event["path"]
     return next(name for name, method, path in _routes() if _fits(method, path, *asked))
+
+
+def tells_of_a_change(event: Any) -> bool:
+    """Whether the event is a batch of the table's stream."""
+    records = event.get("Records") if isinstance(event, Mapping) else None
+    return bool(records) and all(record.get("eventSource") == SOURCE for record in records)
 
 
 @cache
@@ -69,6 +79,8 @@ def check(name: str, reply: Any) -> None:
     if "httpMethod" in sample(name):
         assert reply["statusCode"] == STATUS.get(name, 200), (name, reply)
         assert json.loads(reply["body"]), (name, reply)
+    elif tells_of_a_change(sample(name)):
+        assert reply == {"batchItemFailures": []}, (name, reply)
     elif name.startswith("poison-"):
         assert set(reply) == {"dead_letter"}, (name, reply)
     else:
@@ -80,7 +92,7 @@ def check_story(
 ) -> None:
     """Check the state after all samples. `listed`: the answer to list-jobs."""
     states = {job["name"]: job["state"] for job in json.loads(listed["body"])["jobs"]}
-    grid = dict.fromkeys(("grid-1", "grid-2", "grid-3"), "pending")
-    assert states == {"job1": "cancelled", "job2": "pending", **grid}
+    members = dict.fromkeys(("grid-1", "grid-2", "grid-3", "ring-1", "ring-2"), "pending")
+    assert states == {"job1": "cancelled", "job2": "pending", **members}
     assert 0 < refusals_left < REFUSALS, "SageMaker was asked, and refused"
     assert letters == sum(name.startswith("poison-") for name in story)

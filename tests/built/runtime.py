@@ -35,8 +35,9 @@ def emulator() -> Path:
 class Function:
     """One function of the template, running and waiting for events."""
 
-    def __init__(self, name: str, variables: Mapping[str, str], log: Path) -> None:
-        """`variables`: environment variables besides those that Lambda sets."""
+    def __init__(self, name: str, handler: str, variables: Mapping[str, str], log: Path) -> None:
+        """`handler`: as in the template. `variables`: environment variables besides those that
+        Lambda sets."""
         self._log = log.open("wb")
         self._port, api = _free_port(), _free_port()
         code, layer = BUILT / name, BUILT / "CoreLayer" / "python"
@@ -60,7 +61,7 @@ class Function:
                 os.environ["SLOTQ_LAMBDA_PYTHON"],
                 "-m",
                 "awslambdaric",
-                "app.handler",
+                handler,
             ],
             env=environment,
             cwd=code,

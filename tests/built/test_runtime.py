@@ -3,6 +3,7 @@ runs, with real clients against the emulator. No container."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,15 @@ def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable
     made: list[Function] = []
 
     def begin(name: str, **more: str) -> Function:
-        properties = cloudformation.template()["Resources"][name]["Properties"]
-        own = {"SLOTQ_SERVES": properties["Environment"]["Variables"]["SLOTQ_SERVES"]}
+        template = cloudformation.template()
+        properties = {
+            **template["Globals"]["Function"],
+            **template["Resources"][name]["Properties"],
+        }
+        serves = properties["Environment"]["Variables"].get("SLOTQ_SERVES")
+        own = {"SLOTQ_SERVES": serves} if serves else {}
         log = tmp_path / f"{len(made)}-{name}.log"
-        made.append(Function(name, {**variables, **own, **more}, log))
+        made.append(Function(name, properties["Handler"], {**variables, **own, **more}, log))
         return made[-1]
 
     yield begin
@@ -66,7 +72,7 @@ def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable
 
 
 def test_every_sample_is_answered(emulator: Account, functions, variables: Mapping[str, str]):
-    running = {name: functions(name) for name in ("QueueManager", "Door", "Views")}
+    running = {name: functions(name) for name in ("QueueManager", "Door", "Views", "Notifier")}
     answers: dict[str, Any] = {}
     for name in replies.names():
         event = sample(name)
@@ -99,3 +105,25 @@ def test_one_process_serves_many_invocations(emulator: Account, functions):
     for _ in range(3):
         assert manager.invoke(sample("tick")) == {"decisions": 0, "busy": False}
         assert door.invoke(sample("set-limits"))["statusCode"] == 200
+
+
+def test_the_notifier_keeps_what_a_receiver_does_not_take(emulator: Account, functions):
+    """The secret is missing, so the message stays and nothing is called."""
+    table, client = "told-queue", emulator.endpoint.client("dynamodb")
+    client.create_table(**table_definition(table))
+    door, notifier = (functions(name, SLOTQ_TABLE=table) for name in ("Door", "Notifier"))
+    rule = {"name": "nobody", "for": "all", "to": {"slack": "ssm:/slotq/notifications/nobody"}}
+    event = {**sample("apply-configuration"), "queryStringParameters": None}
+    event["multiValueQueryStringParameters"] = None
+    pool = {"name": "main", "capacity": 2, "instance_type": "ml.p4d.24xlarge"}
+    event["body"] = json.dumps({"configuration": {"pools": [pool], "notifications": [rule]}})
+    assert door.invoke(event)["statusCode"] == 200
+    change = sample("stream-job-started")
+    for _ in range(2):  # The stream repeats itself.
+        assert notifier.invoke(change) == {"batchItemFailures": []}
+    items = client.scan(TableName=table)["Items"]
+    (kept,) = (item for item in items if item["pk"]["S"] == "NOTICE#PENDING")
+    message = json.loads(kept["message"]["S"])
+    assert (message["job"], message["event"]) == ("job1", "started")
+    assert int(kept["tries"]["N"]) == 1
+    assert notifier.invoke(sample("tick")) == {"delivered": 0, "left": 0}

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb.layout.table import JOB
+from slotq_core.adapters.dynamodb.notices.stream import VIEW
+from slotq_core.operations.notices.delivering import LEASE
 from slotq_core.ports.surroundings import LONGEST_DELAY
 from tests import cloudformation
 
@@ -208,9 +211,11 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("delete", "/jobs/{name}"),
         ("delete", "/pools/{name}"),
         ("delete", "/projects/{name}"),
+        ("get", "/attempts"),
         ("get", "/changes"),
         ("get", "/configuration"),
         ("get", "/doctor"),
+        ("get", "/groups"),
         ("get", "/groups/{name}"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
@@ -220,6 +225,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/pools"),
         ("get", "/projects"),
         ("get", "/quota"),
+        ("get", "/scenario"),
         ("get", "/usage"),
         ("get", "/version"),
         ("patch", "/jobs"),
@@ -244,10 +250,11 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
     settings = ("/changes", "/configuration", "/limits", "/pools", "/projects", "/quota")
-    others = (*settings, "/groups/{name}", "/me", "/usage", "/version")
+    use = ("/attempts", "/usage")
+    others = (*settings, *use, "/groups", "/groups/{name}", "/me", "/scenario", "/version")
     assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
-    assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
+    assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 3
 
 
 def test_there_is_one_stage_and_it_is_prod(resources):
@@ -302,12 +309,31 @@ def test_delayed_messages_wake_the_queue_manager(resources):
     assert queue["VisibilityTimeout"] == 6 * function["Timeout"], "as Lambda wants"
     assert queue["RedrivePolicy"] == {"deadLetterTargetArn": letters, "maxReceiveCount": 3}
     assert queue["MessageRetentionPeriod"] * 1000 > LONGEST_DELAY
-    (source,) = of_type(resources, "AWS::Lambda::EventSourceMapping")
+    source = resources["QueueManagerGraceOver"]["Properties"]
     assert source["EventSourceArn"] == wakes
     assert source["FunctionName"] == {"Ref": "QueueManager"}
     assert function["Environment"]["Variables"]["SLOTQ_WAKES"] == {"Ref": "Wakes"}
     (deny,) = resources["WakesOverTls"]["Properties"]["PolicyDocument"]["Statement"]
     assert (deny["Effect"], deny["Resource"]) == ("Deny", wakes)
+
+
+def test_notifications_exist_on_request_and_hear_of_jobs_alone(resources):
+    parts = ("Notifier", "NotifierRole", "NotifierLog", "JobsToNotifier", "NotNotifiedAlarm")
+    assert all(resources[name]["Condition"] == "Notifies" for name in parts)
+    assert "StreamSpecification" not in resolved(resources["Queue"]["Properties"])
+    on = resolved(resources["Queue"]["Properties"], Notifications="true")
+    assert on["StreamSpecification"] == {"StreamViewType": VIEW}
+    mapping = resources["JobsToNotifier"]["Properties"]
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": ["Queue", "StreamArn"]}
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    (pattern,) = (json.loads(it["Pattern"]) for it in mapping["FilterCriteria"]["Filters"])
+    assert pattern == {
+        "eventName": ["INSERT", "MODIFY"],
+        "dynamodb": {"Keys": {"sk": {"S": [JOB]}}},
+    }
+    function = resources["Notifier"]["Properties"]
+    assert function["Handler"] == "notifier.handler"
+    assert function["Timeout"] * 1000 < LEASE
 
 
 def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):
@@ -331,7 +357,7 @@ def test_the_functions_have_exactly_the_templates_rights(resources):
         assert role == {"Fn::GetAtt": [f"{function}Role", "Arn"]}
 
 
-FUNCTIONS = ("QueueManager", "Door", "Views")
+FUNCTIONS = ("QueueManager", "Door", "Views", "Notifier")
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 
 
@@ -377,7 +403,8 @@ def test_no_api_request_reaches_the_queue_manager(resources):
     for permission in allowed:
         sources.setdefault(permission["FunctionName"]["Ref"], set()).add(permission["Principal"])
     api = {"apigateway.amazonaws.com"}
-    assert sources == {"QueueManager": {"events.amazonaws.com"}, "Door": api, "Views": api}
+    rules = {"events.amazonaws.com"}
+    assert sources == {"QueueManager": rules, "Door": api, "Views": api, "Notifier": rules}
 
 
 def test_the_queue_manager_may_invoke_itself_without_end(resources):

@@ -79,6 +79,9 @@ def running() -> Iterator[str]:
     command = [
         java,
         "-Xmx512m",
+        # It lives for minutes: the optimising compiler and G1 cost more than they gain.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         "-Djava.library.path=DynamoDBLocal_lib",
         "-jar",
         "DynamoDBLocal.jar",

@@ -3,14 +3,15 @@ exactly once, and free of charge for all other jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import after_key, job_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.admission.dependencies import MAX_AFTER
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.operations.jobs.followers import Followers, hand_on_all
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Change
@@ -18,6 +19,7 @@ from tests.contract.by_hand import Table
 from tests.contract.worlds import (
     NOW,
     REQUEST,
+    S,
     a_job,
     a_queue,
     cancelling,
@@ -40,7 +42,10 @@ def followed(store: Store, name: str) -> Job:
 
 
 def hand_on(store: Store) -> tuple[str, ...]:
-    return hand_on_all(store.load(NOW + 10).ended, store, Clock(), until=NOW + 1_000)
+    ended = store.load(NOW + 10).ended
+    stopping, troubles = hand_on_all(ended, store, Clock(), until=NOW + 1_000)
+    assert not stopping  # There is no sweep.
+    return troubles
 
 
 def test_a_job_is_found_by_those_that_it_waits_for(store: Store) -> None:
@@ -89,6 +94,86 @@ def test_an_end_is_told_to_many(store: Store) -> None:
         commit(store, cancelling(job))
         assert hand_on(store) == ()
     assert {store.job(f"b{number}").state for number in range(5)} == {JobState.CANCELLED}  # type: ignore[union-attr]
+
+
+def a_group(store: Store, *members: str) -> list[Job]:
+    """A sweep of these members, stored whole."""
+    store.groups.open("grid", digest="d", now=NOW)
+    group = Group(name="grid", members=members, max_parallel=1)
+    store.groups.keep(StoredGroup(group=group, submitter="ann", digest="d", at=NOW))
+    store.groups.close("grid")
+    return [waits(store, name, group="grid") for name in members]
+
+
+def watches(store: Store, members: Sequence[Job]) -> list[str]:
+    jobs = (store.job(each.name) for each in members)
+    return [job.name for job in jobs if job and job.followed]
+
+
+def test_no_job_is_stored_after_a_group_whose_watch_would_not_tell_it(store: Store) -> None:
+    a_queue(store)
+    a, b = a_group(store, "a", "b")
+    late = a_job("late", after_any=("group:grid",))
+    for watched in ("a", "nobody"):
+        with pytest.raises(AwaitedEnded):
+            store.submit(late, REQUEST, watched=[watched])
+    commit(store, cancelling(followed_by(store, a)))
+    with pytest.raises(AwaitedEnded):
+        store.submit(late, REQUEST, watched=["a"])
+    followed_by(store, b)
+    store.submit(late, REQUEST, watched=["b"])
+    assert [job.name for job in store.followers("group:grid")] == ["late"]
+
+
+def test_the_watch_goes_on_to_the_next_living_member_and_ends_with_the_last(store: Store) -> None:
+    a_queue(store)
+    a, b, _, d = members = a_group(store, "a", "b", "c", "d")
+    a = followed_by(store, a)
+    store.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
+    store.submit(a_job("strict", after=("group:grid",)), REQUEST, watched=["a"])
+    commit(store, cancelling(b))
+    assert (hand_on(store), watches(store, members)) == ((), ["a"])
+    commit(store, cancelling(a))
+    assert (hand_on(store), watches(store, members)) == ((), ["c"])
+    commit(store, cancelling(d))
+    watch = store.job("c")
+    assert watch is not None
+    commit(store, cancelling(watch))
+    assert (hand_on(store), watches(store, members)) == ((), [])
+    late, strict = store.job("late"), store.job("strict")
+    assert late is not None and late.waits
+    assert strict is not None and (strict.state, strict.cause) == (S.CANCELLED, "dependency")
+    assert store.load(NOW).ended == ()
+
+
+def followed_by(store: Store, job: Job) -> Job:
+    Followers(store, Clock()).follow([job])
+    kept = store.job(job.name)
+    assert kept is not None and kept.followed
+    return kept
+
+
+def test_a_lost_watch_is_found_and_mended(dynamo: DynamoStore) -> None:
+    a_queue(dynamo)
+    a, _ = members = a_group(dynamo, "a", "b")
+    a = followed_by(dynamo, a)
+    dynamo.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
+    assert [*dynamo.inspect()] == []
+    (ended,) = dynamo.commit([cancelling(a)])
+    dynamo.commit([Change(before=ended, after=replace(ended, followed=False))])
+    (found,) = dynamo.inspect(mend=True)
+    assert (found.kind, found.subject, found.mended) == ("after", "late", True)
+    assert watches(dynamo, members) == ["b"]
+    watch = dynamo.job("b")
+    assert watch is not None
+    (ended,) = dynamo.commit([cancelling(watch)])
+    dynamo.commit([Change(before=ended, after=replace(ended, followed=False))])
+    (found,) = dynamo.inspect(mend=True)
+    assert found.mended
+    assert hand_on(dynamo) == ()
+    late = dynamo.job("late")
+    assert late is not None and late.waits
+    assert [*dynamo.inspect()] == []
 
 
 def test_following_a_followed_job_writes_nothing(store: Store) -> None:

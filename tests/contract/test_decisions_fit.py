@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, action_count
+from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, action_count, fitting
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.operations import bulk
 from slotq_core.operations.amend import with_hold, without_attempt
-from slotq_core.operations.passes import JOBS_PER_COMMIT, _transactions
 from slotq_core.policy.actions.consolidate import MOST
-from slotq_core.policy.lifecycle.apply import cancelled, pools_touched, steps
+from slotq_core.policy.lifecycle.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start
 from slotq_core.ports.stored import Change
 from tests.contract.worlds import NOW, S, a_job, a_pool, an_attempt
@@ -49,28 +49,38 @@ LARGEST: dict[str, Decision] = {
 }
 
 
+def parts_of(decision: Decision, seen: Mapping[str, int]) -> Iterator[list[Change]]:
+    """The transactions of a decision, as a pass divides it."""
+    changes = [Change(before=before, after=after) for before, after in decided(decision)]
+    while changes:
+        count = fitting(changes, seen, None, MAX_ACTIONS)
+        yield changes[:count]
+        changes = changes[count:]
+
+
+def decided(decision: Decision) -> tuple[Step, ...]:
+    return steps(decision, POOLS, NOW + 1)
+
+
 @pytest.mark.parametrize("decision", LARGEST.values(), ids=LARGEST)
 def test_every_part_of_a_decision_fits_a_transaction(decision: Decision) -> None:
     """With `seen` as the manager passes it, and the claim's old pool."""
     seen = dict.fromkeys((*pools_touched(decision), "p4"), 1)
-    parts = list(_transactions(steps(decision, POOLS, NOW + 1)))
-    assert sum(len(part) for part in parts) == len(steps(decision, POOLS, NOW + 1))
+    parts = [*parts_of(decision, seen)]
+    assert sum(len(part) for part in parts) == len(decided(decision))
     assert max(action_count(part, seen) for part in parts) <= MAX_ACTIONS
 
 
 def test_all_moves_for_one_job_are_one_transaction() -> None:
     """All or none: each moved job has its room, and so has the job that they move for."""
-    decision = LARGEST["as many as may move for one"]
-    assert len(list(_transactions(steps(decision, POOLS, NOW + 1)))) == 1
+    assert len([*parts_of(LARGEST["as many as may move for one"], {"p5": 1, "p4": 1})]) == 1
 
 
-def test_a_commit_of_the_costliest_changes_fits() -> None:
-    """With room to spare: each job of a commit could cost twice as much as in an eviction."""
+def test_a_transaction_holds_as_much_as_fits() -> None:
+    """Nothing is divided that one transaction could hold, but for a few actions."""
     decision = LARGEST["eviction of a whole pool, by one with a claim elsewhere"]
-    (first, *_) = _transactions(steps(decision, POOLS, NOW + 1))
-    assert len(first) == JOBS_PER_COMMIT
-    assert action_count(first, {"p5": 1}) == 4 + 2 * (JOBS_PER_COMMIT - 1) + 2
-    assert 4 * JOBS_PER_COMMIT + len(POOLS) <= MAX_ACTIONS
+    first, second, *_ = parts_of(decision, {"p5": 1})
+    assert action_count([*first, *second[:2]], {"p5": 1}) > MAX_ACTIONS
 
 
 def held(job: Job) -> Job:

@@ -414,3 +414,15 @@ def test_the_longest_waiting_jobs_entry_is_known(store: Store) -> None:
     assert store.waiting_since() == NOW + 1000
     waits(store, "oldest", entry_time=NOW - 2000)
     assert store.waiting_since() == NOW - 2000
+
+
+def test_the_longest_waiting_jobs_come_first_in_each_state(store: Store) -> None:
+    a_queue(store)
+    assert store.longest_waiting(before=NOW, limit=5) == ()
+    for name, entry_time in (("young", NOW), ("old", NOW - 2000), ("middle", NOW - 1000)):
+        waits(store, name, entry_time=entry_time)
+    starts(store, "running", entry_time=NOW - 3000)
+    found = store.longest_waiting(before=NOW, limit=5)
+    assert [job.name for job in found] == ["old", "middle"]
+    assert [job.name for job in store.longest_waiting(before=NOW, limit=1)] == ["old"]
+    assert store.longest_waiting(before=NOW - 2000, limit=5) == ()

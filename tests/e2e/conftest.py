@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import boto3
 import pytest
 
+import slotq.demo
 from slotq.demo.world import emulator
+
+WAITS = """
+import time, train
+
+load, improve = train.load, train.improve
+
+def look(folder):
+    weights, step = load(folder)
+    if step == 0:
+        train.improve = waits_at_15
+    return weights, step
+
+def waits_at_15(weights, step):
+    if step == 15:
+        time.sleep(3600)
+    return improve(weights, step)
+
+train.load = look
+train.main()
+"""
 
 
 @pytest.fixture(scope="module")
 def aws():
     with emulator("one=1@ml.p5.48xlarge") as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def script(tmp_path_factory):
+    """A source folder with the demo's `train.py`, which saves each tenth step, and `waits.py`: the
+    same training, whose first attempt stands still at step 15 until it is stopped."""
+    folder = tmp_path_factory.mktemp("source")
+    shutil.copy(Path(slotq.demo.__file__).parent / "job" / "train.py", folder)
+    (folder / "waits.py").write_text(WAITS)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ import pytest
 from slotq import QueueClient, install
 from slotq.session.relay import Relay, clients, pointed_at, served
 from slotq_core.names import LOG_GROUP
-from tests.e2e.test_boto3 import request
+from tests.e2e import test_boto3
+from tests.e2e.test_boto3 import ENDLESS, STOPPED_ONCE, evicted_and_resumed, request
 from tests.e2e.waiting import until
 
 OWN = Path(sys.prefix, "awscli", "bin", "aws")
@@ -74,31 +75,28 @@ def log_of(cli, name):
 
 def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
     queue = QueueClient()
-    made = cli(*creation(tmp_path, request(aws, "low", 80)))
+    made = cli(*creation(tmp_path, request(aws, "low", STOPPED_ONCE)))
     assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
     until(lambda: queue.job("low").state == "running", "low does not run")
+    # By boto3: the log grows quicker than the CLI reads its pages.
+    until(lambda: "step 1" in test_boto3.log_of(boto3.Session(), "low"), "low does nothing")
     urgent = [{"Key": "priority", "Value": "5"}]
-    cli(*creation(tmp_path, request(aws, "high", 30, Tags=urgent)))
+    cli(*creation(tmp_path, request(aws, "high", ENDLESS, Tags=urgent)))
     until(lambda: queue.job("low").state == "preempted", "low was not evicted")
     assert described(cli, "low") == ("InProgress", "Pending")
+    cli("sagemaker", "stop-training-job", "--training-job-name", "high")
 
     until(lambda: queue.job("low").state == "completed", "low has not completed")
     cli(
         "sagemaker", "wait", "training-job-completed-or-stopped", "--training-job-name", "low"
     )  # The CLI's waiter polls every two minutes, so it is not used.
     assert described(cli, "low") == ("Completed", "Completed")
-    lines = log_of(cli, "low")
-    first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
-    assert lines[first] == "goes on from step 0"
-    assert lines[second] != "goes on from step 0"
-    assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
-    assert lines.index("step 80") > second
-    assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
+    evicted_and_resumed(log_of(cli, "low"))
 
 
 def test_a_waiting_job_is_listed_and_stopped(aws, cli, tmp_path):
     queue = QueueClient()
-    cli(*creation(tmp_path, request(aws, "first", 1000)))
+    cli(*creation(tmp_path, request(aws, "first", ENDLESS)))
     until(lambda: queue.job("first").state == "running", "first does not run")
     cli(*creation(tmp_path, request(aws, "second", 5)))
     rows = cli("sagemaker", "list-training-jobs", "--name-contains", "second")

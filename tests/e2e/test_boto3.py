@@ -14,13 +14,18 @@ SCRIPT = """
 cd /opt/ml/checkpoints
 step=$(cat step 2>/dev/null || echo 0)
 echo "goes on from step $step"
-while [ $step -lt STEPS ]; do
+last=$(($1))
+while [ $step -lt $last ]; do
   step=$((step + 1)); echo $step > new; mv new step; echo "step $step"; sleep 0.1
 done
-echo done > /opt/ml/model/result
+cp step /opt/ml/model/result
 """
 """The checkpoint is renamed into place. A script stopped while writing leaves the last whole one,
 never an empty file."""
+ENDLESS = 1_000_000
+"""Steps of a job that runs until it is stopped, on the slowest machine too."""
+STOPPED_ONCE = f"step ? step + 5 : {ENDLESS}"
+"""Steps of a job that runs until it is stopped, and five more when it runs again."""
 
 
 def request(aws, name, steps, **changes):
@@ -29,7 +34,7 @@ def request(aws, name, steps, **changes):
         "AlgorithmSpecification": {
             "TrainingImage": "none",
             "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["sh", "-c", SCRIPT.replace("STEPS", str(steps))],
+            "ContainerEntrypoint": ["sh", "-c", SCRIPT, "train", str(steps)],
         },
         "RoleArn": "arn:aws:iam::123456789012:role/slotq-local",
         "OutputDataConfig": {"S3OutputPath": f"s3://{aws.bucket}/models"},
@@ -50,11 +55,12 @@ def session(aws):
 
 
 def log_of(session, name):
-    """Read the log from its start until now."""
+    """Read the log from its start until now: nothing while the job has not written a line."""
     logs = session.client("logs")
-    (stream,) = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")[
-        "logStreams"
-    ]
+    found = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")
+    if not found["logStreams"]:
+        return []
+    (stream,) = found["logStreams"]
     lines, token = [], {}
     while True:
         page = logs.get_log_events(
@@ -69,22 +75,35 @@ def log_of(session, name):
         token = {"nextToken": page["nextForwardToken"]}
 
 
+def evicted_and_resumed(lines):
+    """The whole log of low, of STOPPED_ONCE steps, evicted for high."""
+    first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
+    assert lines[first] == "goes on from step 0"
+    saved = int(lines[second].removeprefix("goes on from step "))
+    assert saved > 0
+    assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
+    steps = [line for line in lines[second:] if line.startswith("step ")]
+    assert steps == [f"step {saved + more}" for more in range(1, 6)]
+    assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
+
+
 def test_a_job_is_evicted_resumes_and_completes(aws, session):
     queue = slotq.install(session, priority=1)
     sagemaker = session.client("sagemaker")
-    made = sagemaker.create_training_job(**request(aws, "low", 80))
+    made = sagemaker.create_training_job(**request(aws, "low", STOPPED_ONCE))
     assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
     until(lambda: queue.job("low").state == "running", "low does not run")
     until(lambda: "step 5" in log_of(session, "low"), "low does nothing")
 
     slotq.install(session, priority=5)
-    session.client("sagemaker").create_training_job(**request(aws, "high", 30))
+    session.client("sagemaker").create_training_job(**request(aws, "high", ENDLESS))
     shown = sagemaker.describe_training_job(TrainingJobName="low")
     assert shown["TrainingJobStatus"] == "InProgress"
     until(lambda: queue.job("low").state == "preempted", "low was not evicted")
     shown = sagemaker.describe_training_job(TrainingJobName="low")
     assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Pending")
     assert "evicted for high" in log_of(session, "low")[-1]
+    queue.cancel("high")
 
     waiter = sagemaker.get_waiter("training_job_completed_or_stopped")
     waiter.wait(TrainingJobName="low", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
@@ -94,12 +113,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     assert shown["TrainingJobArn"].endswith(f"/{last.training_job}")
     assert shown["ModelArtifacts"]["S3ModelArtifacts"] == last.artifact
     lines = log_of(session, "low")
-    first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
-    assert lines[first] == "goes on from step 0"
-    assert lines[second] != "goes on from step 0"
-    assert lines.index("step 80") > second
-    assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
-    assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
+    evicted_and_resumed(lines)
 
     sagemaker.delete_training_job(TrainingJobName="low")
     rows = sagemaker.list_training_jobs(NameContains="low")["TrainingJobSummaries"]
@@ -114,7 +128,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
 def test_a_waiting_job_answers_every_call(aws, session):
     queue = slotq.install(session)
     sagemaker = session.client("sagemaker")
-    sagemaker.create_training_job(**request(aws, "first", 1000))
+    sagemaker.create_training_job(**request(aws, "first", ENDLESS))
     tags = [{"Key": "team", "Value": "vision"}]
     sagemaker.create_training_job(**request(aws, "second", 5, Tags=tags))
     until(lambda: queue.job("first").state == "running", "first does not run")

@@ -43,7 +43,7 @@ HOSTILE = {
 
 def test_the_demo_works_in_any_environment():
     demo = subprocess.run(
-        [sys.executable, "-m", "slotq.cli", "demo"],
+        [sys.executable, "-m", "slotq.cli", "demo", "--speed", "20"],
         env=os.environ | HOSTILE,
         capture_output=True,
         check=False,
@@ -79,5 +79,5 @@ def test_the_demo_is_shown_in_the_browser(tmp_path):
             names = {job["name"] for job in json.load(answer)["jobs"]}
         demo.send_signal(signal.SIGINT)
     assert names == {"job1", "job2", "job3", "job4"}
-    # At this speed the story's moments may be missed. The end of the page changes no verdict.
-    assert demo.returncode == (0 if "All checks passed.\n" in said else 1)
+    assert "All checks passed.\n" in said  # The end of the page changes nothing.
+    assert demo.returncode == 0

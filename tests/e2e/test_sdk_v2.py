@@ -5,26 +5,23 @@ The training script is the demo's.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
 
 from sagemaker.estimator import Estimator
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.pytorch import PyTorch
+from sagemaker.tuner import HyperparameterTuner, IntegerParameter
 
-import slotq.demo
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
 from slotq.demo.sdk import quiet
 from slotq.errors import CheckpointsRequired, InvalidRequest, NameTaken, NeverFits
 from tests.e2e.waiting import in_background, until
-
-SCRIPT = Path(slotq.demo.__file__).parent / "job"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,7 +36,7 @@ def said():
 
 
 @pytest.fixture
-def estimator(aws, said):
+def estimator(aws, script, said):
     session = QueueTrainingJobSession(boto3.Session(), say=said.append, poll=0.2)
 
     def make(name, *, steps, priority, kind=Estimator, **settings):
@@ -47,7 +44,7 @@ def estimator(aws, said):
             "role": "arn:aws:iam::123456789012:role/trainer",
             "instance_count": 1,
             "instance_type": "ml.p5.48xlarge",
-            "source_dir": str(SCRIPT),
+            "source_dir": str(script),
             "entry_point": "train.py",
             "hyperparameters": {"steps": steps, "step-seconds": 0.1},
             "checkpoint_s3_uri": f"s3://{aws.bucket}/{name}/checkpoints",
@@ -63,7 +60,7 @@ def estimator(aws, said):
 
 def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
     queue, evidence = QueueClient(), Evidence("low", aws.bucket)
-    low = estimator("low", steps=100, priority=1)
+    low = estimator("low", steps=100, priority=1, entry_point="waits.py")
     join = in_background(lambda: low.fit(job_name="low"))
     until(lambda: evidence.checkpoint("low") is not None, "low has no checkpoint")
 
@@ -114,9 +111,10 @@ def pool_rule():
 def test_a_job_goes_on_from_the_place_that_its_pool_provides(aws, estimator, said, pool_rule):
     pool_rule("provide")
     queue, evidence = QueueClient(), Evidence("provided", aws.bucket)
-    low = estimator("provided", steps=150, priority=1, checkpoint_s3_uri=None)
+    settings = {"checkpoint_s3_uri": None, "entry_point": "waits.py"}
+    low = estimator("provided", steps=20, priority=1, **settings)
     join = in_background(lambda: low.fit(job_name="provided"))
-    until(lambda: any("step 2 " in line for line in said), "provided has not begun")
+    until(lambda: any("step 15 " in line for line in said), "provided has saved nothing")
     estimator("passes", steps=2, priority=5).fit(job_name="passes", wait=False)
     assert join() is None
     job = queue.job("provided")
@@ -147,8 +145,8 @@ def test_a_framework_estimator_works(aws, estimator, said):
     """`PyTorch`, whose image name the SDK provides; the emulator runs the script."""
     queue, evidence = QueueClient(), Evidence("torch", aws.bucket)
     # The oldest SDK knows no later version.
-    versions = {"framework_version": "2.1", "py_version": "py310"}
-    torch = estimator("torch", steps=60, priority=1, kind=PyTorch, **versions)
+    settings = {"framework_version": "2.1", "py_version": "py310", "entry_point": "waits.py"}
+    torch = estimator("torch", steps=20, priority=1, kind=PyTorch, **settings)
     join = in_background(lambda: torch.fit(job_name="torch"))
     until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")
     image = queue.request("torch")["AlgorithmSpecification"]["TrainingImage"]
@@ -164,6 +162,36 @@ def test_a_framework_estimator_works(aws, estimator, said):
     assert "evicted for first-of-all" in text
     assert "checkpoint found: goes on from step" in text
     assert "torch: completed after 2 attempts, evicted 1 time" in text
+
+
+def test_a_fit_comes_after_a_group_and_one_after_it(aws, estimator):
+    """A group whose members come after each other, with the requests of an estimator."""
+    queue = QueueClient()
+    estimator("like", steps=2, priority=1).fit(job_name="like")
+    request = {key: it for key, it in queue.request("like").items() if key != "Tags"}
+    members = [request | {"TrainingJobName": name} for name in ("part-2", "part-1")]
+    members[0]["Tags"] = [{"Key": "slotq:after", "Value": "part-1"}]
+    group = queue.submit_group("parts", members, max_parallel=2)
+    last = estimator("last", steps=2, priority=9)
+    with last.sagemaker_session.after(group):
+        last.fit(job_name="last")
+    jobs = {name: queue.job(name) for name in ("part-1", "part-2", "last")}
+    assert {job.state for job in jobs.values()} == {"completed"}
+    assert (jobs["part-2"].after, jobs["last"].after) == (["part-1"], ["group:parts"])
+    begun = [job.attempts[0].admitted_at for job in jobs.values()]
+    assert begun == sorted(begun)  # Although the last has the highest priority.
+
+
+def test_a_tuner_is_refused_and_starts_nothing(aws, estimator):
+    tuner = HyperparameterTuner(
+        estimator("tuned", steps=2, priority=1),
+        objective_metric_name="loss",
+        hyperparameter_ranges={"steps": IntegerParameter(1, 3)},
+        metric_definitions=[{"Name": "loss", "Regex": "loss (.*)"}],
+    )
+    with pytest.raises(ClientError, match=r"past the queue: .* slotq sweep"):
+        tuner.fit(job_name="tuning")
+    assert not [job for job in QueueClient().jobs() if job.name.startswith("tuning")]
 
 
 def test_a_failure_raises_with_its_message(estimator, said):

@@ -6,7 +6,6 @@ Run by `make test-sagemaker3`, in an environment of its own: both majors are one
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import boto3
 import pytest
@@ -20,13 +19,10 @@ from sagemaker.core.training.configs import Compute, SourceCode
 from sagemaker.core.utils.exceptions import FailedStatusError
 from sagemaker.train import ModelTrainer
 
-import slotq.demo
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
 from tests.e2e.waiting import in_background, until
-
-SCRIPT = Path(slotq.demo.__file__).parent / "job"
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +37,14 @@ def said():
 
 
 @pytest.fixture
-def trainer(aws, said):
+def trainer(aws, script, said):
     session = QueueTrainingJobSession(boto3.Session(), say=said.append)
 
-    def make(name, *, steps, priority, **settings):
+    def make(name, *, steps, priority, entry="train.py", **settings):
         given = {
             "role": "arn:aws:iam::123456789012:role/slotq-local",
             "compute": Compute(instance_type="ml.p5.48xlarge", instance_count=1),
-            "source_code": SourceCode(source_dir=str(SCRIPT), entry_script="train.py"),
+            "source_code": SourceCode(source_dir=str(script), entry_script=entry),
             "hyperparameters": {"steps": steps, "step-seconds": 0.1},
             "checkpoint_config": CheckpointConfig(s3_uri=f"s3://{aws.bucket}/{name}/checkpoints"),
             "output_data_config": OutputDataConfig(s3_output_path=f"s3://{aws.bucket}/models"),
@@ -74,7 +70,7 @@ def submitted(name):
 def test_a_train_waits_is_evicted_resumes_and_completes(aws, trainer, said, caplog):
     caplog.set_level(logging.INFO)
     queue, evidence = QueueClient(), Evidence("low", aws.bucket)
-    low = trainer("low", steps=100, priority=1)
+    low = trainer("low", steps=100, priority=1, entry="waits.py")
     join = in_background(low.train)
     until(lambda: evidence.checkpoint("low") is not None, "low has no checkpoint")
 

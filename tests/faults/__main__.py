@@ -41,7 +41,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="about two minutes")
+    parser.add_argument("--short", action="store_true", help="a part of it: some ten minutes")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
     parser.add_argument(
         "--seconds", type=int, default=3_000, help="begin nothing after so long; exit 2 if any left"

@@ -11,6 +11,7 @@ from traceback import format_exc
 
 from tests.contract import dynamodb_local
 from tests.faults import chaos, crashes, interleavings, mutants
+from tests.faults.branches import Branch, tried
 from tests.faults.crashes import Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.lines import mutants as mutants_of_lines
@@ -147,12 +148,14 @@ def _double(outcome: Outcome, name: str, seed: str, count: str) -> None:
 
 def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash]) -> None:
     scenario = _scenario(name)
-    for crash in points:
-        world = crashes.run(scenario, crash)
-        _count(outcome, world, "crash_runs")
-        if world.watch.broken:
+    for branch in tried(scenario, points):
+        _count(outcome, branch, "crash_runs")
+        if branch.watch.broken:
+            crash = branch.crash
             shorter, nearer, least = (
-                (scenario, crash, world) if outcome.real else crashes.shortest(scenario, crash)
+                (scenario, crash, crashes.run(scenario, crash))
+                if outcome.real
+                else crashes.shortest(scenario, crash)
             )
             steps = ", ".join(step.label for step in shorter.steps)
             outcome.violations.append(
@@ -304,7 +307,7 @@ def _of_crash(name: str, crash: Crash) -> str:
     return f"crash|{name}|{crash.kind}|{crash.mode}|{crash.call}|{crash.again or ''}"
 
 
-def _count(outcome: Outcome, world: World, what: str) -> None:
+def _count(outcome: Outcome, world: World | Branch, what: str) -> None:
     outcome.counts[what] += 1
     outcome.counts["calls"] += world.calls
 

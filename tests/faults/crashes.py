@@ -80,11 +80,15 @@ class Breaker(Gate):
     """Makes one call go wrong, or two."""
 
     def __init__(self, crash: Crash) -> None:
-        self.crash = crash
         self.count = 0
         self.done = False
         self.struck: set[str] = set()
         """The labels of the interrupted invocations."""
+        self.strikes_at(crash)
+
+    def strikes_at(self, crash: Crash) -> None:
+        """Decide what goes wrong."""
+        self.crash = crash
         self._next = crash.call
 
     def through(self, call: Call) -> Any:
@@ -162,16 +166,21 @@ def double_crashes(calls: Sequence[Call], count: int, rng: random.Random) -> Ite
 
 def run(scenario: Scenario, crash: Crash) -> World:
     """Run one crash and its recovery, and check the result."""
-    gate = Breaker(crash)
+    return run_behind(scenario, Breaker(crash))
+
+
+def run_behind(scenario: Scenario, gate: Breaker) -> World:
+    """Run what this gate makes go wrong, which may be decided on the way."""
 
     def arrives(_: Mapping[str, Any]) -> list[int]:
-        if crash.mode == SILENT and gate.done:
+        if gate.crash.mode == SILENT and gate.done:
             return []
-        return [20_000, 130_000] if crash.mode == NOISY and gate.done else [SOON]
+        return [20_000, 130_000] if gate.crash.mode == NOISY and gate.done else [SOON]
 
     world = scenario.world(gate, events=arrives)
     while not gate.done and not world.over and not world.watch.broken:
         world.step()
+    crash = gate.crash
     silent = gate.done and crash.mode == SILENT
     if silent:
         world.forget_retries()

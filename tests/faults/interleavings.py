@@ -23,7 +23,7 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.layout.lines import GRACE, LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.manager import QueueManager
-from slotq_core.model.groups import entry_of
+from slotq_core.model.groups import Sweep, entry_of
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
@@ -37,6 +37,7 @@ from tests.faults.scenarios import RELEASE, hostile
 from tests.faults.world import TYPES, World, delivered, pool
 
 S = JobState
+ENDED = frozenset({S.COMPLETED, S.CANCELLED})
 Choices = tuple[int, ...]
 
 
@@ -167,6 +168,8 @@ class Case:
     leases: bool = True
     """False: every lease is over at once, so passes run beside each other."""
 
+    most_actions: int | None = None
+    """Actions in one transaction of a decision; None: as many as DynamoDB takes."""
     soon: tuple[str, ...] = ()
     """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
 
@@ -184,6 +187,7 @@ def run(case: Case, schedule: Schedule) -> World:
         gate=gate,
         runtime=200_000,
         leases=case.leases,
+        most_actions=case.most_actions,
         events=(lambda _: ()) if case.soon else delivered,
     )
     case.before(world)
@@ -417,6 +421,8 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
 
 
 LONG = Work(runtime=9_000_000, stop=20_000)
+GOOD_ENOUGH = Sweep(metric="loss", goal=0.2)
+DONE_WELL = Work(runtime=25_000, metrics={"loss": 0.1})
 GRACEFUL = begun(
     lambda world: world.submit("low", checkpoints="s3://bucket/low"),
     lambda world: world.submit("high", priority=5),
@@ -613,6 +619,30 @@ ALONE: tuple[Case, ...] = (
         leases=False,
     ),
     Case(
+        "submit_after_a_group_that_ends",
+        begun(lambda w: w.submit_group("grid", "a", max_parallel=1), seconds=10),
+        (
+            a_submit("b", after="group:grid"),
+            later(20, an_event("a", "Completed")),
+            A_PASS_WITH_NEWS,
+        ),
+        ends(a=C, b=C),
+        work={"a": Work(runtime=25_000)},
+    ),
+    Case(
+        "two_ends_of_a_group_at_once",
+        begun(
+            lambda w: w.submit_group("grid", "a", "b", max_parallel=2),
+            lambda w: w.submit("c", after="group:grid"),
+        ),
+        (later(20, an_event("a", "Completed")), later(20, an_event("b", "Completed"))),
+        ends(a=C, b=C, c=C),
+        pools=(pool(slots=2),),
+        work={"a": Work(runtime=25_000), "b": Work(runtime=25_000)},
+        bound=1,
+        leases=False,
+    ),
+    Case(
         "the_same_group_twice",
         begun(),
         (a_group("grid", "a", "b"), a_group("grid", "a", "b"), A_TICK),
@@ -639,6 +669,106 @@ ALONE: tuple[Case, ...] = (
         pools=(pool("p"), pool("q")),
         work={"x": Work(runtime=25_000), "y": Work(runtime=25_000)},
         leases=False,
+    ),
+    *(
+        Case(
+            f"a_goal_is_met_beside_{name}",
+            begun(
+                lambda w: w.submit_group(
+                    "grid", "a", "b@q", "c", "d@q", max_parallel=2, sweep=GOOD_ENOUGH
+                ),
+                seconds=10,
+            ),
+            (later(20, an_event("a", "Completed")), beside),
+            ends(a=C, b=X, c=X, d=X),
+            pools=(pool(slots=2), pool("q", slots=2)),
+            work={"a": DONE_WELL, **dict.fromkeys("bcd", LONG)},
+            leases=False,
+        )
+        for name, beside in (
+            ("a_pass", A_PASS),
+            ("the_same_event", an_event("a", "Completed")),
+            ("a_cancel", a_cancel("b")),
+        )
+    ),
+    Case(
+        "two_passes_start_a_gang_in_parts",
+        begun(
+            lambda w: w.submit("x"),
+            lambda w: w.submit_group("gang", "a", "b", "c@q", "d"),
+        ),
+        (later(20, an_event("x", "Completed")), A_PASS),
+        ends(x=C, a=C, b=C, c=C, d=C),
+        pools=(pool("p", 3), pool("q")),
+        work={"x": Work(runtime=25_000)},
+        leases=False,
+        most_actions=16,
+    ),
+    Case(
+        "a_cancel_while_a_gang_starts_in_parts",
+        begun(
+            lambda w: w.submit("x"),
+            lambda w: w.submit_group("gang", "a", "b", "c@q", "d", min_members=2),
+        ),
+        (later(20, an_event("x", "Completed")), A_PASS, a_cancel("c")),
+        {**ends(x=C), **{name: frozenset({S.COMPLETED}) for name in "abd"}, "c": ENDED},
+        pools=(pool("p", 3), pool("q")),
+        work={"x": Work(runtime=25_000)},
+        leases=False,
+        bound=1,
+        most_actions=16,
+    ),
+    Case(
+        "a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts",
+        begun(
+            lambda w: w.submit("x"),
+            lambda w: w.submit_group("gang", "a", "b@q", "c", mandatory=("a", "b", "c")),
+        ),
+        (later(20, an_event("x", "Completed")), a_cancel("c"), A_PASS),
+        {**ends(x=C), **dict.fromkeys("abc", ENDED)},
+        pools=(pool("p", 2), pool("q")),
+        work={"x": Work(runtime=25_000)},
+        leases=False,
+        bound=1,
+        most_actions=12,
+    ),
+    Case(
+        "a_member_runs_while_its_gang_is_evicted_in_parts",
+        begun(lambda w: w.submit_group("gang", "a", "b@q", "c")),
+        (a_submit("high", priority=5), A_PASS, later(30, an_event("c", "Training"))),
+        ends(a=C, b=C, c=C, high=C),
+        pools=(pool("p", 2), pool("q")),
+        work={name: Work(runtime=100_000, stop=10_000) for name in "abc"},
+        knobs={"start_seconds": 30},
+        leases=False,
+        bound=1,
+        most_actions=9,
+    ),
+    Case(
+        "a_member_joins_while_its_gang_is_evicted",
+        begun(
+            lambda w: w.submit("x", instance_type=TYPES["q"]),
+            lambda w: w.submit_group("gang", "a", "b@q", min_members=1),
+            lambda w: w.submit("y", instance_type=TYPES["r"]),
+            seconds=10,
+        ),
+        (later(30, an_event("x", "Completed")), a_submit("high", priority=5), A_PASS),
+        {**ends(x=C, y=C, high=C), "a": frozenset({S.COMPLETED}), "b": ENDED},
+        pools=(pool("p"), pool("q"), pool("r")),
+        work={"x": Work(runtime=35_000)},
+        leases=False,
+        bound=1,
+    ),
+    Case(
+        "two_passes_evict_a_gang_in_parts",
+        begun(lambda w: w.submit_group("gang", "a", "b@q", "c", "d"), seconds=10),
+        (a_submit("high", priority=5), A_PASS, A_PASS),
+        ends(a=C, b=C, c=C, d=C, high=C),
+        pools=(pool("p", 3), pool("q")),
+        work={name: Work(runtime=100_000, stop=10_000) for name in "abcd"},
+        leases=False,
+        bound=1,
+        most_actions=10,
     ),
     Case(
         "requeued_and_completed",

@@ -20,6 +20,9 @@ from slotq_core.adapters.dynamodb import (
     touched_lines,
     transactions,
 )
+from slotq_core.adapters.dynamodb import (
+    store as dynamodb_store,
+)
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
@@ -34,26 +37,29 @@ from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import effects, passes
+from slotq_core.operations import effects
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import groups
 from slotq_core.operations.jobs.followers import Followers
+from slotq_core.operations.jobs.group_watch import GroupWatch
+from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.actions import settle
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
-from slotq_core.policy.lifecycle.apply import pools_touched
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.lifecycle.suspend import grace_ends
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
-from tests.faults import crashes, interleavings
+from tests.faults import broken_gangs, crashes, interleavings
+from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import (
     ATTEMPTS,
@@ -76,6 +82,7 @@ from tests.faults.scenarios import (
     stopped_before,
 )
 from tests.faults.stories import SCENARIOS
+from tests.faults.whole_gangs import GANG
 from tests.faults.world import World
 
 
@@ -121,13 +128,12 @@ def caught(mutant: Mutant) -> Broken | None:
 def crash(name: str, *modes: str, kind: str = BEFORE) -> Hunt:
     """The crash points of one scenario, after an undisturbed run."""
 
-    def hunt() -> Iterator[World]:
+    def hunt() -> Iterator[Watched]:
         scenario = next(each for each in SCENARIOS if each.name == name)
         calls, world = crashes.count_calls(scenario)
         yield world
         for mode in modes:
-            for number in range(len(calls)):
-                yield crashes.run(scenario, Crash(number, kind, mode))
+            yield from tried(scenario, (Crash(number, kind, mode) for number in range(len(calls))))
 
     return hunt
 
@@ -515,6 +521,17 @@ def _ends_are_kept_to_themselves() -> AbstractContextManager[Any]:
     return patch.object(Followers, "hand_on", lambda *_, **__: None)
 
 
+def _goals_are_noted_only() -> AbstractContextManager[Any]:
+    """Nobody goes on with the cancels of a handler that has died after it noted the goal."""
+    right = SweepGoals.take_in
+
+    def wrong(self: SweepGoals, ended: Job, *, until: int) -> list[Job]:
+        stored = self._store.groups.get(ended.group) if ended.group else None
+        return [] if stored and stored.met_by else right(self, ended, until=until)
+
+    return patch.object(SweepGoals, "take_in", wrong)
+
+
 def _told_after_it_is_settled() -> AbstractContextManager[Any]:
     """An end counts as handed on before the jobs that wait for it are told."""
     right = Followers.hand_on
@@ -545,10 +562,22 @@ def _nobody_is_followed() -> Iterator[None]:
         yield
 
 
-def _only_its_own_pools() -> AbstractContextManager[Any]:
-    """The start of a sweep's member depends on no other pool than its own."""
+def _the_watch_is_not_passed_on() -> AbstractContextManager[Any]:
+    """The end of a group's watch counts as handed on, and no other member is followed."""
+
+    def wrong(self: GroupWatch, group: str, ended: str) -> GroupProgress:
+        stored = self._store.groups.get(group)
+        assert stored is not None
+        return progress_of(stored.group, self._until_living(stored.group))
+
+    return patch.object(GroupWatch, "watched", wrong)
+
+
+def _nobody_is_told_of_a_group() -> AbstractContextManager[Any]:
+    """A job is stored after a group, whatever has become of the group's watch."""
+    right = transactions.submit_actions
     return patch.object(
-        passes, "_depends_on", lambda decision, _, pools: [*set(pools_touched(decision)) & {*pools}]
+        dynamodb_store, "submit_actions", lambda name, job, request, _: right(name, job, request)
     )
 
 
@@ -570,9 +599,63 @@ def met(label: str) -> Callable[[World], str]:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a sweep's limit is of one pool",
-        _only_its_own_pools,
+        without_condition(dynamodb_expressions, "decide_about_groups"),
         race("two_passes_start_members_in_two_pools"),
         PARALLEL,
+    ),
+    Mutant(
+        "a member joins whom another pass evicts",
+        without_condition(dynamodb_expressions, "decide_about_groups"),
+        race("a_member_joins_while_its_gang_is_evicted"),
+        GANG,
+    ),
+    Mutant(
+        "a decision in parts is met by nobody",
+        broken_gangs.met_by_nobody,
+        crash("a_gang_starts_in_parts", SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
+        "effects before the last part",
+        broken_gangs.effects_of_each_part,
+        undisturbed("a_gang_starts_in_parts", lambda _: ""),
+        GANG,
+    ),
+    Mutant(
+        "a start in parts is not undone",
+        broken_gangs.undone_by_nobody,
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        GANG,
+    ),
+    Mutant(
+        "a part does not ask for its record",
+        broken_gangs.parts_without_their_record,
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        GANG,
+    ),
+    Mutant(
+        "a start in parts goes on without a member",
+        broken_gangs.started_without_the_rest,
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        GANG,
+    ),
+    Mutant(
+        "who changes meanwhile is not evicted with its gang",
+        broken_gangs.changed_members_are_spared,
+        race("a_member_runs_while_its_gang_is_evicted_in_parts"),
+        GANG,
+    ),
+    Mutant(
+        "a member goes on after its server",
+        broken_gangs.one_goes_on_without_its_server,
+        undisturbed("a_federated_job_ends_with_its_server", lambda _: ""),
+        GANG,
+    ),
+    Mutant(
+        "a reconciliation starts half a gang",
+        broken_gangs.reconciled_too_early,
+        crash("a_gang_starts_in_parts_at_a_tick", TOLD),
+        GANG,
     ),
     Mutant(
         "members wait for nothing",
@@ -779,6 +862,12 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant(
+        "a goal that is noted has been acted on",
+        _goals_are_noted_only,
+        crash("a_sweep_meets_its_goal", TOLD, SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
         "an end is settled before it is handed on",
         _told_after_it_is_settled,
         crash("jobs_come_after_others", TOLD),
@@ -788,6 +877,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "nobody knows that others come after",
         _nobody_is_followed,
         crash("jobs_come_after_others"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "the watch of a group is not passed on",
+        _the_watch_is_not_passed_on,
+        crash("jobs_come_after_a_group"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a job is stored after a group whose watch has ended",
+        _nobody_is_told_of_a_group,
+        race("submit_after_a_group_that_ends", 3_000),
         CONVERGENT,
     ),
     Mutant(

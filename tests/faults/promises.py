@@ -26,6 +26,7 @@ from slotq_core.operations.jobs.groups import NOT_WHOLE
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE, NOT_SCHEDULED
 from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
+from tests.faults.whole_gangs import GANG, WholeGangs
 
 if TYPE_CHECKING:
     from slotq.local.training.training_job import TrainingJob
@@ -88,8 +89,12 @@ class Watch:
     """The sort keys in each line's partition."""
     _groups: dict[str, Item] = field(default_factory=dict)
     """The records of groups."""
+    gangs: WholeGangs = field(init=False)
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gangs = WholeGangs(self.jobs)
 
     def note(self, promise: str, what: str) -> None:
         self.broken.append(Broken(promise, what))
@@ -103,6 +108,7 @@ class Watch:
         self._check_records(changes)
         touched: set[str] = set()
         pools: set[str] = set()
+        were = dict(self.jobs)
         for key, before, after in changes:
             kind = key[1].partition("#")[0]
             if key[0].startswith("JOB#") and kind == "JOB":
@@ -120,12 +126,18 @@ class Watch:
                 self._capacity[key[1].removeprefix("POOL#")] = Demand(
                     {name: int(value["N"]) for name, value in amounts}
                 )
+        self._check_gangs({name: were[name] for name in touched & were.keys()}, changes)
         for name in touched:
             self._check_copies(name)
         for pool in pools:
             self._check_ledger(pool)
         self._check_lines(changes)
         self._check_groups(changes)
+
+    def _check_gangs(self, were: Mapping[str, Job], changes: Sequence[Change]) -> None:
+        gangs = [it.group for it in self.world.groups.values() if it.max_parallel is None]
+        for text in self.gangs.wrote(were, changes, gangs):
+            self.note(GANG, text)
 
     def _check_groups(self, changes: Sequence[Change]) -> None:
         """No member waits for slots or holds any before its group exists, and no more hold any than
@@ -141,7 +153,7 @@ class Watch:
             if early and name not in self._groups:
                 self.note(WHOLE, f"{early} wait or run, and there is no group {name}")
             holding = [job.name for job in members if job.attempt]
-            if len(holding) > wanted.max_parallel:
+            if wanted.max_parallel is not None and len(holding) > wanted.max_parallel:
                 self.note(PARALLEL, f"{holding} hold slots, of which {wanted.max_parallel} may")
 
     def _look_at_groups(self) -> None:
@@ -164,6 +176,7 @@ class Watch:
             if key[0].startswith("JOB#") and key[1] == "JOB" and before and after
             for was, now in [(job_of(before), job_of(after))]
             if was.attempt and (now.attempt is None or now.attempt.number != was.attempt.number)
+            if now.attempts >= was.attempts  # Otherwise the attempt is taken back.
         )
         recorded: Counter[tuple[str, int]] = Counter()
         for key, before, after in changes:
@@ -308,6 +321,8 @@ class Watch:
         token = tags.get(TOKEN_TAG, "")
         if self._tokens.setdefault(name, token) != token:
             self.note(ONE_LIVE, f"{name} is created under two tokens")
+        if self.gangs.in_parts and job is not None and job.group:
+            self.note(GANG, f"{name} is created while a decision about a group is unfinished")
         if not tags.get(QUEUE_TAG):
             self.note(ONE_LIVE, f"{name} bears no queue's tag")
         if job is None or job.attempt is None or job.attempt.training_job != name:
@@ -375,6 +390,8 @@ class Watch:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
             elif job.followed:
                 self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")
+        if self.gangs.in_parts:
+            self.note(CONVERGENT, "a decision about a group is never finished")
         self._look_at_groups()
         ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
         if ours:

@@ -63,8 +63,8 @@ class Scenario:
     work: Mapping[str, Work] = field(default_factory=dict)
     knobs: Mapping[str, Any] = field(default_factory=dict)
     runtime: int = 200_000
-    per_commit: int | None = None
-    """Jobs in one transaction; None: the default."""
+    most_actions: int | None = None
+    """Actions in one transaction of a decision; None: as many as DynamoDB takes."""
     history: int | None = None
     """How long ended jobs are kept (ms); None: the default."""
     limits: Limits = NO_LIMITS
@@ -84,7 +84,7 @@ class Scenario:
             gate=gate,
             events=events,
             runtime=self.runtime,
-            per_commit=self.per_commit,
+            most_actions=self.most_actions,
             history=self.history,
             limits=self.limits,
             sharing=self.sharing,
@@ -138,11 +138,11 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_group(at: float, name: str, *jobs: str, max_parallel: int) -> Step:
+def submit_group(at: float, name: str, *jobs: str, **rules: Any) -> Step:
     """A group of these jobs. The first stands for them all."""
 
     def act(world: World) -> None:
-        world.submit_group(name, *jobs, max_parallel=max_parallel)
+        world.submit_group(name, *jobs, **rules)
 
     return Step(at, f"submit group {name}", act, "submit", jobs[0].partition("@")[0])
 
@@ -268,6 +268,23 @@ def is_now(training_job: str, status: str) -> Callable[[World], str]:
     def look(world: World) -> str:
         now = world.status_of(training_job)
         return "" if now == status else f"{training_job} is {now}, not {status}"
+
+    return look
+
+
+def ends_with_its_goal(group: str, met_by: str) -> Callable[[World], str]:
+    """Once that member has completed, the record says so, and the others have ended for it."""
+
+    def look(world: World) -> str:
+        stored = DynamoStore(world.dynamo, TABLE).groups.get(group)
+        if stored is None:
+            return ""
+        jobs = {name: world.watch.jobs[name] for name in stored.group.members}
+        if stored.met_by != met_by:
+            return f"{met_by} is {jobs[met_by].state}, and noted is '{stored.met_by}'"
+        others = [job for name, job in jobs.items() if name != met_by]
+        wrong = [job.name for job in others if job.cause != StopCause.GOAL_REACHED]
+        return f"{wrong} ended otherwise" if wrong else ""
 
     return look
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slotq.local.training.virtual_runner import Work
+from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import CallerLimits, Limits
 from slotq_core.model.sharing import SchedulerSettings, Sharing
@@ -16,6 +17,7 @@ from tests.faults.scenarios import (
     configure,
     counters_converge,
     done,
+    ends_with_its_goal,
     ghost,
     given_up_after,
     is_now,
@@ -57,6 +59,9 @@ WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 """SageMaker cannot assume it for a while."""
 
 
+FOR_EVER = {name: Work(runtime=None, stop=5_000) for name in "abc"}
+FAILS = Work(runtime=60_000, fails_after=30_000)
+
 STORIES: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
     Scenario(
@@ -94,6 +99,124 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "other"),
         pools=(pool(slots=3), pool("q")),
         work={name: minutes(2) for name in ("a", "b", "c")},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_sweep_meets_its_goal",
+        (
+            submit_group(
+                1,
+                "grid",
+                *("a", "b@q", "c", "d@q"),
+                max_parallel=2,
+                sweep=Sweep(metric="loss", goal=0.2),
+            ),
+            submit(2, "other"),
+        ),
+        done("a", "other"),
+        pools=(pool(slots=3), pool("q")),
+        # Nothing but the goal ends the others.
+        work={
+            "a": Work(runtime=100_000, metrics={"loss": 0.1}),
+            **dict.fromkeys("bcd", Work(runtime=None, stop=20_000)),
+        },
+        or_else={"a": frozenset({S.CANCELLED})},
+        then=ends_with_its_goal("grid", "a"),
+    ),
+    Scenario(
+        "a_gang_starts_whole",
+        (
+            submit(1, "x"),
+            submit_group(2, "gang", "a", "b@q", "c"),
+            submit(3, "y", instance_type=TYPES["q"]),
+        ),
+        done("x", "y", "a"),
+        pools=(pool(slots=2), pool("q")),
+        work={"x": minutes(1), "y": minutes(2)},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_gang_starts_in_parts",
+        (submit(1, "x"), submit_group(2, "gang", "a", "b@q", "c", "d")),
+        done("x", "a"),
+        pools=(pool(slots=3), pool("q")),
+        work={"x": minutes(1), "b": minutes(2)},
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=12,
+    ),
+    Scenario(
+        "a_gang_starts_in_parts_at_a_tick",  # The next tick reconciles before it plans.
+        (
+            submit(1, "x"),
+            submit_group(2, "gang", "a", "b@q", "c", "d"),
+            configure(300, pool(slots=4), pool("q")),
+        ),
+        done("x", "a"),
+        pools=(pool(slots=3), pool("q")),
+        work={"x": minutes(7)},
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=12,
+    ),
+    Scenario(
+        "a_gang_is_evicted_in_parts",
+        (
+            submit_group(1, "gang", "a", "b@q", "c", "d"),
+            submit(60, "high", priority=5, slots=3),
+        ),
+        done("high", "a"),
+        pools=(pool(slots=3), pool("q")),
+        work={name: Work(runtime=100_000, stop=5_000) for name in "abcd"},
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=10,
+    ),
+    Scenario(
+        "a_gang_rolls_back_and_starts_again",
+        (submit_group(1, "gang", "a", "b@q", "c", min_members=3),),
+        done("a"),
+        pools=(pool(slots=2), pool("q")),
+        knobs={"fail_provisioning": 1},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_gang_leaves_a_member_out",
+        (
+            submit(1, "x", instance_type=TYPES["q"]),
+            submit_group(2, "gang", "a", "b@q", "c", min_members=2),
+        ),
+        {"x": S.COMPLETED, "a": S.COMPLETED},
+        pools=(pool(slots=2), pool("q")),
+        work={"x": minutes(6)},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_federated_job_ends_with_its_server",
+        (
+            submit_group(1, "fed", "s@q", "a", "b", "c", ends_with="s", min_members=3),
+            submit(30, "next", slots=3),
+        ),
+        {**done("s", "next"), **dict.fromkeys("abc", S.CANCELLED)},
+        pools=(pool(slots=3), pool("q")),
+        work={"s": minutes(1), **FOR_EVER},
+        or_else={"s": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_federated_job_ends_in_parts",
+        (
+            submit_group(1, "fed", "s@q", "a", "b", "c", ends_with="s", min_members=3),
+            submit(30, "next", slots=3),
+        ),
+        {**done("s", "next"), **dict.fromkeys("abc", S.CANCELLED)},
+        pools=(pool(slots=3), pool("q")),
+        work={"s": minutes(1), **FOR_EVER},
+        or_else={"s": frozenset({S.CANCELLED})},
+        most_actions=10,
+    ),
+    Scenario(
+        "a_federated_job_loses_too_many",
+        (submit_group(1, "fed", "s@q", "a", "b", "c", ends_with="s", min_members=4),),
+        {"a": S.FAILED, **dict.fromkeys("sbc", S.CANCELLED)},
+        pools=(pool(slots=3), pool("q")),
+        work={"s": Work(runtime=None, stop=5_000), **FOR_EVER, "a": FAILS},
         or_else={"a": frozenset({S.CANCELLED})},
     ),
     Scenario(
@@ -273,7 +396,7 @@ STORIES: tuple[Scenario, ...] = (
         pools=(pool(slots=5),),
         work={f"s{n}": Work(runtime=60_000, stop=5_000 * n) for n in range(5)},
         runtime=40_000,
-        per_commit=3,
+        most_actions=10,
     ),
     Scenario(
         "an_orphan_is_stopped",
@@ -404,6 +527,26 @@ STORIES: tuple[Scenario, ...] = (
         runtime=60_000,
         # Where no cancel comes through, all complete.
         or_else={name: frozenset({S.COMPLETED}) for name in ("y", "z")},
+    ),
+    Scenario(
+        "jobs_come_after_a_group",
+        (
+            submit_group(1, "grid", "a", "b", "c", max_parallel=2),
+            submit(25, "d", after="group:grid"),
+            submit(26, "e", after="d", after_any="grid"),
+            submit_group(30, "next", "f", "g", max_parallel=2, after="grid"),
+            submit(31, "h", after="group:next"),
+        ),
+        {**done("a", "d", "e"), "f": S.FAILED, "h": S.CANCELLED},
+        pools=(pool(slots=2),),
+        work={"f": Work(runtime=60_000, fails_after=30_000)},
+        runtime=60_000,
+        # Without an answer a group may not be submitted, nor what comes after it.
+        or_else={
+            "a": frozenset({S.CANCELLED}),
+            "f": frozenset({None, S.CANCELLED}),
+            **dict.fromkeys("deh", frozenset({None, S.CANCELLED})),
+        },
     ),
     Scenario(
         "submissions_meet_the_limit_of_what_waits",

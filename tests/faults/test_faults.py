@@ -3,13 +3,16 @@ chaos. The stride decides what is left out, so that each kind of fault is still 
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 from botocore.exceptions import ClientError
 
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from tests.faults import campaign, chaos, crashes, interleavings
+from tests.faults.branches import tried
 from tests.faults.interleavings import CASES
 from tests.faults.lines import mutants as mutants_of_lines
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
@@ -23,6 +26,9 @@ STRIDE = 61
 """One of this many crash points is tried."""
 QUICK = (
     "no condition on the ledger",
+    "effects before the last part",
+    "a start in parts is not undone",
+    "a start in parts goes on without a member",
     "a name may be given twice",
     "a line is removed though somebody has come",
     "names by chance",
@@ -47,9 +53,9 @@ QUICK = (
 def test_a_scenario_survives_its_crashes(scenario):
     calls, world = crashes.count_calls(scenario)
     assert world.watch.broken == []
-    for crash in list(crashes.crash_points(calls))[len(scenario.name) :: STRIDE]:
-        world = crashes.run(scenario, crash)
-        assert not world.watch.broken, f"{crash}: {world.watch.broken}"
+    points = list(crashes.crash_points(calls))[len(scenario.name) :: STRIDE]
+    for branch in tried(scenario, points):
+        assert not branch.watch.broken, f"{branch.crash}: {branch.watch.broken}"
 
 
 @pytest.mark.parametrize(
@@ -150,3 +156,22 @@ def test_a_mutant_is_caught_on_the_real_engine_too(dynamodb_local_endpoint):
 def test_the_same_seed_gives_the_same_run():
     first, again = chaos.run(seed=3, count=8), chaos.run(seed=3, count=8)
     assert first.history == again.history
+
+
+def test_a_branch_becomes_what_its_crash_becomes_alone():
+    """In every mode, twice, at the last call and at none; with nothing broken and with much."""
+    scenario = next(each for each in SCENARIOS if each.name == "cancel_while_stopping")
+    calls, _ = crashes.count_calls(scenario)
+    points = [*crashes.crash_points(calls)][::7]
+    points += crashes.double_crashes(calls, 6, random.Random(1))
+    points += [crashes.Crash(len(calls) - 1), crashes.Crash(len(calls) + 1_000)]
+    mutant = next(each for each in MUTANTS if each.name == "slots come free at the stop")
+    for change in (nullcontext, mutant.change):
+        with change():
+            branches = list(tried(scenario, points))
+            assert sorted(branch.crash.call for branch in branches) == sorted(
+                p.call for p in points
+            )
+            for branch in branches:
+                alone = crashes.run(scenario, branch.crash)
+                assert (branch.watch.broken, branch.calls) == (alone.watch.broken, alone.calls)

@@ -8,12 +8,13 @@ the lines that were touched lately.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import itertools
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotq.local.training.knobs import Knobs
@@ -35,11 +36,8 @@ from slotq_core.model.jobs import Submission
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.operations import passes
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.jobs.groups import NewGroup
-from slotq_core.operations.passes import JOBS_PER_COMMIT
-from slotq_core.wire.groups.submission import parse_group
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
@@ -107,20 +105,21 @@ class World:
         runtime: int = 200_000,
         retries: tuple[int, ...] = RETRIES,
         leases: bool = True,
-        per_commit: int | None = None,
+        most_actions: int | None = None,
         history: int | None = None,
         limits: Limits = NO_LIMITS,
         sharing: Sharing = NO_SHARING,
     ) -> None:
-        """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
-        as soon as it is taken, so that passes run beside each other: it must do no harm."""
+        """`runtime`: of each job that `work` does not name (ms). `most_actions`: in one transaction
+        of a decision. `leases=False`: each lease is over as soon as it is taken, so that passes run
+        beside each other: it must do no harm."""
         self.pools = pools or (pool(),)
         self.gate = gate or Gate()
         self.event_policy = events
         self.retries = retries
         self.leases = leases
-        self._kept = {} if history is None else {"history": history}
-        passes.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
+        settings = {"history": history, "most_actions": most_actions}
+        self._settings = {name: value for name, value in settings.items() if value is not None}
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
@@ -204,9 +203,12 @@ class World:
 
         self._user(f"submit {name}", ask, tries)
 
-    def submit_group(self, name: str, *jobs: str, max_parallel: int, tries: int = 3) -> None:
-        """A user's group. Each job is written `<name>` or `<name>@<pool>`."""
-        wanted = self.group_of(name, *jobs, max_parallel=max_parallel)
+    def submit_group(
+        self, name: str, *jobs: str, max_parallel: int | None = None, tries: int = 3, **rules: Any
+    ) -> None:
+        """A user's group: a sweep, or with no `max_parallel` a gang with these rules. Each job is
+        written `<name>` or `<name>@<pool>`."""
+        wanted = self.group_of(name, *jobs, max_parallel=max_parallel, **rules)
 
         def ask(manager: QueueManager, _: Invocation) -> None:
             manager.groups.submit(wanted, submitter="ann")
@@ -214,17 +216,31 @@ class World:
 
         self._user(f"submit group {name}", ask, tries)
 
-    def group_of(self, name: str, *jobs: str, max_parallel: int) -> NewGroup:
-        """A group that a user wants, from now on watched."""
+    def group_of(
+        self,
+        name: str,
+        *jobs: str,
+        max_parallel: int | None = None,
+        priority: int = 0,
+        after: str = "",
+        **rules: Any,
+    ) -> NewGroup:
+        """A group that a user wants, from now on watched. `priority`: of each member. `after`: a
+        job or a group that all come after."""
         members = []
         for job, _, pool in (each.partition("@") for each in jobs):
-            body = request(job)
+            body = request(job, priority=priority)
             body["ResourceConfig"]["InstanceType"] = TYPES[pool or self.pools[0].name]
-            members.append(body)
-        body = {"name": name, "max_parallel": max_parallel, "members": members}
-        read, parsed, digest = parse_group(json.dumps(body))
+            submission, parsed = parse_submission(json.dumps(body))
+            members.append(
+                (replace(submission, group=name, after=(after,) if after else ()), parsed)
+            )
         wanted = NewGroup(
-            name=read.name, max_parallel=read.max_parallel, members=parsed, digest=digest
+            name=name,
+            max_parallel=max_parallel,
+            members=tuple(members),
+            digest=hashlib.sha256(repr([*jobs, rules, max_parallel]).encode()).hexdigest(),
+            **rules,
         )
         self.groups[name] = wanted
         return wanted
@@ -429,7 +445,7 @@ class World:
             pause=no_time_passes,
             in_parallel=one_by_one,
             clock=self.clock.now,
-            **self._kept,
+            **self._settings,
         )
         store._touched = self._touched
         store._world._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.

@@ -167,6 +167,21 @@ class Account:
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
         return answer["statusCode"], json.loads(answer["body"])
 
+    def asked(self, name: str, **query: str | list[str]) -> tuple[int, dict[str, Any]]:
+        """Send the sample of that name with this query. Returns status and body."""
+        multiple = {key: [text] if isinstance(text, str) else text for key, text in query.items()}
+        return self.call(
+            {
+                **sample(name),
+                "queryStringParameters": {key: it[-1] for key, it in multiple.items()} or None,
+                "multiValueQueryStringParameters": multiple or None,
+            }
+        )
+
+    def pass_time(self, duration: int) -> None:
+        """Let so much time (ms) go by."""
+        self.clock.set(self.clock.now() + duration)
+
     def completes(self, training_job: str) -> None:
         """The training job ends, and SageMaker tells."""
         self.plane.job(training_job).status = "Completed"

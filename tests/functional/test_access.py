@@ -57,6 +57,7 @@ GET    /pools               200    200    200   200   200    200   200
 PATCH  /pools/<name>        403    403    403   403   403    403   200
 DELETE /pools/<name>        403    403    403   403   403    403   400
 GET    /limits              200    200    200   200   200    200   200
+GET    /groups              none   all    none  all   all    all   all
 POST   /groups              403    403    403   202   202    202   202
 GET    /groups/<name>       404    200    404   200   200    200   200
 PATCH  /limits              403    403    403   403   403    403   200
@@ -67,16 +68,19 @@ PATCH  /projects/<name>     403    403    403   403   403    403   200
 DELETE /projects/<name>     403    403    403   403   403    403   200
 GET    /quota               200    200    200   200   200    200   200
 GET    /usage               sums   sums   sums  named sums   named named
+GET    /attempts            blind  named  blind named named  named named
+GET    /scenario            200    200    200   200   200    200   200
 GET    /changes             200    200    200   200   200    200   200
 GET    /version             200    200    200   200   200    200   200
 GET    /me                  200    200    200   200   200    200   200
 GET    /doctor              403    403    403   403   403    403   200
 POST   /doctor              403    403    403   403   403    403   200
 """
-"""The status for each caller, asking for a job of OWNER's; for a list, which of these it shows; for
-changes of many jobs, the status of the job's error; `whole`: the request with its secrets; for
-usage, whether OWNER's is named or added up with that of others. The last
-pool cannot be removed, and a document must have one: these are the operator's 400."""
+"""The status for each caller, asking for a job of OWNER's; for a list, which of these it shows;
+for changes of many jobs, the status of the job's error; `whole`: the request with its secrets; for
+usage, whether OWNER's is named or added up with that of others; for attempts, whether they are
+named. The last pool cannot be removed, and a document must have one: these are the operator's
+400."""
 
 PATHS = {"/pools/<name>": "/pools/main", "/projects/<name>": "/projects/speech"}
 STATUS_OF = {"no_such_job": "404", "not_permitted": "403"}
@@ -129,7 +133,7 @@ def test_each_route_asks_for_a_role(shared: Account, route: str):
     jobs = {who: f"{JOB}-{who}" for who in PEOPLE}
     for name in jobs.values():
         submit(shared, name, "vision", by=OWNER)
-        if route == "GET /groups/<name>":
+        if route.startswith("GET /groups"):
             shared.call(request("POST", "/groups", by=OWNER, body=group(name)))
     for who, expected in rows()[route].items():
         before = shared.items()
@@ -140,15 +144,20 @@ def test_each_route_asks_for_a_role(shared: Account, route: str):
 
 def told(account: Account, route: str, by: str, job: str) -> str:
     """What the table says of such an answer."""
-    if route == "GET /usage":
+    if route in {"GET /usage", "GET /attempts"}:
         account.settle()
         account.clock.set(account.clock.now() + HOUR)
     status, said = account.call(called(route, by, job))
     if route == "GET /usage" and status == 200:
         people = {row["group"]["submitter"] for row in said["rows"]}
         return {("",): "sums", (OWNERS,): "named"}[tuple(people)]
+    if route == "GET /attempts":
+        names = {each["job"] for each in said["attempts"]}
+        return "blind" if names == {""} else "named" if "" not in names else "some"
     if route == "GET /jobs":
         return {0: "none", 1 + len(PEOPLE): "all"}[len(said["jobs"])]
+    if route == "GET /groups":
+        return {0: "none", len(PEOPLE): "all"}[len(said["groups"])]
     if route == "PATCH /jobs":
         (outcome,) = said["outcomes"]
         return STATUS_OF[outcome["error"]["code"]] if outcome["error"] else "ok"
@@ -283,6 +292,18 @@ def test_me_shows_the_callers_roles(shared: Account):
     assert me(NOBODY) == []
     share(Sharing())
     assert me(OWNER) == []
+
+
+def test_me_tells_whether_roles_decide_and_who_may_operate(shared: Account):
+    def told(by: str) -> tuple[bool, bool]:
+        said = shared.call(request("GET", "/me", by=by))[1]
+        return said["shared"], said["operates"]
+
+    assert (told(OWNER), told(OPERATOR)) == ((True, False), (True, True))
+    share(replace(SHARING, operators=()))
+    assert told(OWNER) == (True, True), "without operators IAM alone decides"
+    share(Sharing())
+    assert told(OWNER) == (False, True)
 
 
 class TestUsage:

@@ -53,12 +53,12 @@ def test_what_can_no_longer_run_says_so_and_ends(account: Account):
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ({"after": "nobody"}, "comes after 'nobody', but there is no such job"),
-        ({"after_any": "nobody"}, "comes after 'nobody', but there is no such job"),
+        ({"after": "nobody"}, "comes after 'nobody', but there is no such job or group"),
+        ({"after_any": "nobody"}, "comes after 'nobody', but there is no such job or group"),
         ({"after": "train"}, "'train' cannot come after itself"),
         ({"after": "a,,b"}, ""),
-        ({"after": "a_b"}, "takes the names of jobs, comma separated, not 'a_b'"),
-        ({"after": ""}, "takes the names of jobs, comma separated, not ''"),
+        ({"after": "a_b"}, "takes the names of jobs and groups, comma separated, not 'a_b'"),
+        ({"after": ""}, "takes the names of jobs and groups, comma separated, not ''"),
         ({"after_10": "a"}, "the tag 'slotq:after-10' is unknown"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The event path imports nothing at a cold start that only the API needs."""
+"""Neither the event path nor the notifier imports at a cold start what only others need."""
 
 import json
 import subprocess
@@ -36,6 +36,7 @@ print(json.dumps([name for name in sys.modules
 NOT_AT_FIRST = (
     "slotq_core.operations.configuring",
     "slotq_core.operations.usage.report",
+    "slotq_core.operations.usage.timeline",
     "slotq_core.routes.documents",
     "slotq_core.routes.pools_and_limits",
     "slotq_core.wire.bulk_changes",
@@ -72,3 +73,65 @@ def test_the_event_path_imports_neither_pydantic_nor_the_api():
     )
     assert out.returncode == 0, out.stderr
     assert json.loads(out.stdout.splitlines()[-1]) == []
+
+
+NOTIFIER = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import notifier
+from types import SimpleNamespace
+
+class Table:
+    "Answers every read with nothing and takes every write."
+    def __getattr__(self, operation):
+        return lambda **request: {"Items": [], "Count": 0, "Attributes": {}}
+
+notifier.client = lambda service: Table()
+imported = set(sys.modules)
+context = SimpleNamespace(aws_request_id="r", get_remaining_time_in_millis=lambda: 60_000)
+for event in map(json.loads, sys.stdin):
+    notifier.handler(event, context)
+print(json.dumps([sorted(imported), sorted(set(sys.modules) - imported)]))
+"""
+NOT_THE_NOTIFIERS = (
+    *("pydantic", "pydantic_core", "yaml", "boto3", "slotq", "aws_lambda_powertools.event_handler"),
+    *("slotq_core.api", "slotq_core.manager", "slotq_core.routes", "slotq_core.routing"),
+    *("slotq_core.adapters.sagemaker", "slotq_core.adapters.eventbridge"),
+    *("slotq_core.policy.cycle", "slotq_core.policy.turn", "slotq_core.wire.submission"),
+    *("slotq_core.wire.document", "slotq_core.wire.views"),
+)
+"""What starts jobs, decides about them or answers requests."""
+
+
+def test_the_notifier_imports_nothing_that_starts_jobs_or_answers_requests():
+    names = ("stream-job-started", "tick")
+    events = [json.loads((ROOT / "events" / f"{name}.json").read_text()) for name in names]
+    out = subprocess.run(
+        [sys.executable, "-c", NOTIFIER, str(ROOT / "functions" / "notifier")],
+        input="\n".join(map(json.dumps, events)),
+        env={
+            "SLOTQ_TABLE": "sagemaker-queue",
+            "AWS_LAMBDA_FUNCTION_NAME": "slotq-notifier",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert out.returncode == 0, out.stderr
+    first, later = json.loads(out.stdout.splitlines()[-1])
+    assert [name for name in later if name.startswith("slotq_core")] == []
+    found = [*first, *later]
+    unwanted = [
+        name
+        for name in found
+        if any(name == each or name.startswith(f"{each}.") for each in NOT_THE_NOTIFIERS)
+    ]
+    assert unwanted == []
+    operations = {name for name in found if name.startswith("slotq_core.operations.")}
+    assert operations == {
+        "slotq_core.operations.notices",
+        "slotq_core.operations.notices.delivering",
+        "slotq_core.operations.notices.telling",
+    }

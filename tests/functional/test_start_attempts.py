@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -105,6 +106,20 @@ def test_the_series_to_the_second_until_the_job_is_given_up(account: Account):
     told = job(account, "waits")
     assert (told["state"], told["cause"]) == ("failed", "cannot_schedule")
     assert told["message"].startswith("given up after attempt 4 of 4 to start it: needs 1 slot")
+
+
+def test_flares_own_series_to_the_second(account: Account):
+    """FLARE's defaults: ten attempts, 10 s apart, then 20 s, doubled up to 600 s."""
+    flare = {"max_schedule_count": 10, "min_schedule_interval": 10, "max_schedule_interval": 600}
+    account.call(put(settings(**flare)))
+    submit(account, "runs")
+    submit(account, "waits")
+    at = [0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430]
+    for number, (moment, then) in enumerate(pairwise(at), start=1):
+        assert after_pass_at(account, moment) == (number, then)
+        assert after_pass_at(account, then - 0.001) == (number, then)
+    pass_at(account, at[-1])
+    assert job(account, "waits")["message"].startswith("given up after attempt 10 of 10")
 
 
 def test_freed_slots_do_not_shorten_the_series_and_a_tick_may_be_late(account: Account):

@@ -26,7 +26,9 @@ SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
 
 def test_every_sample_is_a_known_trigger():
-    triggers = {path.stem: app.route(sample(path.stem))[0] for path in EVENTS.glob("*.json")}
+    """The stream's samples are for the notifier (test_notifications.py)."""
+    names = {path.stem for path in EVENTS.glob("*.json") if not path.stem.startswith("stream-")}
+    triggers = {name: app.route(sample(name))[0] for name in names}
     assert {name for name, trigger in triggers.items() if trigger == "Unknown"} == {
         "poison-unknown-source"
     }

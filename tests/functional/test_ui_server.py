@@ -16,11 +16,14 @@ import pytest
 from slotq.errors import CannotReach, NoSuchJob, NotConfigured
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import MOST_LINES, Logs
+from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import HEADERS, PageServer
 from slotq.ui.relay import LONGEST_BODY, Relay
+from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views import JobView
 from tests.unit.client.fake_aws import FakeLogs, refused
 from tests.unit.client.fake_queue import running, waiting
+from tests.unit.client.fake_scenario import fake_scenario
 
 
 @dataclass
@@ -32,6 +35,9 @@ class Said:
 
 class Jobs(dict[str, JobView]):
     """What the client knows of the queue's jobs."""
+
+    def scenario(self) -> ScenarioView:
+        return fake_scenario()
 
     def job(self, name: str) -> JobView:
         if name not in self:
@@ -110,7 +116,11 @@ def page(tmp_path: Path) -> Path:
 @pytest.fixture
 def browser(queue: Queue, page: Path, jobs: Jobs, cloudwatch: FakeLogs) -> Iterator[Browser]:
     server = PageServer(
-        port=0, page=BuiltPage(page), relay=Relay(queue), logs=Logs(jobs, lambda: cloudwatch)
+        port=0,
+        page=BuiltPage(page),
+        relay=Relay(queue),
+        logs=Logs(jobs, lambda: cloudwatch),
+        own=OwnCalls(jobs),
     )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -340,3 +350,38 @@ def test_a_browser_that_leaves_before_its_answer_is_no_news(
         if "process_request_thread" in thread.name:
             thread.join(10)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def asked_what_if(browser: Browser, body: Any, **headers: str) -> tuple[int, Any]:
+    sent = {**browser.key, "Content-Type": "application/json", **headers}
+    status, _, content = browser("POST", "/own/whatif", sent, json.dumps(body).encode())
+    return status, json.loads(content)
+
+
+def test_a_confirmation_says_who_would_be_evicted(browser: Browser, queue: Queue) -> None:
+    status, answer = asked_what_if(browser, {"priorities": {"whisper": "9"}})
+    assert status == 200
+    now = {row["job"]: row["after"]["what"] for row in answer["now"]}
+    assert now == {"llama": "evicted", "whisper": "waits"}
+    assert not queue.calls, "and nothing is changed"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"cancels": ["nobody"]}, 404, "there is no job 'nobody'"),
+        ({"holds": ["vit"]}, 409, "only a waiting job can be held"),
+        ({"capacity": {}}, 400, "Extra inputs"),
+        ({"priorities": {"whisper": "no such class"}}, 400, "names no class"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    browser: Browser, body: Any, status: int, said: str
+) -> None:
+    answered, answer = asked_what_if(browser, body)
+    assert answered == status
+    assert said in answer["message"]
+
+
+def test_nobody_without_the_token_asks_what_if(browser: Browser) -> None:
+    assert asked_what_if(browser, {}, Authorization="Bearer no")[0] == 401

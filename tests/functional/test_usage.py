@@ -11,23 +11,11 @@ import pytest
 from slotq_core.operations.usage import report
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.calendar_days import DAY
-from tests.functional.account import HOUR, NOW, ON_MOTO, TABLE, Account, add_job, sample
+from tests.functional.account import HOUR, NOW, ON_MOTO, TABLE, Account, add_job
 
 
 def usage(account: Account, **query: str | list[str]) -> tuple[int, dict[str, Any]]:
-    event = sample("get-usage")
-    multiple = {key: [text] if isinstance(text, str) else text for key, text in query.items()}
-    return account.call(
-        {
-            **event,
-            "queryStringParameters": {key: texts[-1] for key, texts in multiple.items()} or None,
-            "multiValueQueryStringParameters": multiple or None,
-        }
-    )
-
-
-def pass_time(account: Account, duration: int) -> None:
-    account.clock.set(account.clock.now() + duration)
+    return account.asked("get-usage", **query)
 
 
 def test_the_sample_is_answered(account: Account):
@@ -44,19 +32,19 @@ def test_a_life_with_an_eviction_is_told(account: Account):
     account.call("add-job")
     account.settle()
     started = account.clock.now()
-    pass_time(account, 600_000)
+    account.pass_time(600_000)
     account.call("add-job-urgent")
     account.settle()
     (row,) = usage(account)[1]["rows"]
     assert row["group"] == {}
     assert row["instance_type"] == "ml.p4d.24xlarge"
-    pass_time(account, 600_000)
+    account.pass_time(600_000)
     account.settle()
     account.completes("job2")
     for _ in range(3):
         account.send("tick")
         account.settle()
-        pass_time(account, 1000)
+        account.pass_time(1000)
     by_class = usage(account, by="class,submitter")[1]["rows"]
     assert {row["group"]["class"] for row in by_class} == {"training"}
     (row,) = usage(account)[1]["rows"]
@@ -70,11 +58,11 @@ def test_a_life_with_an_eviction_is_told(account: Account):
 def test_days_that_are_over_are_added_up_by_the_tick(account: Account):
     account.call("add-job")
     account.settle()
-    pass_time(account, HOUR)
+    account.pass_time(HOUR)
     account.plane.advance()
     account.completes("job1")
     before = usage(account, to="2026-11-21")[1]["rows"]
-    pass_time(account, 2 * DAY)
+    account.pass_time(2 * DAY)
     account.send("tick")
     kinds = {item["pk"]["S"] for item in account.items()}
     assert {"ENDED#2026-11-20", "USAGE", "USAGE#2026-11-20"} <= kinds
@@ -93,7 +81,7 @@ def test_pages_follow_each_other(account: Account, monkeypatch: pytest.MonkeyPat
         account.call(add_job(TrainingJobName=name))
         account.settle()
         account.completes(name)
-        pass_time(account, DAY)
+        account.pass_time(DAY)
     whole = usage(account)[1]
     assert whole["next"] is None
     monkeypatch.setattr(report, "PAGE_BUDGET", 0)

@@ -4,24 +4,44 @@ campaign."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 import app
+import notifier
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.plane import Plane
-from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.dynamodb.layout.items import job_of, write
+from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.adapters.dynamodb.notices.stream import SOURCE
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.receivers.sending import Sender
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.notices.rules import Digest, Notification, Receiver
+from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import Sharing
+from slotq_core.notices.places import KEPT_UNDER
 from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
 from tests.faults.gate import Invocation
 from tests.faults.stories import STORIES
 from tests.faults.world import World
-from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
+from tests.functional.account import HOUR, NOW, TABLE, Account, add_job, context, forget, sample
+from tests.functional.checked_dynamodb import CheckedDynamo
 from tests.functional.conftest import account, engine  # noqa: F401 - pytest finds fixtures by their name
-from tests.iam.recorder import FUNCTION, PLAN, VOLUMES, Client, Recorder
+from tests.functional.notified import TOPIC as NOTIFIED_TOPIC
+from tests.iam.recorder import FUNCTION, OWN, PLAN, VOLUMES, Client, Recorder
+from tests.unit.notices.jobs import job
 
+NO_PLANE: Any = None
+"""The notifier knows no SageMaker."""
 CRASHES = 2
 """The samples of each scenario of the campaign."""
 SERVES = {"QueueManager": "queue", "Door": "door", "Views": "views"}
@@ -156,9 +176,11 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
         "list-changes",
         "get-limits",
         "get-usage",
+        "list-attempts",
         "get-configuration",
         "list-projects",
         "list-quotas",
+        "get-scenario",
     ):
         assert account.call(event)[0] == 200
     urgent = [{"Key": "priority", "Value": "9"}]
@@ -170,6 +192,62 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]
     return recorders
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """What the notifier does: it tells of a job's life, to each kind of receiver, and a day later
+    of the day."""
+    recorder, clock, table = Recorder(), VirtualClock(NOW), CheckedDynamo()
+    table.create_table(**table_definition(TABLE))
+    secret = f"arn:aws:secretsmanager:{OWN}:secret:{KEPT_UNDER}"
+    to = [Receiver(topic=NOTIFIED_TOPIC)]
+    to += [Receiver(slack=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")]
+    to += [Receiver(slack=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
+    rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
+    rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
+    pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))
+    DynamoStore(table, TABLE).configure(
+        [pool], sharing=Sharing(notifications=tuple(rules)), who="operator", now=NOW
+    )
+
+    class Service:
+        """Answers as if everything were there."""
+
+        def publish(self, **_: Any) -> dict[str, Any]:
+            return {}
+
+        def get_parameter(self, **_: Any) -> dict[str, Any]:
+            return {"Parameter": {"Value": "https://hooks.slack.com/x"}}
+
+        def get_secret_value(self, **_: Any) -> dict[str, Any]:
+            return {"SecretString": "https://hooks.slack.com/x"}
+
+    def client(service: str) -> Any:
+        real = table if service == "dynamodb" else Service()
+        return Client(real, lambda name, body: recorder.note(service, name, body, NO_PLANE))
+
+    monkeypatch.setenv("SLOTQ_TABLE", TABLE)
+    monkeypatch.setattr(notifier, "clock", clock)
+    monkeypatch.setattr(notifier, "client", client)
+    monkeypatch.setattr(notifier, "Sender", partial(Sender, post=lambda *_, **__: None))
+    notifier.notices.cache_clear()
+    states = (JobState.STARTING, JobState.RUNNING, JobState.COMPLETED)
+    records = [_record(job(one), job(other)) for one, other in pairwise(states)]
+    assert notifier.handler({"Records": records}, context()) == {"batchItemFailures": []}
+    for minutes in (0, 24 * 60, 1):
+        clock.set(clock.now() + minutes * 60_000)
+        notifier.handler(sample("tick"), context())
+    notifier.notices.cache_clear()
+    return recorder
+
+
+def _record(before: Job, after: Job) -> dict[str, Any]:
+    """A change of a job, as the table's stream tells it."""
+    key = {"pk": {"S": f"JOB#{after.name}"}, "sk": {"S": "JOB"}}
+    images = {"OldImage": {**key, **write(before)}, "NewImage": {**key, **write(after)}}
+    said = {"Keys": key, "SequenceNumber": "1", **images}
+    return {"eventSource": SOURCE, "eventName": "MODIFY", "dynamodb": said}
 
 
 @pytest.fixture(scope="session")

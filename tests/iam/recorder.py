@@ -13,10 +13,12 @@ from typing import Any
 
 from slotq.local.training.plane import Plane
 from tests.cloudformation import ACCOUNT, REGION
+from tests.functional.account import TABLE
 from tests.iam.evaluator import Call, call
 
 OWN = f"{REGION}:{ACCOUNT}"
 FUNCTION = "slotq-queue-manager"
+NOTIFIER = "slotq-notifier"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 """The customer's key of the table."""
 PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/p5-in-winter"
@@ -34,6 +36,12 @@ def platform(function: str) -> set[Call]:
     if function == FUNCTION:  # It takes the messages that ask for a pass later.
         taken = ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
         others |= {call(f"sqs:{action}", f"arn:aws:sqs:{OWN}:wakes") for action in taken}
+    if function == NOTIFIER:  # It reads the table's stream, whichever that is.
+        read = ("DescribeStream", "GetRecords", "GetShardIterator")
+        for label in ("2026-11-20T10:30:00.000", "2026-11-21T10:30:00.000"):
+            there = f"arn:aws:dynamodb:{OWN}:table/{TABLE}/stream/{label}"
+            others |= {call(f"dynamodb:{action}", there) for action in read}
+        others.add(call("dynamodb:ListStreams", "*"))
     return logs | others
 
 
@@ -70,8 +78,14 @@ def _dynamodb(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[
     for action, part in _parts(operation, request):
         table = f"arn:aws:dynamodb:{OWN}:table/{part['TableName']}"
         index = f"/index/{part['IndexName']}" if "IndexName" in part else ""
-        yield call(f"dynamodb:{action}", table + index)
+        yield call(f"dynamodb:{action}", table + index, _leading(part))
         yield call("kms:Decrypt", KEY, THROUGH_DYNAMODB)
+
+
+def _leading(part: Mapping[str, Any]) -> dict[str, str]:
+    """The partition key of the item that a call is about."""
+    key = part.get("Key", part.get("Item", {})).get("pk")
+    return {"dynamodb:LeadingKeys": key["S"]} if key else {}
 
 
 def _parts(operation: str, request: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -139,6 +153,18 @@ def _s3(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
     yield call(f"s3:{operation}", place, {"aws:ResourceAccount": ACCOUNT})
 
 
+def _sns(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    yield call(f"sns:{operation}", request["TopicArn"])
+
+
+def _ssm(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    yield call(f"ssm:{operation}", f"arn:aws:ssm:{OWN}:parameter{request['Name']}")
+
+
+def _secretsmanager(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    yield call(f"secretsmanager:{operation}", request["SecretId"])
+
+
 _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] = {
     "dynamodb": _dynamodb,
     "sagemaker": _sagemaker,
@@ -146,6 +172,9 @@ _ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] 
     "lambda": _lambda,
     "events": _events,
     "s3": _s3,
+    "sns": _sns,
+    "ssm": _ssm,
+    "secretsmanager": _secretsmanager,
 }
 
 

@@ -25,6 +25,7 @@ CALLS = {
 LOOKS = {
     "GET /jobs",
     "GET /jobs/<name>",
+    "GET /groups",
     "GET /groups/<name>",
     "GET /pools",
     "GET /projects",
@@ -35,6 +36,8 @@ LOOKS = {
     "GET /me",
     "GET /limits",
     "GET /usage",
+    "GET /attempts",
+    "GET /scenario",
 }
 SUBMITS = LOOKS | {
     "POST /add-job",

@@ -18,11 +18,13 @@ from tests.cloudformation import ACCOUNT, Resolver, statements, template
 from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
+from tests.functional.notified import TOPIC
 from tests.iam.conftest import Recorders
 from tests.iam.evaluator import Call, Verdict, applies, call, judge, many
 from tests.iam.recorder import (
     FUNCTION,
     KEY,
+    NOTIFIER,
     OWN,
     PLAN,
     THROUGH_DYNAMODB,
@@ -37,9 +39,12 @@ PARAMETERS = {
     "TableName": TABLE,
     "TableKeyArn": KEY,
     "TrainingPlanArns": PLAN,
+    "Notifications": "true",
+    "NotificationTopicArns": TOPIC,
 }
 MANAGER, DOOR, VIEWS = "QueueManagerRole", "DoorRole", "ViewsRole"
-ROLES = (MANAGER, DOOR, VIEWS)
+TELLER = "NotifierRole"
+ROLES = (MANAGER, DOOR, VIEWS, TELLER)
 WIDE = {
     "FindTrainingJobs": "ListTrainingJobs knows no narrower resource",
     "WriteTraces": "X-Ray's actions know no narrower resource",
@@ -49,6 +54,10 @@ WIDE = {
     "LookAtTrainingJobs": "whether a name is taken, and by whom, is asked of any training job",
     "AskScripts": "users name the places of their checkpoints",
     "ReadReportsOfScripts": "users choose their buckets; the file's name tells a report",
+    "HearOfChanges": "DynamoDB names the streams of the table",
+    "FindTheStream": "ListStreams knows no narrower resource",
+    "ReadParametersForNotifications": "operators name their parameters, below one path",
+    "ReadSecretsForNotifications": "operators name their secrets, below one path",
     "WriteItsLog": "Lambda names the streams of the group",
 }
 """The statements whose resource has a wildcard, and why it needs one."""
@@ -66,6 +75,8 @@ def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[
         for function, called in (("QueueManager", FUNCTION), ("Door", "slotq-door")):
             theirs = life[function].calls | as_the_queue_s(campaign[function].calls)
             _RECORDED[f"{function}Role"] = theirs | platform(called)
+        told = request.getfixturevalue("told").calls
+        _RECORDED[TELLER] = told | platform(NOTIFIER)
         _RECORDED[VIEWS] = views["Views"].calls | platform("slotq-views")
     return _RECORDED
 
@@ -213,6 +224,11 @@ NEAR_MISSES = [
     call("s3:PutObject", "arn:aws:s3:::bucket/_slotq/job1/report.json", OWN_ACCOUNT),
     call("s3:ListBucket", "arn:aws:s3:::bucket", OWN_ACCOUNT),
     call("logs:PutLogEvents", f"arn:aws:logs:{OWN}:log-group:/aws/lambda/another:log-stream:a"),
+    call("sns:Publish", f"{TOPIC}-2"),
+    call("ssm:GetParameter", f"arn:aws:ssm:{OWN}:parameter/slotq/slotq"),
+    call("ssm:GetParameter", f"arn:aws:ssm:{OWN}:parameter/production/password"),
+    call("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:{OWN}:secret:production-AbCdEf"),
+    call("dynamodb:GetRecords", f"arn:aws:dynamodb:{OWN}:table/another/stream/a"),
 ]
 
 
@@ -266,6 +282,7 @@ def test_the_views_may_only_read(calls):
     [
         ("TableKeyArn", "UseTheTablesKey", {*ROLES}),
         ("TrainingPlanArns", "StartThemOnTrainingPlans", {MANAGER}),
+        ("NotificationTopicArns", "PublishToTopics", {TELLER}),
     ],
 )
 def test_an_empty_parameter_gives_no_right(parameter, sid, of):
@@ -367,3 +384,16 @@ def test_the_table_of_statements_is_printed(calls):
             actions = ", ".join(many(statement["Action"]))
             print(f"  {statement['Sid']:28} {len(served):5} {len(alone):5}  {actions} {keys or ''}")
             assert alone
+
+
+def test_the_notifier_may_write_its_own_messages_alone(calls):
+    """Whoever makes it do something else, by whatever address it calls, changes no job."""
+    table = f"arn:aws:dynamodb:{OWN}:table/{TABLE}"
+    granted = statements(TELLER, PARAMETERS)
+    for action in ("PutItem", "UpdateItem", "DeleteItem"):
+        for key in ("JOB#job1", "CONFIG", "POOL#main", "SCHEDULER", "notice#x"):
+            asked = call(f"dynamodb:{action}", table, {"dynamodb:LeadingKeys": key})
+            assert judge(granted, asked) is Verdict.DENIED
+        assert judge(granted, call(f"dynamodb:{action}", table)) is Verdict.DENIED
+    actions = {asked.action.split(":")[0] for asked in calls[TELLER]}
+    assert not actions & {"sagemaker", "iam", "lambda", "s3", "sqs", "events"}

@@ -13,7 +13,7 @@ from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec
-from slotq_core.admission.rules import check_gang
+from slotq_core.admission.groups.gangs import check_gang
 from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
@@ -29,7 +29,8 @@ POOLS = ("p", "q", "r")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """One to three pools; gangs of two or three among single jobs."""
+    """One to three pools; gangs of two or three, with and without a member that ends them and a
+    heartbeat, among single jobs, of which one may come after a gang."""
     names = POOLS[: draw(st.integers(1, 3))]
     groups, jobs = [], []
     for g in range(draw(st.integers(1, 3))):
@@ -40,9 +41,15 @@ def worlds(draw: st.DrawFn) -> Scenario:
                 min_members=draw(st.sampled_from([None, None, 1, 2])),
                 mandatory=draw(st.sampled_from([(), (), tuple(members[:1])])),
                 same_pool=draw(st.sampled_from([False, False, True])),
+                ends_with=draw(st.sampled_from([None, None, *members])),
+                heartbeat_seconds=draw(st.sampled_from([None, 5, 12])),
             )
         )
         jobs += [draw(_job(name, names, f"g{g}")) for name in members]
+    if draw(st.booleans()):
+        last = draw(_job("last", names, None))
+        key = draw(st.sampled_from(["after", "after_any"]))
+        jobs.append(last.model_copy(update={key: ("group:g0",), "submit_at": 20_000}))
     jobs += [draw(_job(f"j{i}", names, None)) for i in range(draw(st.integers(0, 5)))]
     pools = [
         PoolSpec(
@@ -69,6 +76,8 @@ def _job(draw: st.DrawFn, name: str, pools: tuple[str, ...], group: str | None) 
             "runtime": draw(st.sampled_from([10, 25, 60])),
             "preemptible": draw(st.sampled_from([True, True, False])),
             "cancel_at": draw(st.sampled_from([None, None, None, None, 7, 30])),
+            "silent_from": draw(st.sampled_from([None, None, None, 4, 20])) if group else None,
+            "retries": draw(st.sampled_from([0, 0, 1])),
         }
     )
 
@@ -105,8 +114,13 @@ def test_every_job_ends(scenario: Scenario) -> None:
     record = simulate(scenario)
     last = {name: states[-1][1] for name, states in record.states.items()}
     ends = {name: S.CANCELLED if end == "refused" else S(end) for name, end in last.items()}
+    silent = {job.name for job in scenario.jobs if job.silent_from is not None}
+    first = [job.name for job in scenario.jobs if job.group == "g0"]
     for name, end in ends.items():
-        assert end in {S.COMPLETED, S.CANCELLED} or _too_large(scenario, ends, name), name
+        fails = end is S.FAILED and name in silent
+        awaits = name == "last" and any(ends[each] not in TERMINAL_STATES for each in first)
+        ended = end in {S.COMPLETED, S.CANCELLED} or fails or awaits
+        assert ended or _too_large(scenario, ends, name), name
 
 
 def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> bool:

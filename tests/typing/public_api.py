@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 from typing import Any, assert_type
 
 import slotq
-from slotq import QueueClient, QueuedJob, QueueTrainingJobSession, install, print_queue_state
+from slotq import (
+    QueueClient,
+    QueuedJob,
+    QueueTrainingJobSession,
+    direct,
+    install,
+    print_queue_state,
+)
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.record import ChangeView
@@ -32,6 +39,11 @@ def the_queue(request: dict[str, Any]) -> None:
     assert_type(queue.add_tags("job1", {"team": "vision"}), dict[str, str])
     assert_type(queue.doctor(fix=True), list[FindingView])
     assert_type(slotq.__version__, str)
+
+
+def after_others(queue: QueueClient, session: QueueTrainingJobSession, job: QueuedJob) -> None:
+    with queue.after("prepare", job, after_any="clean"), session.after("group:grid"), direct():
+        queue.submit({})
 
 
 def the_pools(queue: QueueClient) -> None:

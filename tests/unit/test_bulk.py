@@ -31,7 +31,7 @@ class SlowStore(MemoryStore):
         self.meanwhile: Any = None
         self.calls: list[str] = []
 
-    def commit(self, changes, *, seen=None):
+    def commit(self, changes, *, seen=None, group_decisions=None, part=None):
         self.calls.append("commit")
         self._answer()
         if self.meanwhile is not None:
@@ -40,8 +40,8 @@ class SlowStore(MemoryStore):
         self.world.clock.set(self.world.clock.now() + self.takes)
         return super().commit(changes, seen=seen or {})
 
-    def submit(self, job, request, *, opens_line=True):
-        kept = super().submit(job, request, opens_line=opens_line)
+    def submit(self, job, request, *, opens_line=True, watched=()):
+        kept = super().submit(job, request, opens_line=opens_line, watched=watched)
         self.world.clock.set(self.world.clock.now() + self.takes)
         return kept
 

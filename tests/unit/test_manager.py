@@ -364,7 +364,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
     commit = world.store.commit
     refusals = iter([Conflict("someone was faster")] * 3)
 
-    def contended(changes, *, seen=None):
+    def contended(changes, *, seen=None, group_decisions=None, part=None):
         for refusal in refusals:
             raise refusal
         return commit(changes, seen=seen)
@@ -388,7 +388,7 @@ def test_a_pass_that_uses_up_its_budget_requests_another():
 
 
 def test_a_large_eviction_takes_several_transactions():
-    world = QueueWorld(pool(slots=50))
+    world = QueueWorld(pool(slots=50), store=MemoryStore(most_changes=20))
     for n in range(50):
         world.submit(f"small{n:02d}")
     world.deliver()

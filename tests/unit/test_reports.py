@@ -16,7 +16,7 @@ from slotq_core.operations.scripts.progress import KEPT
 from slotq_core.ports.stored import Change
 from slotq_core.usage.attempt_use import use_of
 from slotq_core.wire.views import job_view
-from tests.queue_world import QueueWorld, pool
+from tests.queue_world import QueueWorld, pool, request
 
 MIN = 60_000
 PLACE = "s3://bucket/checkpoints"
@@ -215,6 +215,96 @@ def test_a_crash_between_the_silence_and_the_decision_is_made_good():
     assert queue.job("job1").state is JobState.RUNNING
     queue.another_manager().run_pass()
     assert queue.job("job1").state is JobState.STOPPING
+
+
+def gang(**rules) -> QueueWorld:
+    """A server and three clients that run, and one job beside them."""
+    queue = QueueWorld(pool(slots=5), runtime=ALL_DAY)
+    queue.submit("job1", checkpoints=PLACE)
+    members = [request(name, checkpoints=PLACE) for name in ("server", "a", "b", "c")]
+    queue.submit_group("g", *members, ends_with="server", **rules)
+    queue.deliver()
+    assert set(queue.states().values()) == {"running"}
+    return queue
+
+
+def ticks(queue: QueueWorld, minutes: int, *reporting: str) -> None:
+    """Let the tick come each minute, while these report."""
+    for _ in range(minutes):
+        queue.clock.set(queue.clock.now() + MIN)
+        for name in reporting:
+            queue.report(name, 1)
+        queue.manager.tick()
+        queue.deliver()
+
+
+def test_a_silent_member_counts_against_its_gang():
+    queue = gang(min_members=3, heartbeat=2 * MIN)
+    ticks(queue, 2, "server", "a", "b", "c", "job1")
+    ticks(queue, 1, "server", "a", "b")
+    assert queue.job("c").state is JobState.RUNNING
+    ticks(queue, 1, "server", "a", "b")
+    lost = queue.job("c")
+    assert (lost.state, lost.cause) == (JobState.FAILED, "stalled")
+    assert "nothing for 2 min" in lost.message
+    assert {queue.states()[name] for name in ("server", "a", "b", "job1")} == {"running"}
+    ticks(queue, 2, "server", "a")
+    assert queue.states() == {
+        "server": "cancelled", "a": "cancelled", "b": "failed", "c": "failed", "job1": "running"
+    }  # fmt: skip
+    assert queue.job("a").cause == "group_ended"
+    assert "too few of its group g" in queue.job("a").message
+
+
+def test_who_never_reports_has_no_heartbeat():
+    queue = gang(heartbeat=MIN)
+    ticks(queue, 5)
+    assert set(queue.states().values()) == {"running"}
+
+
+def test_without_s3_no_heartbeat_is_missed():
+    queue = gang(heartbeat=MIN)
+    ticks(queue, 1, "server", "a", "b", "c")
+    queue.scripts.out_of_reach = True
+    ticks(queue, 5)
+    assert set(queue.states().values()) == {"running"}
+
+
+def test_a_crash_between_the_heartbeat_and_the_decision_is_made_good():
+    queue = gang(min_members=3, heartbeat=MIN)
+    ticks(queue, 1, "server", "a", "b", "c")
+    queue.clock.set(queue.clock.now() + MIN)
+    for name in ("server", "a", "b"):
+        queue.report(name, 2)
+    queue.manager.listen()  # The handler dies here.
+    assert queue.job("c").state is JobState.RUNNING
+    queue.another_manager().run_pass()
+    assert queue.job("c").state is JobState.STOPPING
+
+
+def test_a_tick_loads_for_heartbeats_only_while_a_group_with_one_may_run():
+    queue, loads = gang(), []
+    load = queue.store.load
+
+    def counted(now):
+        loads.append(now)
+        return load(now)
+
+    queue.store.load = counted
+    for expected in (1, 0, 0):
+        queue.manager.listen()
+        assert (len(loads), queue.scripts.reads) == (expected, 0)
+        loads.clear()
+    for name in ("server", "a", "b", "c", "job1"):
+        queue.manager.changes.cancel(name, by="ann")
+    queue.deliver()
+    queue.submit_group("h", request("d", checkpoints=PLACE), heartbeat=MIN)
+    queue.deliver()
+    loads.clear()
+    before = queue.scripts.reads
+    for expected in (1, 2):
+        queue.manager.listen()
+        assert (len(loads), queue.scripts.reads - before) == (expected, expected)
 
 
 def test_saves_decide_who_is_evicted_where_the_pool_reads_them():

@@ -94,10 +94,14 @@ def test_each_function_times_out_when_nobody_waits_for_it(template):
 
 
 FUNCTIONS = ("QueueManager", "Door", "Views")
+HANDLERS = "".join(
+    (ROOT / "functions" / name).read_text()
+    for name in ("queue_manager/app.py", "notifier/notifier.py")
+)
 
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
-    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    code = HANDLERS
     for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
@@ -126,13 +130,34 @@ def dimensions_in(node: Any) -> list[Any]:
     return [*own, *dimensions_in(list(node.values()))]
 
 
+def emitted_metrics() -> set[str]:
+    """The names under which the handlers count, those of the triggers among them."""
+    found = set(re.findall(r'(?:count\(|name=)"(\w+)"', HANDLERS))
+    return found | {"ApiRequest", "TrainingEvent", "Pass", "Tick", "Unknown"}
+
+
+def test_the_page_of_metrics_has_each_one():
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    cells = re.findall(r"^\| (`[A-Z][^|]*)\|", page, re.MULTILINE)
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    of_projects = {f"Project{what}" for what in ("Held", "Waiting", "OverQuota", "Share")}
+    assert listed == emitted_metrics() | of_projects
+
+
+def test_an_alarm_on_notifications_exists_where_they_do(template):
+    alarm = template["Resources"]["NotNotifiedAlarm"]
+    assert alarm["Condition"] == template["Resources"]["Notifier"]["Condition"]
+    properties = alarm["Properties"]
+    assert (properties["MetricName"], properties["Threshold"]) == ("NotNotified", 0)
+    assert properties["TreatMissingData"] == "notBreaching", "without a loss nothing is written"
+
+
 def test_alarms_and_dashboard_show_existing_metrics(template):
-    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
-    emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
-    emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted under the trigger's name
+    emitted = emitted_metrics()
     shown = metrics_in(template["Resources"])
     assert shown == {
-        *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused")
+        *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused"),
+        "NotNotified",
     }
     assert shown <= emitted
     service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
@@ -155,7 +180,7 @@ def test_every_alarm_has_a_section_and_a_recipient(template):
         for name, resource in template["Resources"].items()
         if resource["Type"] == "AWS::CloudWatch::Alarm"
     }
-    assert len(alarms) >= 9
+    assert len(alarms) >= 11
     sections = dict(re.findall(r"^### (\w+)\n\n((?:(?!^#).*\n)+)", page, re.MULTILINE))
     assert set(sections) == set(alarms)
     for name, alarm in alarms.items():
@@ -170,7 +195,7 @@ def test_every_alarm_has_a_section_and_a_recipient(template):
 def test_names_on_the_operations_page_exist(template):
     """Words of the log, kinds of findings, outputs, rules and parameters."""
     page = (ROOT / "docs" / "operations.md").read_text()
-    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    code = HANDLERS
     core = ROOT / "layers/core/python/slotq_core"
     code += (core / "operations" / "reconcile.py").read_text() + (core / "errors.py").read_text()
     events = {
@@ -180,7 +205,13 @@ def test_names_on_the_operations_page_exist(template):
     known |= {"SlotQ", "MemorySize"}
     for word in re.findall(r"`([A-Z]\w+)`", page):
         assert word in known or f'"{word}"' in code or f"class {word}" in code or word in PLATFORM
-    for words in ("failed", "left to the next pass", "drift", "a setting was not taken in"):
+    for words in (
+        "failed",
+        "left to the next pass",
+        "drift",
+        "a setting was not taken in",
+        "a notification was given up",
+    ):
         assert f"`{words}`" in page
         assert f'"{words}"' in code
     for kind in ("ended_unseen", "running_unseen", "vanished", "orphan", "foreign"):

@@ -27,7 +27,7 @@ from typing import Any
 
 POOLS = (
     "main=2@ml.p4d.24xlarge,small=1@ml.g5.2xlarge;reserve_after=600,spare=4@ml.g5.xlarge,"
-    "scarce=1@ml.p5.48xlarge"
+    "scarce=1@ml.p5.48xlarge,grids=1@ml.c5.xlarge"
 )
 MINUTE = 60_000
 SETTINGS = {
@@ -81,20 +81,20 @@ class Story:
         self.its.clock.set(self.its.clock.now() + minutes * MINUTE)
 
     def submit(self, name: str, priority: int, *, slots: int = 1, **tags: str) -> None:
-        """`tags`: by their name behind `slotq:`."""
-        settings = {"priority": str(priority)} | {f"slotq:{key}": its for key, its in tags.items()}
-        body = {
-            "TrainingJobName": name,
-            "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-            "ResourceConfig": {
-                "InstanceType": "ml.p4d.24xlarge", "InstanceCount": slots, "VolumeSizeInGB": 100
-            },
-            "HyperParameters": {"epochs": "3"},
-            "InputDataConfig": None,
-            "Tags": [{"Key": key, "Value": value} for key, value in settings.items()],
-        }  # fmt: skip
-        status, _ = self.its.call(self._module.add_job(**body))
+        status, _ = self.its.call(self._module.add_job(**body_of(name, priority, slots, tags)))
         assert status == 202, (name, status)
+
+    def sweep(self, name: str, *members: str) -> None:
+        """One of them runs, and the others wait for it."""
+        jobs = [
+            json.loads(self._module.add_job(**body_of(each, 1, 1, {"pools": "grids"}))["body"])
+            for each in members
+        ]
+        event = self._module.sample("submit-group")
+        event["body"] = json.dumps({"name": name, "max_parallel": 1, "members": jobs})
+        status, said = self.its.call(event)
+        assert status == 202, said
+        self.its.settle()
 
     def runs(self, name: str, priority: int, **tags: str) -> None:
         self.submit(name, priority, **tags)
@@ -145,7 +145,7 @@ class Story:
 
     def present(self) -> None:
         """In `main` the evicted one waits behind those that run; others wait for two slots, or
-        until they are released; in `spare` is one of somebody else's."""
+        until they are released; in `spare` is one of somebody else's, in `grids` a sweep."""
         self.runs("evicted", 1, pools="main")
         self.runs("running", 5, pools="main")
         self.runs("urgent", 9, pools="main")
@@ -157,6 +157,8 @@ class Story:
         if self.has("amend-job"):
             self.submit("held", 8, pools="main")
             self.ask("amend-job", "/jobs/held", {"held": True})
+        if self.has("submit-group"):
+            self.sweep("grid", "grid-1", "grid-2")
         self.recorder.create_training_job(**somebody_elses())
         self.its.settle()
         self.later(10)
@@ -180,6 +182,21 @@ class Story:
         self.submit("unanswered", 3, pools="spare")
         self.passes()
         self.recorder.deaf = False
+
+
+def body_of(name: str, priority: int, slots: int, tags: dict[str, str]) -> dict[str, Any]:
+    """What differs from the sample of a submission. `tags`: by their name behind `slotq:`."""
+    settings = {"priority": str(priority)} | {f"slotq:{key}": its for key, its in tags.items()}
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "ResourceConfig": {
+            "InstanceType": "ml.p4d.24xlarge", "InstanceCount": slots, "VolumeSizeInGB": 100
+        },
+        "HyperParameters": {"epochs": "3"},
+        "InputDataConfig": None,
+        "Tags": [{"Key": key, "Value": value} for key, value in settings.items()],
+    }  # fmt: skip
 
 
 def somebody_elses() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from slotq_core.names import training_job_name
 from slotq_core.policy.lines import line_of
 from tests.functional.account import Account, add_job, sample
 from tests.upgrade.conftest import THIS
+from tests.upgrade.dump import body_of
 from tests.upgrade.earlier import completes, job, live
 
 MINUTE = 60_000
@@ -21,6 +22,8 @@ IN_MAIN = {"older", "younger", "two-slots", "low", "evicted"}
 THE_FIRST = "2026-11-20-656aad1"
 OF_THE_DEPLOYMENT = "2026-11-20-ee519d4"
 RELEASES = {"0.2.0"}
+BEFORE_GANGS = "2026-11-23-de9059f"
+"""Sweeps ran then, and gangs only in simulations."""
 
 
 def states(its: Account) -> dict[str, str]:
@@ -187,8 +190,9 @@ def test_pools_keep_the_operators_changes(updated: Account, dumped):
     pools = updated.call("list-pools")[1]["pools"]
     slots = {each["name"]: each["capacity"]["slots"] for each in pools}
     changed = any(it.get("who", {}).get("S", "").startswith("arn:") for it in before)
-    assert slots == {"main": 2, "small": 1, "spare": 5 if changed else 4, "scarce": 1}
-    assert changed is (dumped["of"] in {OF_THE_DEPLOYMENT, *RELEASES, THIS})
+    grids = {"grids": 1} if dumped["of"] in {BEFORE_GANGS, THIS} else {}
+    assert slots == {"main": 2, "small": 1, "spare": 5 if changed else 4, "scarce": 1, **grids}
+    assert changed is (dumped["of"] in {OF_THE_DEPLOYMENT, *RELEASES, BEFORE_GANGS, THIS})
 
 
 def test_a_held_job_is_released(updated: Account, dumped):
@@ -250,12 +254,36 @@ def _runs(its: Account, name: str) -> bool:
     return bool(job(its, name)["state"] == "running")
 
 
+def test_a_sweep_goes_on_and_a_gang_starts_beside_it(on_either: Account, dumped):
+    """The decisions about groups are counted on from where they were."""
+    if dumped["of"] not in {BEFORE_GANGS, THIS}:
+        pytest.skip("that version knew no groups")
+    on_either.settle()
+    before = states(on_either)
+    assert (before["grid-1"], before["grid-2"]) == ("running", "pending")
+    ring = [
+        body_of(name, 0, 1, {"pools": pools}) for name, pools in (("r1", "grids"), ("r2", "spare"))
+    ]
+    members = [json.loads(add_job(**body)["body"]) for body in ring]
+    body = {"name": "ring", "gang": {}, "members": members}
+    event = {**sample("submit-gang"), "body": json.dumps(body)}
+    assert on_either.call(event)[0] == 202
+    on_either.settle()
+    for name, waiting in (("grid-1", "pending"), ("grid-2", "running")):
+        completes(on_either, name)
+        ticks(on_either)
+        after = states(on_either)
+        assert (after["r1"], after["r2"]) == (waiting, waiting)
+    shown = on_either.call({**sample("get-group"), "path": "/groups/grid"})[1]
+    assert shown["states"] == {"completed": 2}
+
+
 def test_running_attempts_count_from_their_items(on_either: Account, dumped):
     """An earlier version's table has no record of use: what runs counts whole, what had ended does
     not, and the queue goes on to count what ends."""
     held = _slot_hours(on_either)
     counted = _running_since(dumped)
-    if dumped["of"] != THIS:
+    if dumped["of"] not in {BEFORE_GANGS, THIS}:
         assert held == pytest.approx(sum(counted.values()))
     else:
         assert held >= sum(counted.values())

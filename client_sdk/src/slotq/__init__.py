@@ -7,6 +7,9 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     client         the queue's calls
     session        SageMaker's SDKs and boto3, through the queue
     jobs           one job, from submission to end
+    groups         jobs submitted together
+    federated      federated jobs in folders
+    sweeps         many jobs from one request
     packaging      a folder and a command as a training job
     transport      signed HTTP calls
     configuration  the user's settings
@@ -33,24 +36,42 @@ from slotq.version import __version__
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
+    from slotq.groups.gathering import gang
     from slotq.jobs.job import QueuedJob
     from slotq.output.plain_table import print_queue_state
     from slotq.session.install import install
     from slotq.session.installed_sdk import QueueTrainingJobSession
+    from slotq.session.other_calls.refusing import direct
+    from slotq.sweeps.space import choice, integer, log_uniform, uniform
+    from slotq.sweeps.sweep import Sweep
 
 __all__ = [
     "QueueClient",
     "QueueTrainingJobSession",
     "QueuedJob",
+    "Sweep",
     "__version__",
+    "choice",
+    "direct",
+    "gang",
     "install",
+    "integer",
+    "log_uniform",
     "print_queue_state",
+    "uniform",
 ]
 
 _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session.installed_sdk",
     "QueuedJob": "slotq.jobs.job",
+    "direct": "slotq.session.other_calls.refusing",
+    "gang": "slotq.groups.gathering",
+    "Sweep": "slotq.sweeps.sweep",
+    "choice": "slotq.sweeps.space",
+    "integer": "slotq.sweeps.space",
+    "log_uniform": "slotq.sweeps.space",
+    "uniform": "slotq.sweeps.space",
     "install": "slotq.session.install",
     "print_queue_state": "slotq.output.plain_table",
 }

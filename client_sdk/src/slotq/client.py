@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Self, Unpack
 from urllib.parse import quote
@@ -14,18 +15,31 @@ from slotq.configuration.settings import Config, load
 from slotq.cost.used import Used
 from slotq.errors import (
     ExaminedLately,
+    GroupUnfinished,
     InvalidRequest,
     NotAllowed,
     RequestWithheld,
     TooLate,
     TooManySubmissions,
 )
+from slotq.groups.bodies import body_of, rules_of
+from slotq.groups.clones import cloned, members_of, names_of_clones, told_again
 from slotq.jobs import resubmit
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
-from slotq.jobs.submission import JobSettings, jsonable, settings_tags, with_tags
+from slotq.jobs.submission import (
+    Awaited,
+    JobSettings,
+    dependencies,
+    jsonable,
+    settings_tags,
+    with_dependencies,
+    with_tags,
+)
+from slotq.sweeps.definition import define
+from slotq.sweeps.sweep import Sweep, rounds_of, submitted
 from slotq.transport import answers, discovery
 from slotq.transport.answers import View
 from slotq.transport.patience import patiently, to_stderr
@@ -43,10 +57,10 @@ from slotq_core.wire.document.views import (
     ProjectsView,
     QuotasView,
 )
-from slotq_core.wire.groups.submission import LARGEST_GROUP
-from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.groups.views import GroupSummaryView, GroupsView, GroupView
 from slotq_core.wire.record import ChangesView, ChangeView
-from slotq_core.wire.usage_views import UsagePageView, totals_in
+from slotq_core.wire.scenario.views import ScenarioView
+from slotq_core.wire.usage_views import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
 from slotq_core.wire.views import (
     AboutView,
     DoctorView,
@@ -66,6 +80,11 @@ ChangeViews = list[ChangeView]
 Outcomes = list[OutcomeView]
 FindingViews = list[FindingView]
 QueuedJobs = list[QueuedJob]
+GroupViews = list[GroupSummaryView]
+HeldSlots = list[HeldSlotsView]
+
+_MANY = 20
+"""Reading so many requests one by one takes noticeable time."""
 
 
 class QueueClient:
@@ -138,7 +157,20 @@ class QueueClient:
         InvalidRequest with every fault that this machine's botocore finds in it, and then nothing
         was sent; LimitReached, PriorityTooHigh and what else the queue refuses.
         """
-        return self._put(with_tags(request, self.tags))
+        (request,) = self._set([request])
+        return self._put(request)
+
+    def after(
+        self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()
+    ) -> AbstractContextManager[None]:
+        """A context whose submissions come after these jobs and groups, which must complete first;
+        those in `after_any` must only end. Each is given by its name, or as the client has returned
+        it. What a submission comes after anyhow stays. For this client and this thread."""
+        return dependencies(self, awaited, after_any)
+
+    def _set(self, requests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The requests with the client's own settings, and with what they come after here."""
+        return [with_dependencies(with_tags(each, self.tags), self) for each in requests]
 
     def _put(self, request: Mapping[str, Any]) -> JobView:
         request = jsonable(request)
@@ -153,42 +185,168 @@ class QueueClient:
         def submit() -> JobView:
             return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
 
-        return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
+        return self._patiently(submit)
+
+    def _patiently(self, call: Callable[[], JobView]) -> JobView:
+        return patiently(call, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
 
     def submit_group(
-        self, name: str, members: Iterable[Mapping[str, Any]], *, max_parallel: int
+        self,
+        name: str,
+        members: Iterable[Mapping[str, Any]],
+        *,
+        max_parallel: int,
+        sweep: Mapping[str, Any] | None = None,
     ) -> GroupView:
         """Put jobs into the queue under one name, all or none. At most `max_parallel` of them hold
         slots at once.
 
         `members`: CreateTrainingJob requests, to which the client's own settings apply as in
-        `submit`. The same group again is the same group. Raises what `submit` raises; the field of
-        a member's fault begins with its place: `members.3.RoleArn`.
+        `submit`; what they share is sent once. `sweep`: what they try and look for, as `sweep` of
+        POST /groups. The same group again is the same group. Where one request's time does not do
+        for all of them, it says so and goes on. Raises what `submit` raises; the field of a
+        member's fault begins with its place: `members.3.RoleArn`.
         """
-        requests = [jsonable(with_tags(each, self.tags)) for each in members]
-        for number, request in enumerate(requests):
-            try:
-                check(request)
-            except InvalidRequest as error:
-                error.within(f"members.{number}")
-                raise
-        group = {"name": name, "max_parallel": max_parallel, "members": requests}
-        body = json.dumps(group).encode()
-        if len(body) > LARGEST_GROUP:
-            raise InvalidRequest(
-                f"the group has {len(body):,} bytes, and the limit is {LARGEST_GROUP:,}: move "
-                "large values to S3, or submit several groups"
-            )
+        body = body_of(name, self._set(members), {}, max_parallel=max_parallel, sweep=sweep)
+        return self._put_group(body)
 
+    def submit_gang(
+        self,
+        name: str,
+        members: Iterable[Mapping[str, Any]],
+        *,
+        min_members: int | None = None,
+        mandatory: Iterable[str] = (),
+        same_pool: bool = False,
+        ends_with: str | None = None,
+        sites: Mapping[str, str] | None = None,
+        heartbeat_seconds: int | None = None,
+    ) -> GroupView:
+        """Put jobs into the queue that start together or not at all: all of them, or `min_members`
+        with all that are `mandatory` (names); with `same_pool` in one pool. The others join while
+        the gang runs, as room comes.
+
+        `ends_with`: the member, by name, whose end ends the gang; it also ends when too few of the
+        others can still complete. `sites`: what members call themselves towards each other, by job
+        name. `heartbeat_seconds`: how long a running member that reports may be silent.
+
+        `members` as for `submit_group`. Raises what that raises, and NeverFits for a gang that
+        empty pools could not hold.
+        """
+        rules = rules_of(
+            min_members=min_members,
+            mandatory=mandatory,
+            same_pool=same_pool,
+            ends_with=ends_with,
+            sites=sites,
+            heartbeat_seconds=heartbeat_seconds,
+        )
+        return self._put_group(body_of(name, self._set(members), {}, gang=rules))
+
+    def clone_group(
+        self,
+        name: str,
+        new_name: str,
+        *,
+        priority: int | str | None = None,
+        project: str | None = None,
+        resume: bool = False,
+    ) -> GroupView:
+        """Submit a group once more under another name, with its rules: a clone of each member, as
+        `clone` makes it. The member `grid-1` of `grid` becomes `other-1` in `other`. Raises
+        NoSuchGroup, and what `clone` raises."""
+        found = self.group(name)
+        members = [job.name for job in found.jobs]
+        if len(members) < found.members:
+            raise InvalidRequest(
+                f"group {name} has {found.members} members, and {len(members)} are left to see: "
+                "the records of ended jobs expire",
+                field="name",
+            )
+        renamed = names_of_clones(name, members, new_name, members_of(found.sweep))
+        tags = settings_tags(priority=priority, project=project)
+        if len(members) > _MANY:
+            self.say(f"slotq: reading the requests of {len(members)} jobs")
+        requests = [
+            with_tags(
+                cloned(self._whole_request(each, resume=resume), renamed), tags, override=True
+            )
+            for each in members
+        ]
+        if found.gang is None:
+            most, sweep = found.max_parallel or len(members), told_again(found.sweep)
+            return self._put_group(body_of(new_name, requests, {}, max_parallel=most, sweep=sweep))
+        rules = rules_of(
+            min_members=found.gang.min_members,
+            mandatory=[renamed[each] for each in found.gang.mandatory],
+            same_pool=found.gang.same_pool,
+            ends_with=renamed.get(found.gang.ends_with or ""),
+            sites={renamed[each]: site for each, site in found.gang.sites.items()},
+            heartbeat_seconds=found.gang.heartbeat_seconds,
+        )
+        return self._put_group(body_of(new_name, requests, {}, gang=rules))
+
+    def _put_group(self, body: bytes) -> GroupView:
         def submit() -> GroupView:
             return self._read(GroupView, self.transport.call("POST", "/groups", body=body))
 
-        return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
+        waits = (TooManySubmissions, GroupUnfinished)
+        return patiently(submit, *waits, sleep=self.transport.sleep, say=self.say)
 
-    def group(self, name: str) -> GroupView:
-        """A group with its members. Raises NoSuchGroup."""
-        path = f"/groups/{quote(name, safe='')}"
-        return self._read(GroupView, self.transport.call("GET", path))
+    def sweep(
+        self,
+        name: str,
+        request: Mapping[str, Any],
+        space: Any,
+        *,
+        max_parallel: int,
+        trials: int | None = None,
+        seed: int = 0,
+        first: int = 1,
+        objective: str | Mapping[str, Any] | None = None,
+        halving: Mapping[str, Any] | None = None,
+    ) -> Sweep:
+        """Try many values of a training's parameters: one job for each point of `space`, all under
+        one name, at most `max_parallel` at once.
+
+        `request`: the CreateTrainingJob request that they share. `space`: a grid (lists by
+        parameter), a list of dicts, samplers by parameter (`slotq.uniform` …; then `trials` from
+        number `first` on, by `seed`), or a function that is given the trials so far and returns
+        those of the next round. A parameter is a hyperparameter, or with a dot another field
+        (`Environment.SEED`). `objective`: a metric to minimise, or `{"metric": …, "maximize": True,
+        "goal": …}`. `halving`: `{"parameter": …, "rungs": [1, 3, 9], "keep": 3}`.
+
+        The same sweep again is the same sweep; `wait` goes on with its rounds. Raises
+        InvalidRequest, and what `submit_group` raises.
+        """
+        definition = define(
+            name=name,
+            template={key: it for key, it in request.items() if key != "TrainingJobName"},
+            space=space,
+            max_parallel=max_parallel,
+            trials=trials,
+            seed=seed,
+            first=first,
+            objective=objective,
+            halving=halving,
+        )
+        return submitted(self, definition)
+
+    def get_sweep(self, name: str) -> Sweep:
+        """A sweep that was submitted earlier, by whomever. Raises NoSuchGroup, and InvalidRequest
+        if the group is no sweep."""
+        return Sweep(self, rounds_of(self, name))
+
+    def group(self, name: str, *, attempts: bool = False) -> GroupView:
+        """A group with its members, and why a gang waits; with `attempts`, the attempts of each
+        member too. Raises NoSuchGroup."""
+        path, query = f"/groups/{quote(name, safe='')}", {"attempts": "true"} if attempts else None
+        return self._read(GroupView, self.transport.call("GET", path, query=query))
+
+    def groups(self, *, ended: bool = False) -> GroupViews:
+        """The groups by name; with `ended`, also those whose members have all ended."""
+        query = {"ended": "true"} if ended else None
+        return self._read(GroupsView, self.transport.call("GET", "/groups", query=query)).groups
 
     def job(self, name: str) -> JobView:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
@@ -310,15 +468,19 @@ class QueueClient:
         What the first writes its checkpoints to, the second finds there. A place that the queue
         provided is the first one's alone, unless the second is to `resume` its work.
         """
+        again = self._whole_request(name, resume=resume)
+        request = {**again, "TrainingJobName": new_name}
+        tags = settings_tags(priority=priority, project=project)
+        return self._put(with_tags(request, tags, override=True))
+
+    def _whole_request(self, name: str, *, resume: bool) -> Mapping[str, Any]:
+        """The request to submit again. Raises NotAllowed where it is not shown whole."""
         kept = self._request(name)
         try:
             check_shown(name, kept.withheld)
         except RequestWithheld as refused:
             raise NotAllowed(refused.message) from None
-        again = kept.request if resume else names.without_provided_checkpoints(kept.request)
-        request = {**again, "TrainingJobName": new_name}
-        tags = settings_tags(priority=priority, project=project)
-        return self._put(with_tags(request, tags, override=True))
+        return kept.request if resume else names.without_provided_checkpoints(kept.request)
 
     def retry(
         self,
@@ -332,9 +494,12 @@ class QueueClient:
         NoSuchJob, InvalidRequest (it has not ended, or has completed), and what `submit` raises.
 
         A name is used once, so it is another job: `new_name`, else the first free one of
-        `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
+        `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints. Without a
+        `new_name` the retry of a member of your sweep takes its place in the sweep.
         """
-        return resubmit.retry(self, name, new_name, priority=priority, project=project)
+        return resubmit.retry(
+            self, name, new_name, priority=priority, project=project, patiently=self._patiently
+        )
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
@@ -438,6 +603,11 @@ class QueueClient:
         query = None if user is None else {"user": user}
         return self._read(QuotasView, self.transport.call("GET", "/quota", query=query))
 
+    def scenario(self) -> ScenarioView:
+        """The whole queue as the next pass decides on it, for simulations (`slotq whatif`). Jobs
+        that the caller may not see bear stand-in names."""
+        return self._read(ScenarioView, self.transport.call("GET", "/scenario"))
+
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
@@ -479,6 +649,37 @@ class QueueClient:
             totals=totals,
             unreadable=unreadable,
         )
+
+    def attempts(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        pool: str = "",
+        said: Callable[[AttemptsPageView], None] = lambda _: None,
+    ) -> AttemptsPageView:
+        """The attempts that held slots from `start` to before `end` (default: the last day), in one
+        pool or in all: those that ended, then those that go on. All pages as one.
+
+        `said` hears each page. Raises InvalidRequest if the window is empty.
+        """
+        query: dict[str, object] = {"pool": pool} if pool else {}
+        for key, moment in (("from", start), ("to", end)):
+            if moment is not None:
+                query[key] = moment.astimezone(UTC).isoformat()
+        found: HeldSlots = []
+        gone = unreadable = 0
+        while True:
+            page = self._read(
+                AttemptsPageView, self.transport.call("GET", "/attempts", query=query)
+            )
+            said(page)
+            found += page.attempts
+            gone, unreadable = gone + page.gone, unreadable + page.unreadable
+            if page.next is None:
+                break
+            query |= {"from": page.start, "to": page.end, "next": page.next}
+        return page.model_copy(update={"attempts": found, "gone": gone, "unreadable": unreadable})
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended

@@ -2,10 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
+import { least, LONGEST } from "./measure";
 import { complaints, world, type World } from "./world";
-
-const LONGEST = 100;
-const TRIES = 5;
 
 let line: World<{ link: string; waiting: number }>;
 let page: Page;
@@ -22,32 +20,6 @@ afterAll(async () => {
   expect(said).toEqual([]);
   await line.end();
 });
-
-/** The time (ms) from an event in the page until the browser has drawn what follows. The least of
- * some tries, each after `before`: what else runs on the machine is no part of the page. */
-async function least(what: string, interaction: string, before = "() => {}"): Promise<number> {
-  const times: number[] = [];
-  for (let n = 0; n < TRIES; n++) {
-    await page.evaluate(`(${before})()`);
-    await page.waitForTimeout(300);
-    times.push(
-      await page.evaluate<number>(`(async () => {
-        const drawn = () => new Promise((done) => requestAnimationFrame(() => {
-          const channel = new MessageChannel();
-          channel.port1.onmessage = done;
-          channel.port2.postMessage(0);
-        }));
-        await drawn();
-        const began = performance.now();
-        (${interaction})(${n});
-        await drawn();
-        return performance.now() - began;
-      })()`),
-    );
-  }
-  console.info(`${what}: ${Math.min(...times).toFixed(0)} ms`);
-  return Math.min(...times);
-}
 
 const SCROLL = "(n) => scrollTo(0, 20000 * (n + 1))";
 const TYPE = `(n) => {
@@ -69,24 +41,24 @@ test("only the rows in sight are drawn", async () => {
   await page.getByRole("link", { name: `train-${line.facts.waiting}`, exact: true }).waitFor();
 });
 
-test("scrolling", async () => expect(await least("scrolling", SCROLL)).toBeLessThan(LONGEST));
+test("scrolling", async () => expect(await least(page, "scrolling", SCROLL)).toBeLessThan(LONGEST));
 
 test("to another view and back", async () => {
-  expect(await least("to the jobs", go("Jobs"), go("Queue"))).toBeLessThan(LONGEST);
-  expect(await least("to the queue", go("Queue"), go("Jobs"))).toBeLessThan(LONGEST);
+  expect(await least(page, "to the jobs", go("Jobs"), go("Queue"))).toBeLessThan(LONGEST);
+  expect(await least(page, "to the queue", go("Queue"), go("Jobs"))).toBeLessThan(LONGEST);
 });
 
 test("searching and filtering", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByRole("link", { name: "train-1", exact: true }).waitFor();
-  expect(await least("searching", TYPE)).toBeLessThan(LONGEST);
+  expect(await least(page, "searching", TYPE)).toBeLessThan(LONGEST);
   await page.getByRole("link", { name: "train-53", exact: true }).waitFor();
-  expect(await least("filtering", CHOOSE)).toBeLessThan(LONGEST);
+  expect(await least(page, "filtering", CHOOSE)).toBeLessThan(LONGEST);
 });
 
 test("opening a job", async () => {
   const open = `() => document.querySelector("tr[data-row] a").click()`;
-  expect(await least("opening a job", open, go("Queue"))).toBeLessThan(LONGEST);
+  expect(await least(page, "opening a job", open, go("Queue"))).toBeLessThan(LONGEST);
 });
 
 test("new answers while one looks at the line", async () => {

@@ -163,14 +163,71 @@ test("the keyboard alone reaches a job", async () => {
   await becomes("waits", "pending");
 });
 
-const VIEWS = ["/", "/jobs", "/jobs/waits", "/jobs/reports", "/jobs/fails", "/submit", "/submit?way=request", "/projects", "/people", "/settings"];
+test("a group is held and released as a whole", async () => {
+  await page.getByRole("link", { name: "Groups", exact: true }).click();
+  await page.getByRole("link", { name: "grid", exact: true }).click();
+  await page.getByText("A sweep of 3 jobs, 2 at once: 3 pending.").waitFor();
+  await act("Hold");
+  await page.getByText("3 held.").waitFor();
+  await act("Release");
+  await page.getByText("3 pending.").waitFor();
+});
 
-test.each(
-  (["light", "dark"] as const).flatMap((scheme) => [
-    [scheme, "wide", WIDE] as const,
-    [scheme, "narrow", NARROW] as const,
-  ]),
-)("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
+test("a job is cloned from its page", async () => {
+  await page.goto(at("/jobs/waits"));
+  await act("Clone", "waits-again");
+  await becomes("waits-again", "pending");
+});
+
+test("what if the pool had a slot more: the answer, the diff, and then it has", async () => {
+  await page.getByRole("link", { name: "What if", exact: true }).click();
+  await page.getByText("nothing starts and nothing is evicted").waitFor();
+  await page.getByLabel("Slots").fill("2");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.waitForURL(/pool=main%3D2/);
+  await page.getByRole("cell", { name: "starts in main" }).waitFor();
+  await page.getByText("The change of the configuration, as a diff").click();
+  await page.getByText("+capacity: 2").waitFor();
+  await act("Apply");
+  await page.getByText("The change of the configuration, as a diff").waitFor({ state: "detached" });
+  await page.goto(at("/"));
+  await page.getByRole("heading", { name: "main 2 slots" }).waitFor();
+});
+
+test("what cannot be is refused in words", async () => {
+  await page.goto(at("/what-if?pool=nowhere%3D2"));
+  await page.getByRole("alert").filter({ hasText: "nowhere" }).waitFor();
+  await page.goto(at(`/what-if?priority=${encodeURIComponent("<script>window.pwned=1</script>=2")}`));
+  await page.getByRole("alert").filter({ hasText: "<script>" }).waitFor();
+  said = said.filter((each) => !/40[04]/.test(each)); // The refusals themselves.
+});
+
+const VIEWS = [
+  "/what-if",
+  "/what-if?pool=main%3D3&cancel=reports",
+  "/groups",
+  "/groups/grid",
+  "/",
+  "/jobs",
+  "/jobs/waits",
+  "/jobs/reports",
+  "/jobs/fails",
+  "/submit",
+  "/submit?way=request",
+  "/projects",
+  "/people",
+  "/settings",
+];
+
+// Colours do not depend on the width, nor the layout on colours: in short, each is tried once.
+const SCHEMES = [
+  ["light", "wide", WIDE],
+  ["dark", "narrow", NARROW],
+  ["dark", "wide", WIDE],
+  ["light", "narrow", NARROW],
+] as const;
+
+test.each(SCHEMES.slice(0, process.env.SLOTQ_UI === "short" ? 2 : 4))("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
   await page.context().close();
   page = await opened({ colorScheme, viewport });
   for (const view of VIEWS) {

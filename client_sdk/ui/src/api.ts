@@ -1,24 +1,33 @@
 // Calls of the queue's API (/api), through `slotq ui`, which signs them, and of its own server (/own).
 
 import type { components } from "./api.d";
+import { note } from "./rights";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["JobView"];
 export type Attempt = Schemas["AttemptView"];
+export type AttemptsPage = Schemas["AttemptsPageView"];
+export type HeldSlots = Schemas["HeldSlotsView"];
 export type Pool = Schemas["PoolView"];
 export type Project = Schemas["ProjectView"];
 export type Quota = Schemas["UserQuotaView"];
 export type Reason = Schemas["ReasonView"];
 export type Change = Schemas["ChangeView"];
 export type Me = Schemas["MeView"];
+export type Group = Schemas["GroupView"];
+export type Sweep = Schemas["SweepView"];
+export type Trial = Schemas["TrialView"];
+export type GroupSummary = Schemas["GroupSummaryView"];
 export type Answers = {
   "/jobs": Schemas["QueueView"];
   "/pools": Schemas["PoolsView"];
+  "/attempts": AttemptsPage;
   "/projects": Schemas["ProjectsView"];
   "/quota": Schemas["QuotasView"];
   "/configuration": Schemas["ConfigurationView"];
   "/changes": Schemas["ChangesView"];
   "/me": Me;
+  "/groups": Schemas["GroupsView"];
 };
 
 /** A call that the queue, or the way to it, refused. The message is for people. */
@@ -67,6 +76,8 @@ export async function call<Answer>(
   const said: unknown = await response.json().catch(() => null);
   if (response.ok) return said as Answer;
   const { code, message, field } = (said ?? {}) as Partial<Schemas["ErrorView"]>;
+  // IAM refuses before the queue is asked, and so without a code of the queue's.
+  if (response.status === 403 && !code && base === "/api") note(method, path);
   throw new Refusal(
     response.status,
     code ?? "unexpected",
@@ -83,5 +94,7 @@ export const get = <Path extends keyof Answers>(
   const asked = new URLSearchParams(query).toString();
   return call("GET", asked ? `${path}?${asked}` : path, signal ? { signal } : {});
 };
+
+export const ofGroup = (name: string): string => `/groups/${encodeURIComponent(name)}`;
 
 export const ofJob = (name: string, rest = ""): string => `/jobs/${encodeURIComponent(name)}${rest}`;

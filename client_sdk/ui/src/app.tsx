@@ -5,19 +5,27 @@ import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
 import { useCommand } from "./address";
 import { get } from "./api";
 import { useLive } from "./live";
+import { maySubmit } from "./rights";
 import { Jobs } from "./views/jobs";
+import { GroupPage } from "./views/group";
+import { Groups } from "./views/groups";
 import { JobPage } from "./views/job";
 import { People } from "./views/people";
 import { Projects } from "./views/projects";
 import { Queue } from "./views/queue";
 import { Settings } from "./views/settings";
+import { Timeline } from "./views/timeline";
 import { Submit } from "./views/submit";
+import { WhatIf } from "./views/what_if";
 
 const PLACES = [
   ["/", "Queue"],
   ["/jobs", "Jobs"],
+  ["/groups", "Groups"],
   ["/submit", "Submit"],
+  ["/what-if", "What if"],
   ["/projects", "Projects"],
+  ["/timeline", "Timeline"],
   ["/people", "People"],
   ["/settings", "Settings"],
 ] as const;
@@ -33,7 +41,7 @@ export function App() {
       <header>
         <strong class="brand">SlotQ</strong>
         <nav aria-label="Views">
-          {PLACES.map(([place, name]) => (
+          {PLACES.filter(([place]) => place !== "/submit" || maySubmit(me)).map(([place, name]) => (
             <Link key={place} href={place} aria-current={isHere(path, place) ? "page" : undefined}>
               {name}
             </Link>
@@ -50,9 +58,15 @@ export function App() {
         <Switch>
           <Route path="/" component={Queue} />
           <Route path="/jobs" component={Jobs} />
-          <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={decodeURIComponent(name)} />}</Route>
+          <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={decodeURIComponent(name)} me={me} />}</Route>
+          <Route path="/groups" component={Groups} />
+          <Route path="/groups/:name">{({ name }) => <GroupPage key={name} name={decodeURIComponent(name)} me={me} />}</Route>
           <Route path="/submit" component={Submit} />
+          <Route path="/what-if">
+            <WhatIf me={me} />
+          </Route>
           <Route path="/projects" component={Projects} />
+          <Route path="/timeline" component={Timeline} />
           <Route path="/people" component={People} />
           <Route path="/settings" component={Settings} />
           <Route>

@@ -36,7 +36,7 @@ from slotq_core.errors import (
     TooManySubmissions,
 )
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
@@ -58,12 +58,27 @@ from slotq_core.wire.configuration import (
     parse_pool,
 )
 from slotq_core.wire.groups.submission import parse_group
-from slotq_core.wire.groups.views import GroupView, group_view
+from slotq_core.wire.groups.sweep import sweep_in, sweep_view
+from slotq_core.wire.groups.views import (
+    GangView,
+    GroupSummaryView,
+    GroupsView,
+    GroupView,
+    group_view,
+    summary_view,
+)
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
+from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.usage_views import UsagePageView, UsageRowView, WaitsView
+from slotq_core.wire.usage_views import (
+    AttemptsPageView,
+    HeldSlotsView,
+    UsagePageView,
+    UsageRowView,
+    WaitsView,
+)
 from slotq_core.wire.views import (
     AboutView,
     AttemptView,
@@ -80,6 +95,7 @@ from slotq_core.wire.views import (
     RequestView,
 )
 from tests.unit.client.fake_configuration import FakeConfiguration
+from tests.unit.client.fake_scenario import fake_scenario
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
@@ -168,8 +184,13 @@ class FakeQueue:
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
         self.requests: dict[str, dict[str, Any]] = {}
-        self.groups: dict[str, tuple[list[str], int]] = {}
-        """The members of each group, and how many of them may hold slots at once."""
+        self.groups: dict[str, tuple[list[str], int | None]] = {}
+        """The members of each group, and how many of them may hold slots at once; None: a gang."""
+        self.sweeps: dict[str, Sweep] = {}
+        """What each sweep tries."""
+        self.gangs: dict[str, GangView] = {}
+        """The rules of each gang, and what it lacks."""
+        self.group_reasons: dict[str, ReasonView] = {}
         self.withheld: list[str] = []
         """The parts of requests that are withheld from this caller."""
         self.scripts: dict[str, list[JobView]] = {}
@@ -178,6 +199,9 @@ class FakeQueue:
         self.usage: list[UsagePageView] = [usage_page()]
         """The pages of GET /usage."""
         self.usage_queries: list[dict[str, list[str]]] = []
+        self.attempts: list[AttemptsPageView] = [attempts_page()]
+        """The pages of GET /attempts."""
+        self.attempt_queries: list[dict[str, list[str]]] = []
         self.limits = NO_LIMITS
         self.configuration = FakeConfiguration()
         self.drift: list[FindingView] = []
@@ -187,6 +211,7 @@ class FakeQueue:
         self.room: int | None = None
         """The number of submissions that this minute has room for; None: any number."""
         self.person = CALLER
+        self.scenario: ScenarioView = fake_scenario()
         self.projects: list[MembershipView] = []
         """The person behind the caller."""
 
@@ -201,8 +226,8 @@ class FakeQueue:
             return 200, self._change(parse_changes(body))
         if (method, path) == ("POST", "/groups"):
             return 202, self._submit_group(body)
-        if path.startswith("/groups/"):
-            return 200, self._group(path.removeprefix("/groups/"))
+        if path.startswith("/groups"):
+            return 200, self._of_groups(path.removeprefix("/groups").strip("/"), query)
         if path.startswith("/jobs/"):
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
@@ -214,7 +239,9 @@ class FakeQueue:
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
             "/usage": lambda: self._usage(query),
+            "/attempts": lambda: self._attempts(query),
             "/limits": lambda: self._limits(method, body),
+            "/scenario": lambda: self.scenario,
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
             "/me": lambda: MeView(
                 caller=CALLER, person=self.person, why="an IAM user", projects=self.projects
@@ -273,7 +300,10 @@ class FakeQueue:
             request = retagged(self.requests.get(job.name, {}), change.tags)
             if name not in self.requests:
                 self.room = None if self.room is None else self.room - 1
-                return self._submit(json.dumps({**request, "TrainingJobName": name}).encode())
+                made = self._submit(json.dumps({**request, "TrainingJobName": name}).encode())
+                group = None if change.new_name else job.group
+                self.jobs[name] = made.model_copy(update={"group": group or ""})
+                return self.jobs[name]
         raise all_taken(job.name)
 
     def _limits(self, method: str, body: bytes) -> LimitsView:
@@ -293,6 +323,11 @@ class FakeQueue:
         """The pages in turn, and the last again and again."""
         self.usage_queries.append(query)
         return self.usage[min(len(self.usage_queries), len(self.usage)) - 1]
+
+    def _attempts(self, query: dict[str, list[str]]) -> AttemptsPageView:
+        """The pages in turn, and the last again and again."""
+        self.attempt_queries.append(query)
+        return self.attempts[min(len(self.attempt_queries), len(self.attempts)) - 1]
 
     def _changes(self, query: dict[str, list[str]]) -> ChangesView:
         return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
@@ -339,20 +374,63 @@ class FakeQueue:
 
     def _submit_group(self, body: bytes) -> GroupView:
         group, members, _ = parse_group(body)
+        names = [submission.name for submission, _ in members]
+        if self.groups.get(group.name, (names,))[0] != names:
+            raise NameTaken(f"a group named '{group.name}' exists already", field="name")
         for submission, request in members:
             self._submit(json.dumps(request).encode())
             job = self.jobs[submission.name]
             self.jobs[submission.name] = job.model_copy(update={"group": group.name})
         self.groups[group.name] = [submission.name for submission, _ in members], group.max_parallel
+        if group.gang is not None:
+            self.gangs[group.name] = GangView(**group.gang.model_dump())
+        if group.sweep:
+            self.sweeps[group.name] = sweep_in(group.sweep, len(members))
         return self._group(group.name)
 
-    def _group(self, name: str) -> GroupView:
+    def _of_groups(self, name: str, query: dict[str, list[str]]) -> GroupView | GroupsView:
+        if name:
+            return self._group(name, attempts=query.get("attempts") == ["true"])
+        return self._groups(ended=query.get("ended") == ["true"])
+
+    def _group(self, name: str, *, attempts: bool = False) -> GroupView:
         if name not in self.groups:
             raise NoSuchGroup(f"there is no group '{name}'", field="name")
+        standing = self._standing(name)
+        jobs = [placeless(self.jobs[each]) for each in standing.values()]
+        if not attempts:
+            jobs = [job.model_copy(update={"attempts": []}) for job in jobs]
+        by_member = dict(zip(standing, jobs, strict=True))
+        sweep = sweep_view(self._stored_group(name), by_member, shows_parameters=True)
+        view = group_view(self._summary(name), jobs, sweep=sweep)
+        return view.model_copy(update={"reason": self.group_reasons.get(name)})
+
+    def _groups(self, *, ended: bool) -> GroupsView:
+        found = [self._summary(name) for name in sorted(self.groups)]
+        return GroupsView(
+            groups=[it for it in found if ended or it.state in {"pending", "running", "held"}]
+        )
+
+    def _summary(self, name: str) -> GroupSummaryView:
+        stored = self._stored_group(name)
+        states = [self.jobs[each].state for each in self._standing(name).values()]
+        state = next((it for it in ("running", "pending", "held") if it in states), states[0])
+        return summary_view(stored, states, gang=self.gangs.get(name), state=state)
+
+    def _stored_group(self, name: str) -> StoredGroup:
         members, max_parallel = self.groups[name]
-        rules = Group(name=name, members=tuple(members), max_parallel=max_parallel)
-        stored = StoredGroup(group=rules, submitter=CALLER, digest="", at=from_iso(MOMENT))
-        return group_view(stored, [placeless(self.jobs[each]) for each in members])
+        return StoredGroup(
+            group=Group(name=name, members=tuple(members), max_parallel=max_parallel),
+            submitter=CALLER,
+            digest="",
+            at=from_iso(MOMENT),
+            sweep=self.sweeps.get(name),
+        )
+
+    def _standing(self, name: str) -> dict[str, str]:
+        """By member, the job that stands for it."""
+        members = self.groups[name][0]
+        return {each: f"{each}-r2" if f"{each}-r2" in self.jobs else each for each in members}
 
     def taken(self, name: str, priority: int) -> JobView:
         """A new job as first stored."""
@@ -565,6 +643,12 @@ def client_of(
 
 def no_connection() -> Exception:
     return EndpointConnectionError(endpoint_url=ENDPOINT)
+
+
+def attempts_page(*attempts: HeldSlotsView) -> AttemptsPageView:
+    """A page of GET /attempts."""
+    day = {"start": "2026-11-19T12:00:00.000Z", "end": "2026-11-20T12:00:00.000Z"}
+    return AttemptsPageView(**day, as_of=day["end"], attempts=[*attempts])
 
 
 def usage_page(*rows: UsageRowView, **fields: Any) -> UsagePageView:

@@ -25,7 +25,10 @@ from tests.unit.client.fake_queue import (
 )
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = "".join((DOCS / f"{name}.md").read_text() for name in ("cli", "cli-tools", "cli-operators"))
+PAGES = "".join(
+    (DOCS / f"{name}.md").read_text()
+    for name in ("cli", "cli-tools", "cli-operators", "dependencies")
+)
 LINES = [
     line
     for block in re.findall(r"^```sh\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
@@ -35,6 +38,7 @@ ELSEWHERE = {
     "simulate": "tests/unit/simulate",
     "local": "tests/functional/local",
     "backup": "tests/functional/test_backup.py",
+    "notify": "tests/unit/client/test_notify_command.py",
     "demo": "tests/unit/client/test_demo.py",
     "top": "tests/unit/client/test_top.py",
     "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",
@@ -42,7 +46,7 @@ ELSEWHERE = {
     "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
 }
 """Commands whose lines need more than a queue, with the tests that run them."""
-ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
+ENDLESS = {"slotq watch", "slotq ls --watch --every 2", "slotq sweep sweep.yaml --wait"}
 REQUEST = least_request("job1")
 
 
@@ -98,9 +102,10 @@ def folder(tmp_path, monkeypatch):
         (folder / name).write_text("exit\n")
     (folder / "job.json").write_text(json.dumps(REQUEST | {"TrainingJobName": "train-7"}))
     (folder / "job.yaml").write_text(json.dumps(REQUEST))
-    members = [REQUEST | {"TrainingJobName": f"grid-{n}"} for n in (1, 2)]
-    sweep = {"name": "grid", "max_parallel": 1, "members": members}
+    sweep = {"name": "grid", "max_parallel": 1, "template": REQUEST, "space": {"lr": [1, 2]}}
     (folder / "sweep.yaml").write_text(json.dumps(sweep))
+    gang = [REQUEST | {"TrainingJobName": f"ring-{n}"} for n in (1, 2)]
+    (folder / "gang.yaml").write_text(json.dumps({"name": "ring", "members": gang}))
     (folder / "contract.toml").write_text('[usd_per_hour]\n"ml.p5.48xlarge" = 40.0\n')
     monkeypatch.chdir(folder)
     return folder

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from slotq.cli.main import COMMANDS, cli
 from slotq.cli.schemas import OUTPUTS, document
+from slotq_core.wire.document.contents import read
 from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import attempt, ended, pool_view
@@ -63,16 +64,24 @@ def named_in(line):
     return max((name for name in OUTPUTS if words[: name.count(" ") + 1] == name.split()), key=len)
 
 
+NOTIFYING = {
+    "pools": [{"name": "p5", "capacity": 4, "instance_type": "ml.p5.48xlarge"}],
+    "notifications": [
+        {"name": "ops", "for": "all", "to": {"sns": "arn:aws:sns:us-east-1:123456789012:jobs"}}
+    ],
+}
 LINES = [
     "submit -",
     "submit - --dry-run",
     "sweep sweep.yaml",
+    "gang gang.yaml",
     "ls --all",
     "groups",
     "show grid",
     "show job1",
     "show job1 job3",
     "why job3",
+    "why grid",
     "logs job1",
     "watch job9",
     "graph",
@@ -83,9 +92,11 @@ LINES = [
     "move p4 job3",
     "transfer speech job3",
     "clone job9 copy",
+    "clone --group grid other",
     "retry job9",
     "requeue job1",
     "history job1",
+    "history grid",
     "pools",
     "pools list",
     "pools show p5",
@@ -107,9 +118,11 @@ LINES = [
     "config diff queue.yaml",
     "config apply queue.yaml",
     "config history",
+    "notify test ops --dry-run",
     "limits",
     "limits set --waiting 6",
     "limits rule */ci --together",
+    "timeline --since 7d",
     "usage --by project,submitter,pool,class",
     "configure --priority 3",
     "configure --list",
@@ -118,15 +131,22 @@ LINES = [
     "doctor --client",
     "version",
     "cost",
+    "whatif --pool p5=4",
+    "whatif --pool p5=4 --diff",
 ]
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_output_of_a_command_fits_the_schema(slotq, queue, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sweep = {"name": "grid", "max_parallel": 1, "members": [REQUEST]}
+    sweep = {"name": "more", "max_parallel": 1, "members": [REQUEST]}
     (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    gang = {"name": "ring", "members": [REQUEST | {"TrainingJobName": "ring-1"}]}
+    (tmp_path / "gang.yaml").write_text(json.dumps(gang))
     queue.groups["grid"] = ["job1"], 1
+    queue.requests["job1"] = REQUEST | {"TrainingJobName": "job1"}
+    if line.startswith("notify"):
+        queue.configuration.settings = read(NOTIFYING)
     (tmp_path / "queue.yaml").write_text(CONFIGURATION)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])

@@ -17,7 +17,9 @@ from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = "".join((DOCS / name).read_text() for name in ("client.md", "client-jobs.md"))
+PAGES = "".join(
+    (DOCS / name).read_text() for name in ("client.md", "client-jobs.md", "dependencies.md")
+)
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", outcome="completed")
 
@@ -55,9 +57,23 @@ def block(mark):
 @pytest.mark.usefixtures("no_telemetry")
 def test_the_estimator_example_runs(page):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
-    exec(block("Estimator("), {})
+    exec(block('"Value": "50"'), {})
     tags = {tag["Key"]: tag["Value"] for tag in page.requests["my-job"]["Tags"]}
     assert tags == {"priority": "50", "slotq:pools": "p5,p4"}
+
+
+@pytest.mark.usefixtures("no_telemetry")
+def test_the_example_of_one_fit_after_another_runs(page):
+    pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
+    exec(block("session.after("), {})
+    after = {name: request.get("Tags") for name, request in page.requests.items()}
+    assert after == {"prepare": None, "train": [{"Key": "slotq:after", "Value": "prepare"}]}
+
+
+def test_the_example_of_one_submission_after_another_runs(page):
+    exec(block("with queue.after("), {"request": least_request("any")})
+    assert page.requests["train"]["Tags"] == [{"Key": "slotq:after", "Value": "prepare"}]
+    exec(block("slotq.direct()"), {})
 
 
 @pytest.mark.skipif(
@@ -84,6 +100,8 @@ def test_the_boto3_and_job_examples_run(page, capsys):
     assert "pending 1 the pool is full" in said
     assert said.splitlines()[-1] == DONE.artifact
     assert page.jobs["plain-again"].state == "cancelled"
+    exec(block('job = queue.get("plain")\njob'), notebook)
+    assert "<b>plain</b>" in notebook["job"]._repr_mimebundle_()["text/html"]
 
 
 def test_the_submit_example_runs(page):

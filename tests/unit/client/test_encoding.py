@@ -38,3 +38,9 @@ def test_usage_and_errors_replace_characters_too(slotq):
     result = slotq("show", "🚀", charset="latin-1")
     assert (result.exit_code, "'?' cannot be" in result.stderr) == (Exit.NO, True)
     assert json.loads(slotq("show", "für", "--json", charset="ascii").stderr)["message"]
+
+
+def test_a_drawing_still_tells_its_marks_apart():
+    marks = [each.encode("ascii", "slotq").decode() for each in "░▒█▌✗│"]
+    assert len(set(marks)) == len(marks)
+    assert "?" not in marks

@@ -69,3 +69,57 @@ def test_no_chain_says_so(slotq, queue):
 
 def test_an_unknown_job_is_an_error(slotq):
     assert slotq("graph", "trian").exit_code == Exit.NO
+
+
+@pytest.fixture
+def grid(queue):
+    """A group after `base`, followed by `pick`; a member that `look` comes after, and one that also
+    comes after `train`."""
+    for name, state in (
+        ("g1", "completed"),
+        ("g2", "running"),
+        ("g3", "pending"),
+        ("g4", "failed"),
+    ):
+        after = ["base", "train"] if name == "g3" else ["base"]
+        queue.jobs[name] = job_view(name, state, group="grid", after=after)
+    queue.jobs["pick"] = job_view(
+        "pick", "pending", after=["group:grid", "gone"], waits_for=["group:grid"]
+    )
+    queue.jobs["look"] = job_view("look", "pending", after=["g2"])
+    queue.groups["grid"] = (["g1", "g2", "g3", "g4"], 2)
+    return queue
+
+
+@pytest.mark.usefixtures("grid")
+def test_a_group_stands_for_its_members(slotq):
+    result = slotq("graph")
+    assert result.exit_code == Exit.OK
+    lines = [line.strip("│├└─ ") for line in result.output.splitlines()]
+    (group,) = {line for line in lines if line.startswith("group grid")}
+    assert group == "group grid  1 pending, 1 running, 1 completed, 1 failed"
+    assert not [line for line in lines if line.startswith(("g1 ", "g4 "))]
+    assert [line for line in lines if line.startswith("g2 ")]
+    assert [line for line in lines if line.startswith("g3  pending  also after")]
+    assert "pick  pending  also after gone" in lines[lines.index(group) + 1]
+
+
+@pytest.mark.usefixtures("grid")
+@pytest.mark.parametrize("name", ["group:grid", "g1", "pick"])
+def test_a_group_and_its_members_select_what_is_connected(slotq, name):
+    told = json.loads(slotq("graph", name, "--json").output)
+    (group,) = told["groups"]
+    assert group == {
+        "name": "grid",
+        "after": ["base"],
+        "states": {"completed": 1, "running": 1, "pending": 1, "failed": 1},
+    }
+    assert {"g1", "g2", "g3", "g4", "pick", "base", "prepare"} <= {
+        job["name"] for job in told["jobs"]
+    }
+
+
+def test_a_group_that_is_not_there_is_an_error(slotq):
+    result = slotq("graph", "group:nobody")
+    assert result.exit_code == Exit.NO
+    assert "group" in result.output

@@ -44,7 +44,7 @@ def test_a_sweep_is_submitted_and_shown(slotq, queue, file):
     assert "3: 2 pending, 1 running" in shown.output
     assert all(name in shown.output for name in NAMES)
     listed = slotq("groups").output.splitlines()
-    assert listed[1].split() == ["grid", "3", "2", "pending,", "1", "running"]
+    assert listed[1].split() == ["grid", "sweep", "running", "3", "2", "pending,", "1", "running"]
 
 
 def test_the_option_replaces_the_number_of_the_file(slotq, queue, file):
@@ -52,12 +52,24 @@ def test_the_option_replaces_the_number_of_the_file(slotq, queue, file):
     assert queue.groups["grid"][1] == 7
 
 
+def test_a_sweep_comes_after_jobs_and_groups(slotq, queue, file):
+    own = [{"Key": "slotq:after", "Value": "grid-1"}]
+    some = [*members("grid-1"), *members("grid-2", Tags=own)]
+    result = slotq("sweep", file(members=some, after=["prepare"], after_any=["group:old"]))
+    assert result.exit_code == Exit.OK, result.output
+    after = {
+        name: sorted(tag["Value"] for tag in queue.requests[name]["Tags"]) for name in NAMES[:2]
+    }
+    assert after == {"grid-1": ["group:old", "prepare"], "grid-2": ["grid-1,prepare", "group:old"]}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"members": None}, "sweep.yaml has no members"),
+        ({"members": None}, "sweep.yaml has no template"),
         ({"same_pool": True}, "sweep.yaml has same_pool"),
         ({"members": ["a"]}, "must be a list of CreateTrainingJob requests"),
+        ({"after": "prepare"}, "after of sweep.yaml must be a list of jobs and groups"),
     ],
 )
 def test_a_file_that_is_no_sweep_is_refused(slotq, queue, file, changes, words):
@@ -72,7 +84,7 @@ def test_verbs_take_the_jobs_of_a_group(slotq, queue, file):
     states = {name: job.state for name, job in queue.jobs.items()}
     assert {states.pop(name) for name in NAMES} == {"cancelled"}
     assert "cancelled" not in states.values()
-    assert slotq("groups").output.split() == ["name", "jobs", "states"]
+    assert slotq("groups").output.split() == ["name", "kind", "state", "jobs", "states"]
     assert "3 cancelled" in slotq("groups", "--all").output
     assert "no job of group grid" in slotq("cancel", "--group", "grid").output
 
@@ -114,8 +126,8 @@ def test_the_page_of_groups_works(slotq, http, queue, tmp_path, monkeypatch):
         "0.2",
         "0.3",
     ]
-    queue.jobs.clear()
-    queue.requests.clear()
+    for kept in (queue.groups, queue.jobs, queue.requests):
+        kept.clear()
     monkeypatch.setattr("slotq.QueueClient", lambda: client_of(http))
     exec(code, {"request": least_request("first")})
     assert queue.groups["grid"] == (["grid-0", "grid-1", "grid-2"], 2)

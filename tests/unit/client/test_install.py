@@ -78,6 +78,16 @@ def test_a_request_becomes_a_job(sagemaker, queue):
     assert shown["TrainingJobArn"] == answer["TrainingJobArn"]
 
 
+def test_jobs_created_within_after_come_after_others(http, queue):
+    aws = boto3.Session()
+    ours = slotq.install(aws, queue=client_of(http), endpoint="https://queue.test/prod")
+    with ours.after("prepare"):
+        aws.client("sagemaker").create_training_job(**REQUEST)
+    aws.client("sagemaker").create_training_job(**REQUEST | {"TrainingJobName": "job2"})
+    assert {"Key": "slotq:after", "Value": "prepare"} in queue.requests["job1"]["Tags"]
+    assert "Tags" not in queue.requests["job2"]
+
+
 def test_a_request_that_botocore_refuses_is_not_submitted(sagemaker, queue):
     with pytest.raises(ParamValidationError):
         sagemaker.create_training_job(**REQUEST | {"RoleArn": 7})
@@ -190,6 +200,8 @@ def test_calls_about_unknown_names_go_to_sagemaker(sagemaker):
         (running(2, state="stopping", attempts=[attempt(2, stop_cause="evicted")]),
          ("InProgress", "Interrupted")),
         (running(2, state="stopping", attempts=[attempt(2, stop_cause="cancelled")]),
+         ("Stopping", "Stopping")),
+        (running(2, state="stopping", attempts=[attempt(2, stop_cause="goal_reached")]),
          ("Stopping", "Stopping")),
     ],
 )  # fmt: skip

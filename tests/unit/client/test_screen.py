@@ -56,12 +56,12 @@ def test_a_line_fits_a_narrow_terminal():
     assert len(out.getvalue()) == 29
 
 
-def test_a_notebook_updates_a_small_table():
+def test_a_notebook_updates_a_card():
     lines, shown = [], []
     notebook = progress.Notebook(lines.append, lambda key, both: shown.append((key, both)))
     watched(notebook, waiting(2, "1 < 2"), waiting(1), running(), ended())
     assert [key for key, _ in shown] == ["slotq-job1", "slotq-job1"]
-    assert "<td>1 &lt; 2</td>" in shown[0][1]["text/html"]
+    assert ": 1 &lt; 2</div>" in shown[0][1]["text/html"]
     assert "1 < 2" in shown[0][1]["text/plain"]
     assert lines[-1] == "job1: completed after 1 attempt"
 

@@ -8,12 +8,16 @@ import subprocess
 import sys
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
+import slotq
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
 from tests.unit.client.fake_aws import make_default_bucket
@@ -128,6 +132,148 @@ def test_the_estimators_tag_overrides_the_session(session, queue):
         "slotq:min-runtime": "60",
         "slotq:retries": "1",
     }
+
+
+def test_what_is_fitted_within_after_comes_after_others(session, queue):
+    made = session(after="always")
+    own = [{"Key": "slotq:after", "Value": "own"}]
+    with made.after("prepare", "group:grid", after_any="clean"), made.after(job_view("inner")):
+        estimator(made).fit(job_name="job1", wait=False)
+        estimator(made, tags=own).fit(job_name="job2", wait=False)
+        estimator(session(), tags=own).fit(job_name="job3", wait=False)
+    estimator(made).fit(job_name="job4", wait=False)
+    tags = {name: tags_of(request) for name, request in queue.requests.items()}
+    assert tags["job1"]["slotq:after"] == "always,prepare,group:grid,inner"
+    assert tags["job2"]["slotq:after"] == "own,prepare,group:grid,inner"
+    assert {tags[name]["slotq:after-any"] for name in ("job1", "job2")} == {"clean"}
+    assert tags["job3"]["slotq:after"] == "own"  # Of another session.
+    assert tags["job4"]["slotq:after"] == "always"
+    assert "slotq:after-any" not in tags["job4"]
+
+
+def test_a_sweep_of_an_estimator_has_the_settings_of_its_session(session, queue, said):
+    made = session(priority=5)
+    given = estimator(made, hyperparameters={"lr": 1, "epochs": 2})
+    with made.after("prepare"):
+        sweep = made.sweep(given, {"lr": [0.1, 0.2]}, name="grid", max_parallel=1)
+    assert (sweep.name, sweep.states, queue.groups["grid"][1]) == ("grid", {"pending": 2}, 1)
+    for number, rate in ((1, "0.1"), (2, "0.2")):
+        request = queue.requests[f"grid-{number}"]
+        assert request["HyperParameters"] == {"lr": rate, "epochs": "2"}
+        assert tags_of(request) == {"priority": "5", "slotq:after": "prepare"}
+    assert queue.requests.keys() == {"grid-1", "grid-2"}
+    assert said == []
+
+
+def test_while_a_sweep_reads_a_request_other_threads_submit_theirs(session, queue):
+    made = session()
+    given = estimator(made)
+    right = given.fit
+
+    def fit(*arguments, **more):
+        with ThreadPoolExecutor() as threads:
+            threads.submit(estimator(made).fit, job_name="other", wait=False).result()
+        right(*arguments, **more)
+
+    given.fit = fit
+    made.sweep(given, {"lr": [0.1]}, name="grid", max_parallel=1)
+    assert queue.requests.keys() == {"other", "grid-1"}
+
+
+def test_a_sweep_takes_what_trains_in_its_session(session):
+    with pytest.raises(InvalidRequest, match="sagemaker_session=session"):
+        session().sweep(SimpleNamespace(fit=lambda *_, **__: None), {"lr": [1]}, max_parallel=1)
+    with pytest.raises(InvalidRequest, match="takes an estimator or a ModelTrainer"):
+        session().sweep(object(), {"lr": [1]}, max_parallel=1)
+
+
+def test_fit_itself_takes_no_after(session):
+    """It is the SDK's method; docs/client.md says what to use."""
+    with pytest.raises(TypeError, match="after"):
+        estimator(session()).fit(after="prepare")
+
+
+def test_a_tuner_is_refused_and_says_what_to_use(session, queue, aws):
+    from sagemaker.tuner import ContinuousParameter, HyperparameterTuner
+
+    tuner = HyperparameterTuner(
+        estimator(session()),
+        objective_metric_name="loss",
+        hyperparameter_ranges={"lr": ContinuousParameter(0.1, 0.2)},
+        metric_definitions=[{"Name": "loss", "Regex": "loss=(.*)"}],
+    )
+    with pytest.raises(ClientError, match=r"session\.sweep\(estimator, space\).* slotq sweep"):
+        tuner.fit("s3://data/train", job_name="tuning", wait=False)
+    with slotq.direct():
+        tuner.fit("s3://data/train", job_name="tuning", wait=False)
+    found = aws.client("sagemaker").describe_hyper_parameter_tuning_job(
+        HyperParameterTuningJobName="tuning"
+    )
+    assert found["HyperParameterTuningJobName"] == "tuning"
+    assert not queue.requests
+
+
+def test_automl_is_refused(session):
+    from sagemaker.automl.automl import AutoML
+
+    auto = AutoML(ROLE, target_attribute_name="label", sagemaker_session=session())
+    with pytest.raises(ClientError, match="CreateAutoMLJob starts training jobs past the queue"):
+        auto.fit("s3://data/train", wait=False, logs=False)
+
+
+def test_a_pipeline_with_a_training_step_is_not_started(session, aws):
+    from sagemaker.workflow.pipeline import Pipeline
+    from sagemaker.workflow.pipeline_context import PipelineSession
+    from sagemaker.workflow.steps import TrainingStep
+
+    made = session()
+    step = TrainingStep(
+        "train", step_args=estimator(PipelineSession(boto3.Session())).fit("s3://data")
+    )
+    pipeline = Pipeline("weekly", steps=[step], sagemaker_session=made)
+    pipeline.create(ROLE)
+    with pytest.raises(ClientError, match=r"past the queue \(step train\)"):
+        pipeline.start()
+    with slotq.direct():
+        pipeline.start()
+    empty = Pipeline("empty", steps=[], sagemaker_session=made)
+    empty.create(ROLE)
+    empty.start()
+
+
+def test_processing_goes_to_sagemaker(session, queue, aws):
+    from sagemaker.processing import Processor
+
+    processor = Processor(
+        ROLE, "train:1", 1, "ml.m5.large", entrypoint=["true"], sagemaker_session=session()
+    )
+    processor.run(job_name="prepare", wait=False, logs=False)
+    named = aws.client("sagemaker").describe_processing_job(ProcessingJobName="prepare")
+    assert named["ProcessingJobName"] == "prepare"
+    assert not queue.requests
+
+
+def test_a_remote_function_is_queued(session, queue, monkeypatch):
+    from sagemaker.remote_function import remote
+    from sagemaker.remote_function.job import _Job
+
+    class Waits(Exception):
+        """The decorated function waits for its job."""
+
+    def wait(*_, **__):
+        raise Waits
+
+    monkeypatch.setattr(_Job, "wait", wait)
+    made = session(priority=5)
+    image = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1"
+    divide = remote(
+        divmod, sagemaker_session=made, role=ROLE, image_uri=image, instance_type="ml.p5.48xlarge"
+    )
+    with made.after("prepare"), pytest.raises(Waits):
+        divide(7, 3)
+    ((name, request),) = queue.requests.items()
+    assert name.startswith("divmod-")
+    assert tags_of(request) == {"priority": "5", "slotq:after": "prepare"}
 
 
 def test_the_priority_can_come_from_the_environment(session, queue, monkeypatch):
@@ -345,3 +491,25 @@ def test_a_request_without_code_is_said_to_ship_nothing(session, queue, said):
     estimator(session(ship_training=True)).fit("s3://data/train", job_name="job1", wait=False)
     assert "job1" in queue.requests
     assert any("not shipped" in line for line in said)
+
+
+def test_the_estimators_of_a_block_are_one_gang(session, queue, said, aws):
+    asked = session(priority=4)
+    first, second = estimator(asked), estimator(asked)
+    with asked.gang("ring", min_members=1) as ring:
+        first.fit(wait=False, job_name="ring-1")
+        second.fit(wait=False, job_name="ring-2")
+        ring.mandatory.append(first.latest_training_job.name)
+        assert queue.groups == {}
+        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+            first.latest_training_job.wait(logs=False)
+        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+            second.logs()
+    assert queue.groups["ring"][0] == ["ring-1", "ring-2"]
+    assert (queue.gangs["ring"].min_members, queue.gangs["ring"].mandatory) == (1, ["ring-1"])
+    assert tags_of(queue.requests["ring-2"])["priority"] == "4"
+    queue.script(running(name="ring-1"), ended("completed", name="ring-1"))
+    with hooks.untouched():
+        train(aws, "job1")
+    first.latest_training_job.wait(logs=False)
+    assert "ring-2: in the queue, in gang ring" in said

@@ -12,17 +12,20 @@ import sys
 import boto3
 import botocore.session
 import pytest
+from botocore.exceptions import ClientError
 from botocore.loaders import create_loader
 from moto import mock_aws
 
 pytest.importorskip("sagemaker.train", reason="the sagemaker3 extra is not installed")
 
 from sagemaker.core.helper.session_helper import Session
-from sagemaker.core.resources import Tag, TrainingJob
+from sagemaker.core.resources import HyperParameterTuningJob, Tag, TrainingJob
 from sagemaker.core.shapes import (
     AlgorithmSpecification,
+    HyperParameterTuningJobConfig,
     OutputDataConfig,
     ResourceConfig,
+    ResourceLimits,
     StoppingCondition,
 )
 from sagemaker.core.utils.logs import CloudWatchLogsClient
@@ -30,7 +33,7 @@ from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq import QueueTrainingJobSession
 from slotq.configuration.settings import Config
-from slotq.errors import NotConfigured
+from slotq.errors import InvalidRequest, NotConfigured
 from slotq.session.installed_sdk import sdk_version
 from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
@@ -326,3 +329,43 @@ def test_importing_slotq_does_not_import_the_sdk():
         "sys.exit('sagemaker.core' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_trainers_of_a_block_are_one_gang(session, queue, said):
+    ours = session(priority=4)
+    with ours.gang("ring", min_members=1):
+        first = create(ours, "ring-1")
+        create(ours, "ring-2")
+        assert (first.training_job_status, queue.groups) == ("InProgress", {})
+        with pytest.raises(InvalidRequest, match="when the block of its gang ends"):
+            first.wait()
+    assert queue.groups["ring"][0] == ["ring-1", "ring-2"]
+    assert queue.gangs["ring"].min_members == 1
+    assert queue.requests["ring-1"]["Tags"] == [{"Key": "priority", "Value": "4"}]
+    assert said[-1] == "ring-2: in the queue, in gang ring"
+
+
+def test_what_is_trained_within_after_comes_after_others(session, queue):
+    made = session()
+    with made.after("prepare", after_any=["group:grid"]):
+        create(made)
+    create(made, "job2")
+    assert tags_of(queue.requests["job1"]) == {
+        "slotq:after": "prepare",
+        "slotq:after-any": "group:grid",
+    }
+    assert "Tags" not in queue.requests["job2"]
+
+
+def test_a_tuning_job_is_refused_with_and_without_a_session(session):
+    made = session()
+    for given in ({"session": made.boto_session}, {}):
+        with pytest.raises(ClientError, match="slotq sweep"):
+            HyperParameterTuningJob.create(
+                hyper_parameter_tuning_job_name="tuning",
+                hyper_parameter_tuning_job_config=HyperParameterTuningJobConfig(
+                    strategy="Random",
+                    resource_limits=ResourceLimits(max_parallel_training_jobs=2),
+                ),
+                **given,
+            )

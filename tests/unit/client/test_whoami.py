@@ -20,7 +20,7 @@ def test_the_person_the_caller_and_the_reason_are_shown(slotq, queue):
 def test_a_program_reads_the_same(slotq, queue):
     told = json.loads(slotq("whoami", "--json").stdout)
     who = {"caller": CALLER, "person": CALLER, "why": "an IAM user"}
-    assert told == {"version": 1, **who, "projects": []}
+    assert told == {"version": 1, **who, "projects": [], "shared": True, "operates": True}
 
 
 def test_the_roles_in_projects_are_shown(slotq, queue):

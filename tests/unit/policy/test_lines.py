@@ -66,6 +66,7 @@ OTHERWISE: dict[str, object] = {
     "cause": "x",
     "message": "x",
     "digest": "x",
+    "metrics": (("loss", 0.5),),
     "version": 1,
 }
 """A different value for each field of a job."""

@@ -272,8 +272,8 @@ CASES = [
         others=(waits("mate", group="g"),),
         groups=(Group(name="g", members=("job", "mate")),),
         job=waits("job", group="g"),
-        reason=reasons.GangBlocked(group="g", needed=2, drains=""),
-        text="gang g needs room for 2 of its jobs at once",
+        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains=""),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free",
     ),
     Case(
         sentence="a pool drains for its gang",
@@ -282,8 +282,9 @@ CASES = [
         others=(waits("mate", group="g", since=70_000),),
         groups=(Group(name="g", members=("job", "mate")),),
         job=waits("job", group="g", since=70_000),
-        reason=reasons.GangBlocked(group="g", needed=2, drains="p"),
-        text="gang g needs room for 2 of its jobs at once; pool p is kept free for it",
+        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains="p"),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
+        "is kept free for it",
     ),
     Case(
         sentence="as many of its sweep as may hold slots already",

@@ -52,6 +52,59 @@ def test_a_silence_is_a_pools_stall_after_without_a_sign_of_life(where, job, rep
     assert after.silent_since == (None if silent is None else NOW - silent)
 
 
+HOUR = 60 * MIN
+HEARTBEATS = [
+    # pool, report, heartbeat (ms) -> silent for so long (ms), missed
+    (pool(), step(2 * MIN), 2 * MIN, 2 * MIN, True),
+    (pool(), step(2 * MIN), 3 * MIN, None, False),
+    (pool(), save(2 * MIN), 2 * MIN, 2 * MIN, True),
+    (pool(), NOTHING, 2 * MIN, None, False),
+    (HALF_HOUR, step(2 * MIN), 2 * MIN, 2 * MIN, True),
+    (HALF_HOUR, step(30 * MIN), 40 * MIN, 30 * MIN, False),
+    (replace(HALF_HOUR, stall_unreported=True), NOTHING, MIN, HOUR, False),
+]
+
+
+@pytest.mark.parametrize(("where", "report", "heartbeat", "silent", "missed"), HEARTBEATS)
+def test_a_heartbeat_is_missed_by_who_has_reported(where, report, heartbeat, silent, missed):
+    after = heard(runs("j", since=HOUR), where, report, NOW, heartbeat).attempt
+    assert after is not None
+    assert after.silent_since == (None if silent is None else NOW - silent)
+    assert after.heartbeat_missed is missed
+
+
+def test_a_later_attempt_has_no_heartbeat_before_it_reports():
+    """Reading the data again may take longer than a heartbeat."""
+    job = runs("j", since=HOUR, reports=True)
+    assert heard(job, pool(), NOTHING, NOW, 2 * MIN) == job
+
+
+def test_who_has_missed_a_heartbeat_is_stopped_whatever_the_pool_says():
+    job = heard(runs("j", since=60 * MIN, group="g"), HALF_HOUR, step(40 * MIN), NOW, 40 * MIN)
+    (stall,) = decided(job, HALF_HOUR)
+    ((_, stopped),) = steps(stall, {"p": HALF_HOUR}, NOW)
+    assert stopped.attempt.stop == StopOrder(cause=StopCause.STALLED, by="g", at=NOW)
+    assert "nothing for 40 min" in stopped.message
+    assert decided(stopped, HALF_HOUR) == []
+
+
+def test_a_pools_warning_does_not_let_a_heartbeat_be_missed_later_unseen():
+    """Only what a report has shown counts: the script may have reported since the warning."""
+    warned = heard(runs("j", since=60 * MIN), HALF_HOUR, step(30 * MIN), NOW, 40 * MIN)
+    (stall,) = decided(warned, HALF_HOUR)
+    ((_, warned),) = steps(stall, {"p": HALF_HOUR}, NOW)
+    later = NOW + 10 * MIN
+    assert decided(warned, HALF_HOUR, later) == []
+    assert heard(warned, HALF_HOUR, step(30 * MIN), later, 40 * MIN).attempt.heartbeat_missed
+    alive = heard(warned, HALF_HOUR, Report(step=8, at=later), later, 40 * MIN)
+    assert (alive.attempt.silent_since, alive.attempt.heartbeat_missed) == (None, False)
+
+
+def test_a_save_that_only_a_heartbeat_reads_makes_no_victim_cheaper():
+    job = heard(runs("j", since=60 * MIN), pool(), save(MIN), NOW, 2 * MIN)
+    assert job.attempt.checkpoint_at is None
+
+
 def test_a_report_that_is_gone_is_no_silence():
     """Somebody has taken the right away, or the file."""
     job = heard(runs("j", since=90 * MIN), HALF_HOUR, step(31 * MIN), NOW)
@@ -124,6 +177,8 @@ def test_only_what_decides_something_is_read():
     assert listens_to(runs("j"), pool(read_reports=True))
     assert not listens_to(runs("j", preemptible=False), pool(read_reports=True))
     assert not listens_to(stops("j"), HALF_HOUR)
+    assert listens_to(runs("j", preemptible=False), pool(), heartbeat=MIN)
+    assert not listens_to(stops("j"), pool(), heartbeat=MIN)
 
 
 def ended(**fields):

@@ -188,6 +188,17 @@ CASES = [
      "there is no job 'k'; these exist: j"),
     (POOL + "jobs:\n- {name: a, submit_at: 0, after: [b]}\n- {name: b, submit_at: 0, after: [a]}",
      3, "jobs[0].after", "the jobs depend on each other in a circle: a -> b -> a"),
+    (POOL + "jobs: [{name: j, submit_at: 0, after: ['group:k']}]", 2, "jobs[0].after[0]",
+     "there is no group 'k'; these exist: j"),
+    (POOL + "groups: [{name: g, max_parallel: 1}]\njobs:\n"
+     "- {name: a, submit_at: 0, group: g, after: [b]}\n"
+     "- {name: b, submit_at: 0, after_any: ['group:g']}",
+     4, "jobs[0].after", "in a circle: a -> b -> a"),
+    (POOL + "groups: [{name: g}]\njobs:\n- {name: a, submit_at: 0, group: g, after: ['group:g']}",
+     4, "jobs[0].after", "in a circle: gang g -> gang g"),
+    (POOL + "groups: [{name: g}]\njobs:\n- {name: a, submit_at: 1, group: g}\n"
+     "- {name: b, submit_at: 0, after: ['group:g']}",
+     5, "jobs[1].after[0]", "its member 'a' is submitted after this job"),
     (POOL + "groups: [{name: g}]\njobs:\n- {name: g1, submit_at: 0, group: g, after: [x]}\n"
      "- {name: g2, submit_at: 0, group: g}\n- {name: x, submit_at: 0, after: [g2]}",
      4, "jobs[0].after", "gang g -> x -> gang g"),

@@ -5,7 +5,9 @@ app             what all commands share
 exits           exit codes
 verbs           commands that change jobs
 views           commands that show jobs
+groups          commands about groups as a whole
 queue           commands about the queue as a whole
+whatif          `slotq whatif`
 machine         commands about this machine
 top             `slotq top`
 each            one verb over several jobs

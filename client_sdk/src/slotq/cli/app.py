@@ -191,4 +191,6 @@ _NEXT_STEPS: tuple[tuple[type[SlotQError], str], ...] = (
 
 
 def _next_step(error: SlotQError) -> str:
+    if isinstance(error, NameTaken) and error.field != "TrainingJobName":
+        return "A name is used once, for a group and for each of its jobs: choose others."
     return next((step for kind, step in _NEXT_STEPS if isinstance(error, kind)), "")

@@ -15,13 +15,15 @@ from pydantic.json_schema import models_json_schema
 
 from slotq.output.json_views import (
     CheckupView,
-    GroupsView,
+    GraphView,
     LogLine,
+    NotifiedView,
     SettingsView,
     UsageView,
     VersionView,
 )
 from slotq.simulate.run.metrics import Metrics
+from slotq.simulate.whatif.views import WhatIfView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
     AppliedView,
@@ -30,9 +32,10 @@ from slotq_core.wire.document.views import (
     ProjectView,
     QuotasView,
 )
-from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
+from slotq_core.wire.usage_views import AttemptsPageView
 from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
 
 
@@ -120,23 +123,25 @@ class Variables(RootModel[dict[str, str]]):
 OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "submit": (JobView, SubmissionBody),
     "sweep": (GroupView,),
+    "gang": (GroupView,),
     "ls": (QueueView,),
     "groups": (GroupsView,),
     "show": (JobView, QueueView, GroupView),
-    "why": (JobView, QueueView),
+    "why": (JobView, QueueView, GroupView),
     "logs": (LogLine,),
     "watch": (JobView, QueueView),
-    "graph": (QueueView,),
+    "graph": (GraphView,),
     "cancel": (JobView, QueueView),
     "hold": (JobView, QueueView),
     "release": (JobView, QueueView),
     "priority": (JobView, QueueView),
     "move": (JobView, QueueView),
     "transfer": (JobView, QueueView),
-    "clone": (JobView,),
+    "clone": (JobView, GroupView),
     "retry": (JobView, QueueView),
     "requeue": (JobView, QueueView),
-    "history": (JobView, QueueView),
+    "history": (JobView, QueueView, GroupView),
+    "timeline": (AttemptsPageView,),
     "pools": (PoolsView,),
     "pools list": (PoolsView,),
     "pools show": (PoolView,),
@@ -154,6 +159,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "projects show": (ProjectView,),
     "projects set": (AppliedView,),
     "projects remove": (AppliedView,),
+    "notify test": (NotifiedView,),
     "config export": (ConfigurationView,),
     "config diff": (AppliedView,),
     "config apply": (AppliedView,),
@@ -165,6 +171,7 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "configure": (SettingsView,),
     "whoami": (MeView,),
     "doctor": (CheckupView,),
+    "whatif": (WhatIfView, AppliedView),
     "simulate": (SimulationView,),
     "local env": (Variables,),
     "cost": (CostView,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import wraps
@@ -14,7 +15,7 @@ from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import PoolNames, some_names_argument
 from slotq.client import QueueClient
-from slotq.errors import NoSuchJob, NotAllowed, UnexpectedAnswer
+from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
@@ -88,9 +89,7 @@ class Selection:
 
     def _found(self, client: QueueClient) -> list[JobView]:
         submitter = self._submitter(client)
-        seen = client.jobs(
-            self.states or self.fit, submitter=submitter, project=self.project, pool=self.pool
-        )
+        seen = self._seen(client, submitter)
         if len(seen) >= MOST_SHOWN:
             click.echo(
                 f"slotq: the queue lists {MOST_SHOWN:,} jobs at a time, and there may be more: "
@@ -101,6 +100,16 @@ class Selection:
         if not found:
             raise NoSuchJob(self._nothing(submitter))
         return found
+
+    def _seen(self, client: QueueClient, submitter: str | None) -> list[JobView]:
+        """The jobs in the wanted states. Those of a group are read by their names where no other
+        option needs the list: the list may lag behind, and is cut."""
+        states = self.states or self.fit
+        alone = submitter is None and self.project is None and self.pool is None
+        if self.group is not None and alone:
+            with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):
+                return [job for job in client.group(self.group).jobs if job.state in states]
+        return client.jobs(states, submitter=submitter, project=self.project, pool=self.pool)
 
     def _submitter(self, client: QueueClient) -> str | None:
         """Whose jobs are selected; None: anybody's. Says so where many people may be one person."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from slotq.client import QueueClient
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
+from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
 
@@ -26,7 +27,9 @@ class Page:
     def shown(self, queue: QueueClient) -> Iterator[str]:
         """Serve the page during the context, and open it in the browser. Yields its link."""
         logs = Logs(queue, lambda: queue.aws.client("logs"))
-        server = PageServer(port=0, page=self.files, relay=Relay(queue.transport), logs=logs)
+        server = PageServer(
+            port=0, page=self.files, relay=Relay(queue.transport), logs=logs, own=OwnCalls(queue)
+        )
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
         thread.start()
         link = server.gate.link()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from sagemaker.estimator import Estimator
 
 from slotq.client import QueueClient
 from slotq.demo.evidence import Evidence
-from slotq.demo.story import EVICTED, INSTANCE_TYPE, PARTS, Part
+from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Moment, Part
 from slotq.errors import SlotQError
 from slotq.session.installed_sdk import QueueTrainingJobSession
 from slotq_core.model.jobs import JobState
@@ -24,9 +25,9 @@ ROLE = "arn:aws:iam::123456789012:role/demo"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/demo:1"
 """An image that is never fetched: the emulator runs the script with this Python."""
 POLL = 0.2
-PATIENCE = 20.0
-"""Seconds to wait for the conditions of a part. After that the part is played anyway, and the
-checks show the consequences."""
+PATIENCE = 60.0
+"""Seconds to wait for the conditions of a part, or for the eviction. After that the story goes on
+anyway, and the checks show the consequences."""
 LONGEST = 300.0
 """Seconds after which the demo gives up."""
 _IN_MOTION = {JobState.STARTING, JobState.STOPPING}
@@ -59,24 +60,34 @@ class Player:
 
     def play(self) -> dict[str, JobView]:
         """Play the story. Returns every job at its end, with its attempts. Raises TookTooLong."""
-        with as_file(files("slotq.demo") / "job") as source:
-            session = self._session()
-            estimators = {part.name: self._estimator(part, session, source) for part in PARTS}
+        with (
+            as_file(files("slotq.demo") / "job") as source,
+            tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder,
+        ):
+            session, evicted = self._session(), Path(folder) / "evicted"
+            estimators = {
+                part.name: self._estimator(part, session, source, evicted) for part in PARTS
+            }
             self.began = time.monotonic()
             for part in PARTS:
                 self._wait_for(part)
                 self.screen.submits(self._at(), part)
                 estimators[part.name].fit(job_name=part.name, wait=False)
                 self._look()
-        while not self._all(_ENDED, (part.name for part in PARTS)):
-            time.sleep(POLL)
-            self._look()
+            self._wait_for(EVICTION)
+            evicted.touch()
+            while not self._all(_ENDED, (part.name for part in PARTS)):
+                time.sleep(POLL)
+                self._look()
         return {part.name: self.queue.job(part.name) for part in PARTS}
 
     def _session(self) -> QueueTrainingJobSession:
         return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)
 
-    def _estimator(self, part: Part, session: QueueTrainingJobSession, source: Path) -> Estimator:
+    def _estimator(
+        self, part: Part, session: QueueTrainingJobSession, source: Path, evicted: Path
+    ) -> Estimator:
+        """An estimator of the part's job, which ends only after the file `evicted` exists."""
         bucket = session.default_bucket()
         return Estimator(
             IMAGE,
@@ -85,7 +96,11 @@ class Player:
             instance_type=INSTANCE_TYPE,
             source_dir=str(source),
             entry_point="train.py",
-            hyperparameters={"steps": part.steps, "step-seconds": 1 / self.speed},
+            hyperparameters={
+                "steps": part.steps,
+                "step-seconds": 1 / self.speed,
+                "last-step-after": str(evicted),
+            },
             checkpoint_s3_uri=f"s3://{bucket}/{part.name}/checkpoints",
             output_path=f"s3://{bucket}/models",
             tags=[{"Key": "priority", "Value": str(part.priority)}],
@@ -93,8 +108,8 @@ class Player:
             sagemaker_session=session,
         )
 
-    def _wait_for(self, part: Part) -> None:
-        """Wait until the part's moment has come and the other jobs are in the states that it
+    def _wait_for(self, part: Moment) -> None:
+        """Wait until the moment has come and the other jobs are in the states that it
         requires."""
         patience = time.monotonic() + part.at / self.speed + PATIENCE
         while self._at() < part.at / self.speed or not self._ready(part):
@@ -103,7 +118,7 @@ class Player:
             time.sleep(POLL)
             self._look()
 
-    def _ready(self, part: Part) -> bool:
+    def _ready(self, part: Moment) -> bool:
         there = all(
             name in self.jobs and self.jobs[name].state == state
             for name, state in part.after.items()

@@ -14,18 +14,24 @@ INSTANCE_TYPE = "ml.p5.48xlarge"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """One job of the story."""
+class Moment:
+    """When the story goes on."""
 
-    name: str
     at: int
-    """The time of the submission, in seconds of the story."""
-    priority: int
-    steps: int
+    """The earliest time, in seconds of the story."""
     after: dict[str, str]
-    """The states that the other jobs must reach before the submission."""
+    """The states that jobs must have reached."""
     after_checkpoint: bool = False
     """Whether to wait until EVICTED has a checkpoint to resume from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part(Moment):
+    """One job of the story, submitted at its moment."""
+
+    name: str
+    priority: int
+    steps: int
 
 
 PARTS = (
@@ -41,6 +47,9 @@ PARTS = (
         after_checkpoint=True,
     ),
 )
+
+EVICTION = Moment(at=60, after={"job1": "preempted", "job4": "running"})
+"""No job ends before this moment, however slow the machine is."""
 
 STARTS = (("job1", 1), ("job2", 1), ("job4", 1), ("job1", 2), ("job3", 1))
 """Jobs and attempts, in the order in which they must run."""

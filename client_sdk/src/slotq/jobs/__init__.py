@@ -3,7 +3,8 @@
 submission       the request that is sent
 job              `QueuedJob`
 follow           follows a job until it ends
-progress         shows waiting and running: lines, one line, a notebook table
+progress         shows waiting and running: lines, one line, a notebook's card
+notebook         a job as a card, which follows it
 job_logs         log lines across attempts
 resubmit         submits an ended job again
 many             verbs for many jobs at once

@@ -10,8 +10,10 @@ from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.errors import NotCompleted
 from slotq.jobs import progress
 from slotq.jobs.follow import ended, follow
+from slotq.jobs.notebook import live
+from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged
-from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
+from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import AttemptView, JobView
 
@@ -48,14 +50,29 @@ class QueuedJob:
 
     def __init__(self, queue: Queue, view: JobView) -> None:
         self._queue = queue
-        self.view = view
+        self._view = view
+
+    @property
+    def view(self) -> JobView:
         """Everything the queue shows of it: moments are ISO 8601 in UTC, durations seconds."""
+        return self._view
+
+    @view.setter
+    def view(self, view: JobView) -> None:
+        self._view = view
+        live.seen(view)
 
     def __repr__(self) -> str:
         return f"<job {self.name}: {self.state}>"
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
-        return bundle(JOB, [self.view])
+        return card(self.view)
+
+    def _ipython_display_(self) -> None:
+        """Show a card that follows the job. Anywhere but in a notebook's kernel, IPython goes on to
+        the other forms."""
+        if not live.show(self.view, self._queue):
+            raise NotImplementedError
 
     @property
     def name(self) -> str:
@@ -174,6 +191,7 @@ class QueuedJob:
             clock=clock,
             sleep=rest,
             poll=poll,
+            each=shown.seen,
             waiting=shown.waiting,
             running=shown.running,
         )

@@ -12,6 +12,9 @@ from slotq.jobs.notices import Output, Trouble
 from slotq_core.names import LOG_GROUP
 from slotq_core.wire.views import JobView
 
+RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
+"""What to say to a user who cannot read logs."""
+
 LATE_READS = 3
 """How often to read the logs after their attempt has ended: the last lines arrive late."""
 

@@ -1,4 +1,4 @@
-"""Ways to show waiting and progress: plain lines, one line of a terminal, or a small table in a
+"""Ways to show waiting and progress: plain lines, one line of a terminal, or a card in a
 notebook."""
 
 from __future__ import annotations
@@ -6,12 +6,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from slotq.jobs.follow import standing
+from slotq.jobs.notebook.card import card
+from slotq.jobs.notebook.kernel import Display, display_here
 from slotq.jobs.notices import log, print_line, shows
-from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle
+from slotq.jobs.rendering import Bundle
 from slotq.jobs.reports.progress_bar import bar, marks
 from slotq_core.wire.views import JobView
 
@@ -29,6 +30,9 @@ class Screen(Protocol):
     def running(self, job: JobView) -> bool:
         """The same for a running job that reports its progress."""
 
+    def seen(self, job: JobView) -> None:
+        """Take in every answer, so that what is shown of an earlier one does not stay."""
+
 
 class Plain:
     """Permanent lines only: for a file, a pipe, a log."""
@@ -41,6 +45,9 @@ class Plain:
 
     def running(self, job: JobView) -> bool:
         return False
+
+    def seen(self, job: JobView) -> None:
+        pass
 
 
 class Terminal:
@@ -76,6 +83,9 @@ class Terminal:
         self._show(f"{name}: {shown}")
         return True
 
+    def seen(self, job: JobView) -> None:
+        pass
+
     def _show(self, line: str) -> None:
         if line != self._shown:
             self._write(f"{self._erased()}{line}")
@@ -91,50 +101,41 @@ class Terminal:
 
 
 class Notebook:
-    """A table of one row below the cell, while the job waits, or runs and reports."""
+    """A card below the cell, once the job waits, or runs and reports."""
 
-    def __init__(self, say: Callable[[str], None], display: Callable[[str, Bundle], Any]) -> None:
-        """`display` shows a table under an id, replacing what it showed under that id."""
+    def __init__(self, say: Callable[[str], None], display: Display) -> None:
         self.say, self._display = say, display
         self._said = ""
+        self._shown: dict[str, Bundle] = {}
 
     def waiting(self, job: JobView) -> bool:
         line = f"{job.name}: {standing(job)}"
         if line != self._said:
             log(line)
             self._said = line
-        self._display(f"slotq-{job.name}", bundle(JOB, [job]))
+        self._show(job)
         return True
 
     def running(self, job: JobView) -> bool:
         if job.progress is None:
             return False
-        self._display(f"slotq-{job.name}", bundle((*JOB, PROGRESS), [job]))
+        self._show(job)
         return True
+
+    def seen(self, job: JobView) -> None:
+        if job.name in self._shown:
+            self._show(job)
+
+    def _show(self, job: JobView) -> None:
+        made = card(job)
+        if made != self._shown.get(job.name):
+            self._shown[job.name] = made
+            self._display(f"slotq-{job.name}", made)
 
 
 def here() -> Screen:
     """The screen for this process: a notebook, a terminal, or plain lines."""
-    display = _notebook_display()
+    display = display_here()
     if display is not None:
         return Notebook(print_line, display)
     return Terminal(sys.stdout) if sys.stdout.isatty() else Plain(print_line)
-
-
-def _notebook_display() -> Callable[[str, Bundle], Any] | None:
-    """IPython's display in a notebook's kernel, else None. Never imports IPython to find out."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    if shell is None or not hasattr(shell, "kernel"):
-        return None
-    cell: Any = import_module("IPython.display")
-
-    shown: set[str] = set()
-
-    def show(key: str, both: Bundle) -> None:
-        # Send both forms: a console attached to the same kernel cannot show HTML.
-        show_in = cell.update_display if key in shown else cell.display
-        show_in(both, raw=True, display_id=key)
-        shown.add(key)
-
-    return show

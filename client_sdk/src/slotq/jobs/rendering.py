@@ -51,7 +51,7 @@ _POOL: tuple[Column, ...] = (
 def bundle(columns: tuple[Column, ...], items: Iterable[Any]) -> Bundle:
     """The table in both forms."""
     head = [name for name, _ in columns]
-    rows = [[_clean(value(item)) for _, value in columns] for item in items]
+    rows = [[clean(value(item)) for _, value in columns] for item in items]
     return {"text/plain": text_table([head, *rows]), "text/html": _html(head, rows)}
 
 
@@ -73,7 +73,7 @@ def _row(tag: str, cells: list[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
-def _clean(value: object) -> str:
+def clean(value: object) -> str:
     """The value as one line of printable characters."""
     text = "" if value is None else " ".join(str(value).split())
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -1,22 +1,32 @@
 """Submit a job again that has ended without completing, request by request.
 
 One job is retried so, and every job where the caller may not change jobs in bulk. The rules are
-those of the queue's own retry (`slotq_core.resubmission`).
+those of the queue's own retry (`slotq_core.resubmission`). A member of a group is left to that one:
+only the queue can give a retry its place in a sweep.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
 
-from slotq.errors import NameTaken
+from slotq.errors import NameTaken, NotAllowed, UnexpectedAnswer
+from slotq.jobs.submission import settings_tags
+from slotq.transport.refusals import of_one
 from slotq_core.resubmission import all_taken, check_ended_in_vain, names_to_try
+from slotq_core.wire.bulk_changes import OutcomeView
 from slotq_core.wire.views import JobView
+
+Patiently = Callable[[Callable[[], JobView]], JobView]
+"""Makes a call again when the caller may submit again."""
 
 
 class Queue(Protocol):
     """The methods of QueueClient used here."""
 
     def job(self, name: str) -> JobView: ...
+    def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
     def clone(
         self,
         name: str,
@@ -35,6 +45,7 @@ def retry(
     *,
     priority: int | str | None = None,
     project: str | None = None,
+    patiently: Patiently,
 ) -> JobView:
     """Submit the job's request again under `new_name`, or else under its next free name.
 
@@ -42,12 +53,25 @@ def retry(
     a submission raises. Two concurrent retries give the same job: while that job lives, submitting
     the same request under its name again returns the job.
     """
-    check_ended_in_vain(name, queue.job(name).state)
+    job = queue.job(name)
+    check_ended_in_vain(name, job.state)
     if new_name is not None:
         return queue.clone(name, new_name, priority=priority, project=project, resume=True)
+    if job.group:
+        tags = settings_tags(priority=priority, project=project)
+        with suppress(NotAllowed, UnexpectedAnswer):  # The caller may not change jobs in bulk.
+            return patiently(lambda: _in_its_group(queue, name, tags))
     for candidate in names_to_try(name):
         try:
             return queue.clone(name, candidate, priority=priority, project=project, resume=True)
         except NameTaken:
             continue
     raise all_taken(name)
+
+
+def _in_its_group(queue: Queue, name: str, tags: Mapping[str, str]) -> JobView:
+    (outcome,) = queue.change([{"name": name, "retry": True, "tags": tags}])
+    if outcome.error is not None:
+        raise of_one(outcome.error)
+    assert outcome.job is not None
+    return outcome.job

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Protocol, TypedDict, Unpack
 
 from slotq.configuration.bounds import priority_in, whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
+from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Workload
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE, read_amount
 from slotq_core.wire.submission import MAX_RETRIES
+
+
+class Named(Protocol):
+    """A job or a group, as the client returns them."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Awaited = str | Named
+"""What a job may come after: a job or a group, or its name (`group:NAME` for a group where a job
+has the same name)."""
 
 
 class JobSettings(TypedDict, total=False):
@@ -35,9 +52,12 @@ class JobSettings(TypedDict, total=False):
     retries: Annotated[int | None, "how often a failed job is run again"]
     workload: Annotated[str | None, "the class: training, interactive or inference"]
     after: Annotated[
-        str | Iterable[str] | None, "jobs that must complete before this one waits for slots"
+        str | Iterable[str] | None,
+        "jobs and groups that must complete before this one waits for slots",
     ]
-    after_any: Annotated[str | Iterable[str] | None, "jobs that must end first, in whatever way"]
+    after_any: Annotated[
+        str | Iterable[str] | None, "jobs and groups that must end first, in whatever way"
+    ]
 
 
 @takes(JobSettings)
@@ -95,6 +115,56 @@ def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict
     if len(values) > len(keys):
         raise InvalidRequest(f"{setting} names too many jobs for {len(keys)} tags", field=setting)
     return dict(zip(keys, values, strict=False))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scope:
+    """Dependencies of all that one client submits for a while."""
+
+    client: object
+    after: tuple[str, ...]
+    after_any: tuple[str, ...]
+
+
+_scopes: ContextVar[tuple[_Scope, ...]] = ContextVar("slotq_after", default=())
+
+
+@contextmanager
+def dependencies(
+    client: object, after: Iterable[Awaited], after_any: str | Iterable[Awaited]
+) -> Iterator[None]:
+    """Let all that this client submits inside come after these jobs and groups, besides what it
+    comes after anyhow."""
+    scope = _Scope(client=client, after=_names(after), after_any=_names(after_any))
+    token = _scopes.set((*_scopes.get(), scope))
+    try:
+        yield
+    finally:
+        _scopes.reset(token)
+
+
+def with_dependencies(request: Mapping[str, Any], client: object) -> Mapping[str, Any]:
+    """The request with the dependencies that `dependencies` adds for this client."""
+    scopes = [scope for scope in _scopes.get() if scope.client is client]
+    for setting, key in (("after", names.AFTER_TAG), ("after_any", names.AFTER_ANY_TAG)):
+        if more := [name for scope in scopes for name in getattr(scope, setting)]:
+            there = (tag for tag in request.get("Tags") or () if _setting(tag) == key)
+            own = [name for tag in there for name in str(tag["Value"]).split(",")]
+            tags = _jobs_tags(setting, key, [*own, *more])
+            request = with_tags(request, tags, override=True)
+    return request
+
+
+def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
+    """The names of these jobs and groups, as the tags have them. Texts may hold several, comma
+    separated."""
+    given = [awaited] if isinstance(awaited, str) else awaited
+    texts = (each if isinstance(each, str) else _name(each) for each in given)
+    return tuple(name.strip() for text in texts for name in text.split(","))
+
+
+def _name(awaited: Named) -> str:
+    return end_of(awaited.name) if isinstance(awaited, GroupView) else awaited.name
 
 
 def _workload(name: str | None) -> str | None:

@@ -8,6 +8,7 @@ serve         runs an emulator, here or in the background
 state         a running emulator, for `stop` and `env`
 kept          what survives a restart
 endpoint      where it listens
+telling       tells people of their jobs
 services      AWS around the queue: moto, API Gateway, Lambda
 training      the SageMaker training plane
 container     jobs as processes: /opt/ml, environment, transfer

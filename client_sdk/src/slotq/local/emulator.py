@@ -27,6 +27,7 @@ from slotq.local.kept.snapshot import Snapshot
 from slotq.local.services import aws, function
 from slotq.local.services.gateway import Gateway
 from slotq.local.services.invocations import FUNCTION, Handler, Invocations
+from slotq.local.telling import Telling
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
@@ -132,6 +133,7 @@ class Emulator:
         self._spawn(self._save_on)
         self._spawn(self._drive_plane)
         self._spawn(self._tick_on)
+        self._spawn(lambda: self._telling.run(self._closed))
         return self.endpoint
 
     def _invoke(self, event: dict[str, Any], context: Any) -> Any:
@@ -167,6 +169,7 @@ class Emulator:
             kept = Snapshot(self._options.work, self.endpoint, self.plane)
             kept.restore()
             self._kept = kept
+            self._telling = Telling(self.endpoint, say=_say)
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()
@@ -243,6 +246,10 @@ class Emulator:
     def _tick_on(self) -> None:
         while not self._closed.wait(self._options.tick_seconds):
             self.tick()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _url(host: str, port: int) -> str:

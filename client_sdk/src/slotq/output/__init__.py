@@ -2,7 +2,9 @@
 
 job_tables   jobs as tables
 group_tables  groups of jobs as tables
+sweep_tables  results of sweeps as tables
 job_graph    which jobs come after which, as trees
+timeline_text  the attempts of a window, drawn
 usage_tables  what jobs have used as a table and as CSV
 pool_tables  pools and changes as tables
 project_tables  projects as tables

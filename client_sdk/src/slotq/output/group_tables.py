@@ -3,59 +3,117 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from slotq.output.columns import queue_table
-from slotq.output.json_views import GroupSummary, GroupsView
+from slotq.output.job_tables import attempts_table, explanation
 from slotq.output.plain_table import LIVING
-from slotq_core.model.jobs import JobState
-from slotq_core.wire.groups.views import GroupView
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
+from slotq_core.wire.groups.views import GangView, GroupSummaryView, GroupsView, GroupView
 from slotq_core.wire.views import JobView
 
 
-def groups_view(jobs: Iterable[JobView], *, ended: bool) -> GroupsView:
-    """The groups of these jobs, in the order of their names; with `ended`, also those whose jobs
-    have all ended."""
+def groups_of(jobs: Iterable[JobView], *, ended: bool) -> list[GroupSummaryView]:
+    """The groups of these jobs by name, as far as the jobs tell; with `ended`, also those whose
+    jobs have all ended."""
     states: dict[str, Counter[str]] = {}
     for job in jobs:
         if job.group:
             states.setdefault(job.group, Counter())[job.state] += 1
-    found = [
-        GroupSummary(name=name, states=dict(count))
+    return [
+        GroupSummaryView(name=name, members=count.total(), states=dict(count))
         for name, count in sorted(states.items())
         if ended or any(state in LIVING for state in count)
     ]
-    return GroupsView(groups=found)
 
 
 def groups_table(view: GroupsView) -> RenderableType:
     """One line for each group."""
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "jobs", "states"):
+    for column in ("name", "kind", "state", "jobs", "states"):
         table.add_column(column, justify="right" if column == "jobs" else "left")
     for group in view.groups:
-        table.add_row(group.name, str(sum(group.states.values())), in_states(group.states))
+        jobs, states = str(group.members), in_states(group.states)
+        table.add_row(Text(group.name), kind(group), group.state or "-", jobs, states)
     return table
+
+
+def kind(group: GroupSummaryView) -> str:
+    """`gang` or `sweep`; `-` if the queue did not tell."""
+    if group.gang is not None:
+        return "gang"
+    return "-" if group.max_parallel is None else "sweep"
 
 
 def group_page(group: GroupView) -> RenderableType:
     """Everything known about a group, and its jobs."""
     facts = Table.grid(padding=(0, 2))
-    for name, value in (
-        ("group", group.name),
-        ("jobs", f"{group.members}: {in_states(group.states)}"),
-        ("at once", f"at most {group.max_parallel}"),
-        ("project", group.project),
-        ("submitter", group.submitter),
-        ("submitted", group.submitted_at),
-    ):
+    for name, value in _facts(group):
         if value:
             facts.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
     return Group(facts, Text(), queue_table(group.jobs))
+
+
+def _facts(group: GroupView) -> Iterator[tuple[str, str]]:
+    yield "group", group.name
+    yield "state", group.state
+    yield "jobs", f"{group.members}: {in_states(group.states)}"
+    if group.max_parallel is not None:
+        yield "at once", f"at most {group.max_parallel}"
+    if group.gang is not None:
+        yield "together", rules(group.gang, group.members)
+        yield "missing", ", ".join(group.gang.missing)
+    yield "why", _why(group)
+    yield "project", group.project
+    yield "submitter", group.submitter
+    yield "submitted", group.submitted_at
+    yield "ended", _ended_at(group)
+    yield "result", group.result or ""
+
+
+def _ended_at(group: GroupView) -> str:
+    """When the last member ended; empty while one goes on."""
+    times = [job.changed_at for job in group.jobs]
+    ended = all(job.state in TERMINAL_STATES for job in group.jobs)
+    return max(times, default="") if ended else ""
+
+
+def rules(gang: GangView, members: int) -> str:
+    """The rules of a gang, as people say them: `at least 2 of 3, a among them, in one pool`."""
+    least = gang.min_members
+    all_of_it = least is None or least >= members
+    words = [f"all {members}" if all_of_it else f"at least {least} of {members}"]
+    if gang.mandatory and not all_of_it:
+        words.append(f"{' and '.join(gang.mandatory)} among them")
+    words += ["in one pool"] if gang.same_pool else []
+    words += [f"ends with {gang.ends_with}"] if gang.ends_with else []
+    return ", ".join(words)
+
+
+def _why(group: GroupView) -> str:
+    """Why the group waits, or will never run; else empty."""
+    return group.message or (group.reason.text if group.reason else "")
+
+
+def group_explanation(group: GroupView) -> str:
+    """The group's state in one line, then why it waits."""
+    line = f"{group.name}: {group.state or 'no job is left'} ({in_states(group.states)})"
+    told = [f"  {text}" for text in (_why(group),) if text]
+    return "\n".join([line, *told])
+
+
+def group_history(group: GroupView) -> RenderableType:
+    """The attempts of each job that has any, under the group's line."""
+    parts: list[RenderableType] = [Text(group_explanation(group))]
+    for job in group.jobs:
+        parts += [Text(), Text(explanation(job).partition("\n")[0])]
+        if job.attempts:
+            parts.append(attempts_table(job.attempts))
+    return Group(*parts)
 
 
 def in_states(states: Mapping[str, int]) -> str:

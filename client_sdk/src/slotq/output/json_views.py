@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel
 
-from slotq_core.wire.views import VERSION, DoctorView
-
-
-class GroupSummary(BaseModel):
-    """A group, as far as its jobs are listed."""
-
-    name: str
-    states: dict[str, int]
-    """How many of its jobs are in each state."""
-
-
-class GroupsView(BaseModel):
-    """The groups of the listed jobs."""
-
-    version: int = VERSION
-    groups: list[GroupSummary]
+from slotq_core.wire.views import VERSION, DoctorView, QueueView
 
 
 class LogLine(BaseModel):
@@ -118,3 +105,30 @@ class VersionView(BaseModel):
     """Version of this program."""
     wire: int
     """Version of the JSON format it uses."""
+
+
+class NotifiedView(BaseModel):
+    """A test of a notification."""
+
+    version: int = VERSION
+    notification: str
+    sent: bool
+    """Whether its receiver has taken it; false: nothing was sent."""
+    message: dict[str, Any]
+    """As webhooks get it."""
+
+
+class GraphGroup(BaseModel):
+    """A group in the graph of dependencies."""
+
+    name: str
+    after: list[str]
+    """What all its members come after."""
+    states: dict[str, int]
+    """How many of its known members are in each state."""
+
+
+class GraphView(QueueView):
+    """Jobs and groups that come after each other. `jobs` has the members of the groups, too."""
+
+    groups: list[GraphGroup]

@@ -94,10 +94,16 @@ def driver(command: Sequence[str]) -> bytes:
 
 
 def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
-    """The S3 folder for the code and the driver. Its name is a digest of the content, so a waiting
-    job keeps the code it was submitted with, whatever is submitted later."""
-    output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
-    return f"{output.rstrip('/')}/code/{pack.digest}-{_digest_of(driver(job.command))}"
+    """The S3 folder for the code and the driver."""
+    output = needed("output", job.output or config.output, "--output s3://bucket/folder")
+    return code_folder(output, pack, job.command)
+
+
+def code_folder(output: str, pack: Pack, command: Sequence[str]) -> str:
+    """The S3 folder below `output`. Its name is a digest of the content, so a waiting job keeps the
+    code it was submitted with, whatever is submitted later."""
+    drivers = f"-{_digest_of(driver(command))}" if command else ""
+    return f"{output.rstrip('/')}/code/{pack.digest}{drivers}"
 
 
 def request_of(
@@ -109,7 +115,7 @@ def request_of(
     Raises NotConfigured with the name of a missing setting and the ways to set it.
     """
     name = job.name or job_name(job.command, now)
-    output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
+    output = needed("output", job.output or config.output, "--output s3://bucket/folder")
     if CHANNEL in job.inputs:
         raise NotConfigured(
             f"the channel '{CHANNEL}' carries the code; choose another name for the input"
@@ -118,12 +124,12 @@ def request_of(
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
-            "TrainingImage": _needed("image", job.image or config.image, "--image URI"),
+            "TrainingImage": needed("image", job.image or config.image, "--image URI"),
             "TrainingInputMode": "File",
             "ContainerEntrypoint": ["/bin/sh", f"/opt/ml/input/data/{CHANNEL}/{DRIVER}"],
         },
-        "RoleArn": _needed("role", job.role or config.role, "--role ARN"),
-        "InputDataConfig": [_channel(name, uri) for name, uri in channels.items()],
+        "RoleArn": needed("role", job.role or config.role, "--role ARN"),
+        "InputDataConfig": [channel(name, uri) for name, uri in channels.items()],
         "OutputDataConfig": {"S3OutputPath": output},
         "CheckpointConfig": {"S3Uri": f"{output.rstrip('/')}/{name}/checkpoints"},
         "ResourceConfig": {
@@ -167,7 +173,8 @@ def _legal(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")
 
 
-def _channel(name: str, uri: str) -> dict[str, Any]:
+def channel(name: str, uri: str) -> dict[str, Any]:
+    """An input channel with everything below the URI."""
     source = {
         "S3DataType": "S3Prefix",
         "S3Uri": uri,
@@ -184,10 +191,11 @@ def _instance_type(job: CommandJob, config: Config, pools: Sequence[PoolView]) -
     kinds = list(dict.fromkeys(pool.instance_type for pool in pools))
     if len(kinds) == 1:
         return kinds[0]
-    return _needed("instance_type", None, f"--instance-type, of {', '.join(kinds) or 'no pool'}")
+    return needed("instance_type", None, f"--instance-type, of {', '.join(kinds) or 'no pool'}")
 
 
-def _needed(setting: str, value: str | None, option: str) -> str:
+def needed(setting: str, value: str | None, option: str) -> str:
+    """The setting's value. Raises NotConfigured with the ways to set it."""
     if value is None:
         raise NotConfigured(
             f"{setting} is not set: give {option}, or SLOTQ_{setting.upper()}, or save it with "

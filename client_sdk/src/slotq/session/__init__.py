@@ -10,6 +10,7 @@ training_calls      the operations, answered for jobs of the queue
 describe            DescribeTrainingJob
 list_training_jobs  ListTrainingJobs
 deletion            DeleteTrainingJob
+other_calls         other calls that start something: passed on, or refused
 shared_clients      clients that SDK v3 keeps for the whole process
 virtual_log_stream  CloudWatch's log calls, across attempts
 relay               the same as an endpoint, for other programs

@@ -16,6 +16,8 @@ _ENDED = {
     JobState.STOPPED: "Stopped",
 }
 _ENDINGS = frozenset(_ENDED.values())
+_FOR_GOOD = frozenset({"cancelled", "group_ended", "goal_reached"})
+"""Causes of a stop after which the job does not run again."""
 
 
 def has_training_job(job: JobView) -> bool:
@@ -79,9 +81,9 @@ def _statuses(job: JobView, status: str) -> dict[str, str]:
         failed = word == "Failed" != status
         return own | ({"FailureReason": job.message} if failed else {})
     cause = job.attempts[-1].stop_cause if job.attempts else None
-    if cause == "cancelled" and status in _ENDINGS:
+    if cause in _FOR_GOOD and status in _ENDINGS:
         return {"TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
-    if cause not in {None, "cancelled"} or status in {"Failed", "Stopped"}:
+    if cause not in {None, *_FOR_GOOD} or status in {"Failed", "Stopped"}:
         return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Interrupted"}
     if status == "Completed":
         return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Uploading"}

@@ -24,6 +24,7 @@ from slotq.jobs.notices import log, logged
 from slotq.packaging import training_file
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
+from slotq.session.other_calls.refusing import Refusing
 from slotq.session.queue_settings import QueueSettings, job_settings
 from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
@@ -114,6 +115,9 @@ class Installation:
             training,
             client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
         )
+        refusing = Refusing(
+            client=cache(lambda region: session.client("sagemaker", region_name=region or None))
+        )
         training.names = ForeignNames(
             queue,
             cache(
@@ -122,7 +126,9 @@ class Installation:
         )
         self.training = training
         self.calls: Mapping[str, TakenCall] = {
-            call.operation: call for each in (training, logs, deletion) for call in each.calls()
+            call.operation: call
+            for each in (training, logs, deletion, refusing)
+            for call in each.calls()
         }
 
     def on(self, events: Any) -> None:

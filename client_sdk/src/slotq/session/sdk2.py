@@ -10,22 +10,28 @@ why, then the logs, across evictions, and returns when the job has completed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.session import Session
 
+from slotq.client import QueueClient
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
 from slotq.jobs.follow import follow, left
 from slotq.jobs.job_logs import LogTail
 from slotq.jobs.notices import logged
+from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
+from slotq.session.training_calls import TrainingCalls
+from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView
 
@@ -33,12 +39,16 @@ LAST_LOGS = 2.0
 """Seconds after a job's end for its last log lines to arrive."""
 
 
-class QueueTrainingJobSession(Session):  # type: ignore[misc]
+class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
     """A SageMaker session whose training jobs go through the queue. All else is the parent's.
 
     The settings of jobs become tags of each job; a tag that an estimator carries itself wins. Other
-    arguments are those of `sagemaker.session.Session`.
+    arguments are those of `sagemaker.session.Session`. `session.after(...)` is `QueueClient.after`
+    for the session's training jobs.
     """
+
+    queue: QueueClient
+    _training: TrainingCalls
 
     @takes(QueueSettings, open_ended=True)
     def __init__(
@@ -65,6 +75,16 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         self._poll, self._clock, self._sleep = poll, clock, sleep
         super().__init__(boto_session, *args, **parents)
 
+    def after(
+        self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()
+    ) -> AbstractContextManager[None]:
+        """A context whose training jobs come after these jobs and groups (`QueueClient.after`):
+
+        with session.after("prepare", "group:grid"):
+            estimator.fit(inputs)
+        """
+        return self.queue.after(*awaited, after_any=after_any)
+
     def _initialize(self, boto_session: Any, *args: Any, **kwargs: Any) -> None:
         """The parent's, and our hooks on the SageMaker client it has made: the boto session's other
         clients are its owner's."""
@@ -72,6 +92,17 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         honour_sts_endpoint(self.boto_session.events)
         hooks = Installation(self.boto_session, self.queue, self._training)
         hooks.on(self.sagemaker_client.meta.events)
+
+    def gang(
+        self,
+        name: str,
+        *,
+        min_members: int | None = None,
+        mandatory: Iterable[str] = (),
+        same_pool: bool = False,
+    ) -> AbstractContextManager[Gang]:
+        """Submit the training jobs of a block together when it ends (`slotq.gang`)."""
+        return gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
 
     def _intercept_create_request(
         self, request: dict[str, Any], create: Any, func_name: str | None = None
@@ -87,6 +118,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
 
         Raises UnexpectedStatusException unless it completed.
         """
+        check_submitted(job)
         if self._in_queue(job) is None:
             return super().wait_for_job(job, 5 if poll is None else poll)
         self._follow(job, logs=False)
@@ -101,6 +133,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         timeout: float | None = None,
     ) -> None:
         """Show the job's logs; with `wait` follow it to its end, as `wait_for_job` does."""
+        check_submitted(job_name)
         job = self._in_queue(job_name)
         if job is None:
             super().logs_for_job(job_name, wait, poll, log_type, timeout)
@@ -111,6 +144,12 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
 
     def _follow(self, name: str, *, logs: bool) -> None:
         tail = self._tail()
+
+        def each(job: JobView) -> None:
+            self._shown.seen(job)
+            if logs:
+                tail.show(job)
+
         try:
             job = follow(
                 lambda: self.queue.job(name),
@@ -118,7 +157,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
                 clock=self._clock,
                 sleep=self._sleep,
                 poll=self._poll,
-                each=tail.show if logs else lambda _: None,
+                each=each,
                 waiting=self._shown.waiting,
                 running=self._shown.running,
                 warned=self._training.warned,

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from functools import wraps
 from inspect import unwrap
 from typing import Any, Unpack
@@ -28,19 +28,23 @@ from sagemaker.core.resources import TrainingJob
 from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
+from slotq.client import QueueClient
 from slotq.configuration.keywords import takes
+from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs.notices import logged, print_line
+from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq.session.shared_clients import given, mark, shared
-from slotq.session.training_calls import last_to_answer
+from slotq.session.training_calls import TrainingCalls, last_to_answer
+from slotq.sweeps.of_estimators import Sweeping
 from slotq.transport import aws_session
 
 _OURS = "slotq_wrapped"
 
 
-class QueueTrainingJobSession(Session):  # type: ignore[misc]
+class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
     """A SageMaker session whose training jobs go through the queue. The rest is inherited.
 
     The settings of jobs become tags of each job; a tag set on a trainer itself wins. Other
@@ -49,6 +53,9 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
     `boto_session`: None creates a new one. The attribute `boto_session` is a copy with the same
     credentials, whose SageMaker clients send their training jobs through the queue.
     """
+
+    queue: QueueClient
+    _training: TrainingCalls
 
     @takes(QueueSettings, open_ended=True)
     def __init__(
@@ -63,7 +70,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         anything is uploaded."""
         own, parents = parted(settings)
         say = own.get("say")
-        self.queue, training = connect(
+        self.queue, self._training = connect(
             boto_session,
             own,
             say=print_line if say is None else logged(say),
@@ -71,13 +78,34 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             sleep=sleep,
         )
         aws = boto_session or aws_session.made()
-        hooks = Installation(aws, self.queue, training)
+        hooks = Installation(aws, self.queue, self._training)
         super().__init__(_hooked(aws, hooks), *args, **parents)
         hooks.on(self.sagemaker_client.meta.events)  # The caller may have passed the client in.
         shared.add(self, hooks)
         for client in _of_nobody(aws):
             shared.on(client.meta.events, hooks)
         _wrap_training_job()
+
+    def gang(
+        self,
+        name: str,
+        *,
+        min_members: int | None = None,
+        mandatory: Iterable[str] = (),
+        same_pool: bool = False,
+    ) -> AbstractContextManager[Gang]:
+        """Submit the training jobs of a block together when it ends (`slotq.gang`)."""
+        return gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
+
+    def after(
+        self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()
+    ) -> AbstractContextManager[None]:
+        """A context whose training jobs come after these jobs and groups (`QueueClient.after`):
+
+        with session.after("prepare", "group:grid"):
+            trainer.train()
+        """
+        return self.queue.after(*awaited, after_any=after_any)
 
 
 def _hooked(boto_session: Any, hooks: Installation) -> Any:
@@ -125,6 +153,7 @@ def _wrap_training_job() -> None:
 
     @wraps(wait)
     def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_submitted(self.training_job_name)
         try:
             return wait(self, *args, **kwargs)
         except KeyboardInterrupt:

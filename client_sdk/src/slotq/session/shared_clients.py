@@ -18,9 +18,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from slotq.session.hooks import Answer, Context, Params, TakenCall, take_over
 from slotq.session.install import Installation
+from slotq.session.other_calls.judged import INSTEAD, QUEUED
 from slotq.session.training_calls import KIND, last_to_answer
 
-CREATE = "sagemaker.CreateTrainingJob"
+STARTING = frozenset(f"sagemaker.{operation}" for operation in (QUEUED, *INSTEAD))
+"""The operations of a session that starts something with them; all others are about a job."""
 KEPT = 32
 """Number of latest sessions whose jobs are found after the sessions are gone; as many clients as
 the SDK keeps."""
@@ -65,7 +67,7 @@ class SharedClients:
         take_over(events, tuple(map(self._shared, installation.calls)), owner="shared")
 
     def _shared(self, operation: str) -> TakenCall:
-        choose = self._creator if operation == CREATE else self._readers
+        choose = self._creator if operation in STARTING else self._readers
 
         def before(params: Params, context: Context) -> Callable[[], Answer] | None:
             for installation in choose(params):

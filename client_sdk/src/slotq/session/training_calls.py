@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.groups.gathering import Gang, gathered, gathering
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.reports.warned import Warned
@@ -30,7 +32,8 @@ from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.list_training_jobs import Listing
-from slotq_core.wire.views import JobView
+from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.views import AboutView, JobView
 
 _JOB = "slotq_job"
 KIND = ":training-job/"
@@ -46,6 +49,16 @@ class Queue(Protocol):
     """The methods of QueueClient used here."""
 
     def submit(self, request: Mapping[str, Any]) -> JobView: ...
+    def submit_gang(
+        self,
+        name: str,
+        members: Iterable[Mapping[str, Any]],
+        *,
+        min_members: int | None = None,
+        mandatory: Iterable[str] = (),
+        same_pool: bool = False,
+    ) -> GroupView: ...
+    def about(self) -> AboutView: ...
     def job(self, name: str) -> JobView: ...
     def jobs(
         self, states: Iterable[str] | None = None, *, limit: int | None = None
@@ -53,6 +66,18 @@ class Queue(Protocol):
     def request(self, name: str) -> dict[str, Any]: ...
     def cancel(self, name: str) -> JobView: ...
     def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]: ...
+
+
+class Captured(Exception):
+    """Carries a request out of the SDK's call that was about to submit it."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        super().__init__("captured")
+        self.request = request
+
+
+_capturing: ContextVar[TrainingCalls | None] = ContextVar("slotq_capturing", default=None)
+"""Whose next request is captured. In this thread only: another one may train meanwhile."""
 
 
 class TrainingCalls:
@@ -74,6 +99,7 @@ class TrainingCalls:
         """Puts slotq_training.py beside the code of a request; None: nobody does."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
+        self._caller = ""
         self.warned = Warned(say)
         """Tells the warnings of jobs, each once."""
 
@@ -94,6 +120,22 @@ class TrainingCalls:
             ),
         )
 
+    def captured(self, call: Callable[[], object]) -> dict[str, Any]:
+        """The request that `call` would have submitted; nothing is. What the SDK uploads before is
+        uploaded. Raises InvalidRequest if it submits nothing."""
+        token = _capturing.set(self)
+        try:
+            call()
+        except Captured as found:
+            return found.request
+        finally:
+            _capturing.reset(token)
+        raise InvalidRequest(
+            "nothing was submitted through this session: give the estimator "
+            "sagemaker_session=session",
+            field="estimator",
+        )
+
     def forget(self, name: str) -> None:
         """Leave the name to SageMaker until a job of that name is submitted again."""
         self._forgotten.add(name)
@@ -106,18 +148,45 @@ class TrainingCalls:
         """Put a CreateTrainingJob request into the queue. `region`: where its training job would
         be; empty: the session's."""
         sent = jsonable(request)
+        if _capturing.get() is self:
+            raise Captured(sent if self.ship is None else self.ship(sent))
         if self.names is not None:
             with untouched():
                 self.names.check(sent.get("TrainingJobName"), region)
         if self.ship is not None:
             sent = self.ship(sent)
-        job = self._queue.submit(sent)
+        gang = gathering()
+        if gang is None:
+            job = self._queue.submit(sent)
+            self._said_of(job, f"in the queue with priority {job.priority}")
+        else:
+            job = gang.gather(sent, self)
         self._requests[job.name] = sent
         self._forgotten.discard(job.name)
         last_to_answer[job.name] = self
-        self._say(f"{job.name}: in the queue with priority {job.priority}")
-        self.warned.tell(job)
         return job
+
+    def submit_gang(self, gang: Gang) -> GroupView:
+        """Put the jobs gathered for a gang into the queue."""
+        group = self._queue.submit_gang(
+            gang.name,
+            gang.requests.values(),
+            min_members=gang.min_members,
+            mandatory=gang.mandatory,
+            same_pool=gang.same_pool,
+        )
+        for job in group.jobs:
+            self._said_of(job, f"in the queue, in gang {gang.name}")
+        return group
+
+    def caller(self) -> str:
+        """The ARN that the queue sees; asked for once."""
+        self._caller = self._caller or self._queue.about().caller
+        return self._caller
+
+    def _said_of(self, job: JobView, what: str) -> None:
+        self._say(f"{job.name}: {what}")
+        self.warned.tell(job)
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):
@@ -179,6 +248,8 @@ class TrainingCalls:
         that a program that waits for the job survives a short outage of the queue."""
         if name in self._forgotten:
             return None
+        if (job := gathered(name)) is not None:
+            return job
         fetch = partial(self._queue.job, str(name or ""))
         try:
             if name in self._requests:

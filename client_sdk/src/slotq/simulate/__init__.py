@@ -4,6 +4,7 @@ scenario  the file: read and checked
 run       the world on a virtual clock, and its record
 report    what the file expects and the run does not show
 plot      the run as a picture
+whatif    a queue as it stands, with a change and without
 """
 
 from slotq.errors import ScenarioError

@@ -18,9 +18,10 @@ from slotq_core.wire.document.views import (
     ProjectsView,
     QuotasView,
 )
-from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.record import ChangesView
-from slotq_core.wire.usage_views import UsagePageView
+from slotq_core.wire.scenario.views import ScenarioView
+from slotq_core.wire.usage_views import AttemptsPageView, UsagePageView
 from slotq_core.wire.views import (
     VERSION,
     AboutView,
@@ -36,6 +37,7 @@ View = TypeVar(
     "View",
     JobView,
     GroupView,
+    GroupsView,
     QueueView,
     OutcomesView,
     PoolsView,
@@ -50,6 +52,8 @@ View = TypeVar(
     AboutView,
     MeView,
     UsagePageView,
+    AttemptsPageView,
+    ScenarioView,
 )
 
 

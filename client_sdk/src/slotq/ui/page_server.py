@@ -6,6 +6,7 @@ Its files, the queue's API below /api, and below /own what the API does not have
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
 from slotq.ui.logs import Logs
+from slotq.ui.own_calls import OwnCalls
 from slotq.ui.relay import LONGEST_BODY, METHODS, Relay, Reply, refusal
 
 HEADERS = {
@@ -39,13 +41,16 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *, port: int, page: BuiltPage, relay: Relay, logs: Logs) -> None:
+    def __init__(
+        self, *, port: int, page: BuiltPage, relay: Relay, logs: Logs, own: OwnCalls
+    ) -> None:
         """Port 0: any free port. Raises OSError: the port is taken."""
         super().__init__(("127.0.0.1", port), _Handler)
         self.gate = Gate(port=self.server_port)
         self.page = page
         self.relay = relay
         self.logs = logs
+        self.own = own
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that has left before its answer: people change views."""
@@ -74,6 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
             elif self.command == "GET" and self.path.startswith(_LOGS):
                 self.server.gate.check_call(headers)
                 self._send_reply(self.server.logs.answer(self.path[len(_LOGS) :]))
+            elif self.command == "POST" and (answer := self.server.own.at(self.path)):
+                self.server.gate.check_call(headers)
+                self._send_reply(self._with_body(answer))
             else:
                 self._send_file()
         except Kept as error:
@@ -84,7 +92,14 @@ class _Handler(BaseHTTPRequestHandler):
         return self.path == _API or self.path.startswith(_API + "/")
 
     def _passed_on(self) -> Reply:
-        body: bytes | None = None
+        target = self.path[len(_API) :]
+        return self._with_body(
+            lambda body: self.server.relay.pass_on(self.command, target, body or None)
+        )
+
+    def _with_body(self, answer: Callable[[bytes], Reply]) -> Reply:
+        """The answer to the request's body, which is empty or JSON."""
+        body = b""
         if self.headers.get("Transfer-Encoding"):
             self.close_connection = True
             return refusal(411, "length_required", "the request needs a Content-Length")
@@ -97,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return refusal(415, "not_json", "the request must be JSON")
             body = self.rfile.read(int(length))
-        return self.server.relay.pass_on(self.command, self.path[len(_API) :], body)
+        return answer(body)
 
     def _send_file(self) -> None:
         if self.command != "GET":

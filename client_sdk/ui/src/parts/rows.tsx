@@ -24,7 +24,7 @@ export function Rows<Row>({
 }: {
   rows: Row[];
   columns: Column<Row>[];
-  keyOf: (row: Row) => string;
+  keyOf: (row: Row, index: number) => string;
   label: string;
   empty: string;
 }) {
@@ -70,7 +70,7 @@ export function Rows<Row>({
       <tbody>
         <Gap rows={first} height={sight.height} span={shown.length} />
         {rows.slice(first, last).map((row, index) => (
-          <tr key={keyOf(row)} data-row aria-rowindex={first + index + 2}>
+          <tr key={keyOf(row, first + index)} data-row aria-rowindex={first + index + 2}>
             {shown.map((column) => (
               <td key={column.name} class={column.kind}>
                 {column.cell(row)}

@@ -1,9 +1,11 @@
-// What the caller may do with a job. Each asks for a confirmation that says what will happen; the
-// queue itself refuses what the caller may not do, and its message is shown.
+// What the caller may do with a job. Each asks for a confirmation that says what will happen.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { call, ofJob, type Job } from "../api";
+import { useLocation } from "wouter-preact";
+import { call, ofJob, type Job, type Me } from "../api";
+import { Deeds, type Question } from "../parts/confirmation";
 import { isActive, waits } from "../parts/state";
+import { isDenied, isOwn, mayChange, maySubmit } from "../rights";
+import type { Change } from "../whatif";
 
 interface Deed {
   name: string;
@@ -11,6 +13,8 @@ interface Deed {
   says: string;
   method: "PATCH" | "DELETE";
   body?: (value: string) => unknown;
+  /** The same for the simulator, which tells beforehand who would start and be evicted. */
+  change?: (value: string) => Change;
   /** What else must be said, with its present value. */
   asks?: { label: string; value: string };
 }
@@ -23,6 +27,7 @@ export function deeds(job: Job): Deed[] {
       says: "The job may start again. Its place is that of its entry time.",
       method: "PATCH",
       body: () => ({ held: false }),
+      change: () => ({ releases: [job.name] }),
     });
   else if (waits(job))
     found.push({
@@ -30,6 +35,7 @@ export function deeds(job: Job): Deed[] {
       says: "The job does not start until it is released. It keeps its entry time.",
       method: "PATCH",
       body: () => ({ held: true }),
+      change: () => ({ holds: [job.name] }),
     });
   if (waits(job) || isActive(job))
     found.push({
@@ -39,6 +45,7 @@ export function deeds(job: Job): Deed[] {
         : "With a lower priority the job may be evicted for others.",
       method: "PATCH",
       body: (value) => ({ tags: { priority: value.trim() } }),
+      change: (value) => ({ priorities: { [job.name]: value.trim() } }),
       asks: { label: "New priority", value: job.priority_class || String(job.priority) },
     });
   if (waits(job))
@@ -47,10 +54,16 @@ export function deeds(job: Job): Deed[] {
       says: "The job accepts these pools from now on, the most welcome first.",
       method: "PATCH",
       body: (value) => ({ tags: { "slotq:pools": value.replaceAll(" ", "") } }),
+      change: (value) => ({ moves: { [job.name]: value.replaceAll(" ", "").split(",") } }),
       asks: { label: "Pools, separated by commas", value: job.pools.join(",") },
     });
   if (waits(job))
-    found.push({ name: "Cancel", says: "The job ends and does not run.", method: "DELETE" });
+    found.push({
+      name: "Cancel",
+      says: "The job ends and does not run.",
+      method: "DELETE",
+      change: () => ({ cancels: [job.name] }),
+    });
   if (job.state === "starting" || job.state === "running")
     found.push({
       name: "Requeue",
@@ -63,76 +76,37 @@ export function deeds(job: Job): Deed[] {
       name: "Cancel",
       says: "Its training job is stopped, and the job does not run again. What it has not saved is lost.",
       method: "DELETE",
+      change: () => ({ cancels: [job.name] }),
     });
   return found;
 }
 
-export function Actions({ job, done }: { job: Job; done: () => void }) {
-  const [deed, setDeed] = useState<Deed>();
-  const offered = deeds(job);
-  if (!offered.length) return null;
-  return (
-    <div class="actions">
-      {offered.map((each) => (
-        <button type="button" key={each.name} onClick={() => setDeed(each)}>
-          {each.name}
-        </button>
-      ))}
-      {deed && (
-        <Confirmation
-          job={job}
-          deed={deed}
-          close={(changed) => {
-            setDeed(undefined);
-            if (changed) done();
-          }}
-        />
-      )}
-    </div>
-  );
+/** What the caller may do with the job. */
+export const permitted = (job: Job, me: Me | undefined): Deed[] =>
+  mayChange(me, job) ? deeds(job).filter((deed) => !isDenied(deed.method, ofJob(job.name))) : [];
+
+export function Actions({ job, me, done }: { job: Job; me: Me | undefined; done: () => void }) {
+  const [, go] = useLocation();
+  const questions = permitted(job, me).map((deed) => questionOf(job, deed));
+  const own = !me || isOwn(me, job);
+  if (own && maySubmit(me) && !isDenied("POST", "/add-job")) questions.push(clone(job, go));
+  return <Deeds of={questions} done={done} />;
 }
 
-function Confirmation({ job, deed, close }: { job: Job; deed: Deed; close: (changed: boolean) => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [value, setValue] = useState(deed.asks?.value ?? "");
-  const [trouble, setTrouble] = useState("");
-  useEffect(() => dialog.current?.showModal(), []);
-  const act = async () => {
-    try {
-      await call(deed.method, ofJob(job.name), deed.body ? { body: deed.body(value) } : {});
-      close(true);
-    } catch (error) {
-      setTrouble((error as Error).message);
-    }
-  };
-  return (
-    <dialog ref={dialog} aria-labelledby="deed" onClose={() => close(false)}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void act();
-        }}
-      >
-        <h2 id="deed">
-          {deed.name}: {job.name}
-        </h2>
-        <p>{deed.says}</p>
-        {deed.asks && (
-          <label>
-            {deed.asks.label}
-            <input value={value} onInput={(event) => setValue(event.currentTarget.value)} />
-          </label>
-        )}
-        <p class="trouble" role="alert" hidden={!trouble}>
-          {trouble}
-        </p>
-        <div class="actions">
-          <button type="submit">{deed.name}</button>
-          <button type="button" class="quiet" onClick={() => dialog.current?.close()}>
-            Leave it
-          </button>
-        </div>
-      </form>
-    </dialog>
-  );
-}
+const questionOf = (job: Job, { method, body, ...rest }: Deed): Question => ({
+  ...rest,
+  title: `${rest.name}: ${job.name}`,
+  act: (value) => call(method, ofJob(job.name), body ? { body: body(value) } : {}),
+});
+
+/** The job's request once more, which only its submitter may read whole. Leads to the new job. */
+const clone = (job: Job, go: (path: string) => void): Question => ({
+  name: "Clone",
+  title: `Clone: ${job.name}`,
+  says: "Its request is submitted once more, as yours, under another name.",
+  asks: { label: "Name of the new job", value: `${job.name.slice(0, 60)}-2` },
+  act: async (value) => {
+    const made = await call<Job>("POST", "/clone", { base: "/own", body: { name: job.name, new_name: value.trim() } });
+    go(ofJob(made.name));
+  },
+});

@@ -1,19 +1,30 @@
 // One job: its story, why it waits and what would have to happen, its attempts and its request.
 
 import { useState } from "preact/hooks";
-import { call, ofJob, type Attempt, type Job, type Reason } from "../api";
+import { Link } from "wouter-preact";
+import { call, ofGroup, ofJob, type Attempt, type Job, type Me, type Reason } from "../api";
 import { useLive } from "../live";
 import { ProgressPanel } from "../parts/progress";
 import { Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { story } from "../story";
+import { expected, inAll, inShort, type Start } from "../starts";
 import { amount, clock, lasting, person, since } from "../words";
 import { Actions } from "./actions";
 import { Logs } from "./logs";
 
-export function JobPage({ name }: { name: string }) {
+/** Seconds: the reckoning behind it reads the whole queue. */
+const ASKED_EVERY = 30;
+
+export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
   const live = useLive(`job ${name}`, (signal) => call<Job>("GET", ofJob(name), { signal }));
   const job = live.value;
+  const waiting = job !== undefined && waits(job);
+  const { value: start } = useLive(
+    waiting ? `start ${name}` : "",
+    (signal) => (waiting ? expected(name, signal) : Promise.resolve(undefined)),
+    ASKED_EVERY,
+  );
   return (
     <>
       <h1>
@@ -22,11 +33,11 @@ export function JobPage({ name }: { name: string }) {
       <Trouble of={[live]} />
       {job && (
         <>
-          <p class="story">{story(job, live.at).join(", ")}.</p>
+          <p class="story">{[...story(job, live.at), ...inShort(start, live.at)].join(", ")}.</p>
           <Warnings job={job} now={live.at} />
           {job.message && !waits(job) && <p>{job.message}</p>}
-          <Actions job={job} done={live.refresh} />
-          {waits(job) && <Why job={job} />}
+          <Actions job={job} me={me} done={live.refresh} />
+          {waits(job) && <Why job={job} start={start} now={live.at} />}
           {job.progress && <ProgressPanel progress={job.progress} />}
           <Facts job={job} />
           <Attempts attempts={job.attempts ?? []} now={live.at} />
@@ -52,12 +63,13 @@ function Warnings({ job, now }: { job: Job; now: number }) {
   ) : null;
 }
 
-function Why({ job }: { job: Job }) {
+function Why({ job, start, now }: { job: Job; start: Start | undefined; now: number }) {
   const outlook = job.outlook;
   return (
     <section aria-labelledby="why">
       <h2 id="why">Why it waits</h2>
       {job.reason && <p>{job.reason.text}</p>}
+      {start && <p>{inAll(start, now)}</p>}
       {outlook && (
         <>
           <Reasons of={outlook.rooms} title="What each pool has for it" />
@@ -90,11 +102,14 @@ function Facts({ job }: { job: Job }) {
     ["Asks for", amount(job.demand)],
     ["Pools", job.pools.join(", ")],
     ["Project", job.project],
+    ["Group", job.group && <Link href={ofGroup(job.group)}>{job.group}</Link>],
+    ["After", (job.after ?? []).join(", ")],
     ["Submitted by", <span title={job.submitter}>{person(job.user || job.submitter)}</span>],
     ["Entered", clock(job.entry_time)],
     ["May be evicted", job.preemptible ? "yes" : "no"],
     ["Evictions so far", job.evictions],
     ["Training job", job.training_job],
+    ["Final metrics", Object.entries(job.metrics ?? {}).map(([name, value]) => `${name} ${Number(value.toPrecision(4))}`).join(", ")],
   ];
   return (
     <dl class="facts">

@@ -1,13 +1,16 @@
 // All jobs, the ended ones too, with search and filters in the address.
 
+import { useLocation } from "wouter-preact";
 import { useFilter } from "../address";
-import { get, type Job } from "../api";
+import { get, ofJob, type Job } from "../api";
 import { useLive } from "../live";
 import { Rows, type Column } from "../parts/rows";
 import { Priority, State } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { person, since } from "../words";
 import { jobLink, NOT_ENDED } from "./queue";
+
+const NAME = /^[a-zA-Z0-9][a-zA-Z0-9-]{0,62}$/;
 
 const STATES: [string, string][] = [
   ["", "not ended"],
@@ -17,18 +20,34 @@ const STATES: [string, string][] = [
   ["failed,stopped,cancelled", "failed, stopped or cancelled"],
 ];
 
+/** The queue returns no more at once. */
+const MOST = 1000;
+
 export function Jobs() {
   const [search, setSearch] = useFilter("search");
   const [state, setState] = useFilter("state");
   const [project, setProject] = useFilter("project");
-  const asked: Record<string, string> = { state: state || NOT_ENDED, limit: "1000" };
+  const [pool, setPool] = useFilter("pool");
+  const [who, setWho] = useFilter("who");
+  const [, go] = useLocation();
+  const asked: Record<string, string> = { state: state || NOT_ENDED, limit: String(MOST) };
   if (project) asked.project = project;
+  if (pool) asked.pool = pool;
+  if (who) asked.submitter = who;
   const jobs = useLive(JSON.stringify(asked), (signal) => get("/jobs", asked, signal));
   const found = (jobs.value?.jobs ?? []).filter((job) => matches(job, search));
   return (
     <>
       <h1>Jobs</h1>
-      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+      <form
+        class="filters"
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          // A name that is not among those shown may still be a job's.
+          if (found.length === 0 && NAME.test(search.trim())) go(ofJob(search.trim()));
+        }}
+      >
         <label>
           Search
           <input type="search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
@@ -47,8 +66,22 @@ export function Jobs() {
           Project
           <input value={project} onChange={(event) => setProject(event.currentTarget.value)} />
         </label>
+        <label>
+          Pool
+          <input value={pool} onChange={(event) => setPool(event.currentTarget.value)} />
+        </label>
+        <label>
+          Who
+          <input value={who} onChange={(event) => setWho(event.currentTarget.value)} />
+        </label>
       </form>
       <Trouble of={[jobs]} />
+      {(jobs.value?.jobs.length ?? 0) >= MOST && (
+        <p class="empty">
+          The queue tells {MOST.toLocaleString("en")} jobs at once: choose a state, a project, a pool or a person to see
+          others. A whole name and Enter leads to any job.
+        </p>
+      )}
       {jobs.value && (
         <Rows
           label="Jobs"

@@ -1,5 +1,6 @@
 // The queue at a glance: each pool as a bar, what runs in it, and its line in the true order.
 
+import { useEffect, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { get, ofJob, type Job, type Pool } from "../api";
 import { useLive } from "../live";
@@ -11,18 +12,29 @@ import { Trouble } from "../parts/trouble";
 import { counted, lasting, ordinal, person, since } from "../words";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
-const ASKED = { state: NOT_ENDED, limit: "1000" };
+/** The queue tells no more jobs at once. */
+const MOST = 1000;
+const ASKED = { state: NOT_ENDED, limit: String(MOST) };
+/** Asked by time, the queue looks at all jobs and tells the first of the line; else at the latest. It costs more. */
+const FROM_THE_HEAD = { ...ASKED, since: "1970-01-01T00:00:00Z" };
 
 export function Queue() {
   const pools = useLive("pools", (signal) => get("/pools", {}, signal));
-  const jobs = useLive("queue", (signal) => get("/jobs", ASKED, signal));
+  const [long, setLong] = useState(false);
+  // One key for both questions: what is shown stays until the other is answered.
+  const jobs = useLive("queue", (signal) => get("/jobs", long ? FROM_THE_HEAD : ASKED, signal), long ? 15 : 3);
+  const told = jobs.value?.jobs.length ?? 0;
+  useEffect(() => {
+    if (told >= MOST) setLong(true);
+    else if (told > 0) setLong(false);
+  }, [told]);
   const now = Math.max(jobs.at, pools.at);
   return (
     <>
       <h1 class="unseen">Queue</h1>
       <Trouble of={[pools, jobs]} />
       {pools.value?.pools.map((pool) => (
-        <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} now={now} />
+        <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={told >= MOST} now={now} />
       ))}
       {pools.value?.pools.length === 0 && (
         <p class="empty">The queue has no pools yet. An operator adds them with slotq config apply.</p>
@@ -31,7 +43,7 @@ export function Queue() {
   );
 }
 
-function PoolPanel({ pool, jobs, now }: { pool: Pool; jobs: Job[]; now: number }) {
+function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: boolean; now: number }) {
   const here = jobs.filter((job) => isActive(job) && job.pool === pool.name);
   const line = jobs.filter((job) => waits(job) && job.pools.includes(pool.name)).sort(byPlace);
   const pieces = piecesOf(pool, here);
@@ -54,7 +66,7 @@ function PoolPanel({ pool, jobs, now }: { pool: Pool; jobs: Job[]; now: number }
         empty="Nothing runs here."
       />
       <h3>
-        Waits <small>{counted(line.length, "job")}{line.length >= 1000 && " and more"}</small>
+        Waits <small>{counted(line.length, "job")}{more && " and more"}</small>
       </h3>
       <Rows
         label={`The line of ${pool.name}`}

@@ -10,6 +10,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     usage       what attempts used, added up
     requests    what a request names: fields, images, places
     privacy     who sees what of a request
+    notices     what is told of jobs, to whom and in which words
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door
     ports       what the manager needs from the world

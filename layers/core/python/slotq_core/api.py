@@ -30,6 +30,7 @@ from slotq_core.ports.stored import Finding
 from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
+from slotq_core.routes.scenario import SCENARIO_ACTIONS, ScenarioRoutes
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
@@ -51,6 +52,7 @@ ACTIONS: Mapping[str, Mapping[str, Action]] = {
     **GROUP_ACTIONS,
     **CONFIGURATION_ACTIONS,
     **USAGE_ACTIONS,
+    **SCENARIO_ACTIONS,
     "/version": {"GET": Action.LOOK},
     "/me": {"GET": Action.LOOK},
     "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
@@ -91,9 +93,10 @@ class Routes:
         http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
         http.add("/jobs/<name>/request", ["GET"], self._get_request)
-        GroupRoutes(manager, self._request, lambda job: _view(Status(job=job))).add_to(http)
+        GroupRoutes(manager, self._request, self._views).add_to(http)
         ConfigurationRoutes(manager, self._request).add_to(http)
         UsageRoutes(manager, self._request).add_to(http)
+        ScenarioRoutes(manager, self._request).add_to(http)
         http.add("/version", ["GET"], self._about)
         http.add("/me", ["GET"], self._me)
         http.add("/doctor", ["GET"], self._examine)
@@ -207,6 +210,8 @@ class Routes:
             person=people.person(caller),
             why=people.why(caller),
             projects=projects,
+            shared=bool(permissions.sharing.projects),
+            operates=permissions.may_operate(caller),
         )
         return json_answer(HTTPStatus.OK, view)
 
@@ -215,6 +220,10 @@ class Routes:
 
     def _mend(self) -> Response:
         return _findings(self._manager().examine(fix=True))
+
+    def _views(self, statuses: Iterable[Status]) -> list[wire.JobView]:
+        """The jobs as shown, with the progress of those that run."""
+        return [*map(_view, self._manager().jobs.with_progress(statuses))]
 
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
@@ -372,8 +381,8 @@ def _refusal(error: Refused) -> wire.ErrorView:
 
 
 def _no_route(_: Exception) -> Response:
-    known = ", ".join(f"{' or '.join(methods)} {path}" for path, methods in METHODS.items())
-    return _error(HTTPStatus.NOT_FOUND, "no_such_route", f"there is only {known}")
+    known = ", ".join(METHODS)
+    return _error(HTTPStatus.NOT_FOUND, "no_such_route", f"there are only the paths {known}")
 
 
 def _wrong_method(allowed: Sequence[str]) -> Callable[..., Response]:

@@ -24,7 +24,8 @@ SlotQError
 │   │   ├── TooManyWaiting      jobs of the caller wait
 │   │   ├── QueueFull           jobs of all callers wait
 │   │   ├── TooManyLines        kinds of jobs wait
-│   │   └── ExaminedLately      the queue examines itself once a minute
+│   │   ├── ExaminedLately      the queue examines itself once a minute
+│   │   └── GroupUnfinished     the time of one request is over; the same request goes on
 │   ├── NoSuchPool        (404)
 │   ├── NoSuchProject     (404)
 │   ├── NoSuchGroup       (404)
@@ -33,6 +34,7 @@ SlotQError
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
 │   ├── NotListed         SageMaker does not list its training jobs now: ask more rarely
 │   └── RightMissing      the queue lacks a right: nothing ends for it, and it is tried again
+├── NotDelivered          a message did not reach its receiver: it is sent again later
 ├── NotUnderstood         an event or something kept cannot be read: poison
 ├── Misconfigured         a setting or the table is not what it must be
 └── IllegalTransition     a bug: a state change that `lifecycle` does not allow
@@ -194,6 +196,12 @@ class ExaminedLately(LimitReached):
     code = "examined_lately"
 
 
+class GroupUnfinished(LimitReached):
+    """The time of one request is over; the same request again goes on."""
+
+    code = "group_unfinished"
+
+
 class NoSuchPool(Refused):
     code = "no_such_pool"
     status = 404
@@ -238,6 +246,10 @@ class NotListed(Unavailable):
 
 class RightMissing(Unavailable):
     """AWS denies the queue a right. An administrator must grant it; the message names the right."""
+
+
+class NotDelivered(SlotQError):
+    """A message did not reach its receiver. The text says why, and quotes no secret and no URL."""
 
 
 class NotUnderstood(SlotQError):

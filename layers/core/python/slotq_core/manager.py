@@ -15,9 +15,10 @@ from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import ExaminedLately, NotUnderstood, SlotQError, Unavailable
+from slotq_core.model.notices.rules import Telling
 from slotq_core.model.reasons import units
 from slotq_core.model.sharing import NO_SHARING
-from slotq_core.operations import rights_report
+from slotq_core.operations import decisions_in_parts, rights_report
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
@@ -29,7 +30,7 @@ from slotq_core.operations.usage.day_sums import DaySums
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, Finding
-from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
+from slotq_core.ports.surroundings import Clock, DeadLetters, InParallel, Notifier, one_by_one
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:
@@ -37,12 +38,16 @@ if TYPE_CHECKING:
     from slotq_core.operations.authorize import Authorizer
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
+    from slotq_core.operations.jobs.as_it_stands import AsItStands
     from slotq_core.operations.jobs.changes import Changes
+    from slotq_core.operations.jobs.group_lookup import GroupLookup
     from slotq_core.operations.jobs.groups import GroupsOfJobs
     from slotq_core.operations.jobs.lookup import JobLookup
     from slotq_core.operations.jobs.submissions import Submissions
     from slotq_core.operations.project_metrics import Measured
+    from slotq_core.operations.scripts.listening import Listener
     from slotq_core.operations.usage.report import UsageReport
+    from slotq_core.operations.usage.timeline import Timeline
 
 DOCTOR_BUDGET = 15_000
 """The longest that `doctor` may examine SageMaker while somebody waits (ms). API Gateway times out
@@ -70,10 +75,15 @@ class QueueManager:
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
         scripts: Scripts | None = None,
+        telling: Telling = Telling.OFF,
+        at_once: InParallel = one_by_one,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
         use. `operators`: patterns of callers that no configuration can remove. Without `scripts`
-        no script is asked to release its slots: jobs are stopped at once."""
+        no script is asked to release its slots: jobs are stopped at once. `telling`: whether people
+        are told of their jobs, as an operator who configures it should know. `at_once` stores
+        several members of a group at once; it is not the one that the store uses."""
+        self._telling, self._at_once = telling, at_once
         self._roles = roles
         self._plans = plans
         self._scripts = scripts or NoScripts()
@@ -122,12 +132,24 @@ class QueueManager:
 
     @cached_property
     def groups(self) -> GroupsOfJobs:
-        """The users' verbs for groups of jobs."""
+        """The users' verb for new groups of jobs."""
         from slotq_core.operations.jobs.groups import GroupsOfJobs
 
         return GroupsOfJobs(
-            self._store, self._clock, self.authorizer, self.submissions, wake=self._wake
+            self._store,
+            self._clock,
+            self.submissions,
+            lookup=self.group_lookup,
+            wake=self._wake,
+            at_once=self._at_once,
         )
+
+    @cached_property
+    def group_lookup(self) -> GroupLookup:
+        """The groups, as callers see them."""
+        from slotq_core.operations.jobs.group_lookup import GroupLookup
+
+        return GroupLookup(self._store, self._clock, self.authorizer)
 
     @cached_property
     def jobs(self) -> JobLookup:
@@ -135,6 +157,19 @@ class QueueManager:
         from slotq_core.operations.jobs.lookup import JobLookup
 
         return JobLookup(self._store, self._clock, self.authorizer, self._scripts)
+
+    @cached_property
+    def _listener(self) -> Listener:
+        from slotq_core.operations.scripts.listening import Listener
+
+        return Listener(self._store, self._scripts)
+
+    @cached_property
+    def as_it_stands(self) -> AsItStands:
+        """The whole queue, as callers see it."""
+        from slotq_core.operations.jobs.as_it_stands import AsItStands
+
+        return AsItStands(self._store, self._clock, self.authorizer, self.jobs)
 
     @cached_property
     def changes(self) -> Changes:
@@ -149,7 +184,7 @@ class QueueManager:
             self._effects,
             jobs=self.jobs,
             admitter=self._admitter,
-            resubmitter=Resubmitter(self._store, submit=self.submissions.stored),
+            resubmitter=Resubmitter(self._store, self.submissions),
             wake=self._wake,
         )
 
@@ -172,7 +207,13 @@ class QueueManager:
         """The operators' verbs."""
         from slotq_core.operations.configuring.configurator import Configurator
 
-        return Configurator(self._store, self._clock, self._wake, permissions=self.authorizer.under)
+        return Configurator(
+            self._store,
+            self._clock,
+            self._wake,
+            permissions=self.authorizer.under,
+            telling=self._telling,
+        )
 
     @cached_property
     def usage(self) -> UsageReport:
@@ -180,6 +221,13 @@ class QueueManager:
         from slotq_core.operations.usage.report import UsageReport
 
         return UsageReport(self._store, self._clock)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The attempts that held slots."""
+        from slotq_core.operations.usage.timeline import Timeline
+
+        return Timeline(self._store, self._clock)
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.
@@ -252,11 +300,9 @@ class QueueManager:
     def listen(self, stand: Configuration | None = None) -> None:
         """Read what scripts report where it decides something. `stand`: the configuration, if it
         has just been read."""
-        pools = (stand or self._store.configuration()).pools
-        if any(pool.listens for pool in pools):
-            from slotq_core.operations.scripts.listening import Listener
-
-            Listener(self._store, self._scripts).listen(pools, self._clock.now())
+        stand = stand or self._store.configuration()
+        if stand.group_decisions or any(pool.listens for pool in stand.pools):
+            self._listener.listen(stand, self._clock.now())
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
         """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is
@@ -271,6 +317,7 @@ class QueueManager:
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += rights_report.examine(self._store, mend=fix)
+        found += decisions_in_parts.examine(self._store, self._clock.now())
         until = began + DOCTOR_ENDS
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:

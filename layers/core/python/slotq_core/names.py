@@ -62,6 +62,9 @@ SUBMITTER_TAG = "slotq:submitter"
 CHECKPOINTS_FOLDER = "slotq-checkpoints"
 """The folder below a job's output in which the queue provides places for checkpoints."""
 
+GROUPS_FOLDER = "slotq-groups"
+"""The folder below an output in which the members of a gang meet."""
+
 MAX_TAGS = 44
 """The most tags of a submission. SageMaker allows 50; the queue adds six."""
 

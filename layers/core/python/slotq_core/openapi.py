@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from slotq_core import names
 from slotq_core.api import MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.routes.documents import MOST_CHANGES
 from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
@@ -44,7 +46,8 @@ from slotq_core.wire import (
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
-from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.groups.views import GroupsView, GroupView
+from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -53,6 +56,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_bulk.BulkBody,
     wire_bulk.OutcomesView,
     GroupBody,
+    GroupsView,
     GroupView,
     wire.RequestView,
     wire.JobView,
@@ -68,6 +72,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_document.QuotasView,
     wire_record.ChangesView,
     wire_usage.UsagePageView,
+    wire_usage.AttemptsPageView,
+    ScenarioView,
     wire.AboutView,
     wire.MeView,
     wire.DoctorView,
@@ -116,7 +122,7 @@ def document() -> dict[str, Any]:
                 "patch": _amend_job(),
             },
             "/jobs/{name}/request": {"parameters": [_NAME], "get": _get_request()},
-            "/groups": {"post": _submit_group()},
+            "/groups": {"get": _list_groups(), "post": _submit_group()},
             "/groups/{name}": {"parameters": [_GROUP], "get": _get_group()},
             "/pools": {"get": _list_pools()},
             "/pools/{name}": {
@@ -135,6 +141,8 @@ def document() -> dict[str, Any]:
             "/quota": {"get": _list_quotas()},
             "/changes": {"get": _list_changes()},
             "/usage": {"get": _get_usage()},
+            "/attempts": {"get": _list_attempts()},
+            "/scenario": {"get": _get_scenario()},
             "/version": {"get": _about()},
             "/me": {"get": _me()},
             "/doctor": {"get": _examine(), "post": _mend()},
@@ -263,10 +271,7 @@ def _filters() -> list[dict[str, Any]]:
         "since": ("Only jobs that entered then or later", moment),
         "until": ("Only jobs that entered then or before", moment),
     }
-    return [
-        {"name": name, "in": "query", "description": meaning, "schema": schema}
-        for name, (meaning, schema) in meanings.items()
-    ]
+    return _in_query(meanings)
 
 
 def _get_job() -> dict[str, Any]:
@@ -312,9 +317,11 @@ def _submit_group() -> dict[str, Any]:
     return {
         "operationId": "submitGroup",
         "summary": f"Submit up to {MOST_MEMBERS} jobs under one name, all or none",
-        "description": "Every member is checked as a submission of its own before any is stored. "
-        "The same body again returns the same group, or goes on where an unfinished submission "
-        "stopped.",
+        "description": "With `gang` the members start together or not at all; with "
+        "`max_parallel` they are independent, and so many hold slots at once. Give one of the two. "
+        "Every member is checked as a submission of its own before any is stored, and a gang that "
+        "empty pools could not hold is refused. The same body again returns the same group, or "
+        "goes on where an unfinished submission stopped.",
         "requestBody": {"required": True, "content": _content("GroupBody")},
         "responses": _responses(
             202, "The queue has stored the group", "GroupView", 400, 403, 409, 429
@@ -325,9 +332,25 @@ def _submit_group() -> dict[str, Any]:
 def _get_group() -> dict[str, Any]:
     return {
         "operationId": "getGroup",
-        "summary": "Show a group with its members",
-        "responses": _responses(200, "The group", "GroupView", 403, 404),
+        "summary": "Show a group with its members, and why a gang waits",
+        "parameters": [_switch("attempts", "Show the attempts of each member too")],
+        "responses": _responses(200, "The group", "GroupView", 400, 403, 404),
     }
+
+
+def _list_groups() -> dict[str, Any]:
+    return {
+        "operationId": "listGroups",
+        "summary": "List the groups, with how many of their members are in each state",
+        "description": f"At most {MOST_GROUPS}: those with the latest members.",
+        "parameters": [_switch("ended", "List also the groups whose members have all ended")],
+        "responses": _responses(200, "The groups, by name", "GroupsView", 400, 403),
+    }
+
+
+def _switch(name: str, description: str) -> dict[str, Any]:
+    schema = {"type": "boolean", "default": False}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 def _list_pools() -> dict[str, Any]:
@@ -443,10 +466,7 @@ def _remove_project() -> dict[str, Any]:
         "operationId": "removeProject",
         "summary": "Remove a project; refused while it has jobs, unless they move",
         "description": "If time runs out while jobs move, repeat the request: it goes on.",
-        "parameters": [
-            {"name": name, "in": "query", "description": meaning, "schema": schema}
-            for name, (meaning, schema) in meanings.items()
-        ],
+        "parameters": _in_query(meanings),
         "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 404, 409),
     }
 
@@ -470,11 +490,49 @@ def _get_usage() -> dict[str, Any]:
         "of all pages together are the answer. Instance types always have rows of their own. Days "
         "whose single attempts the queue no longer keeps are told whole: there `from` and `to` "
         "must be midnight in UTC.",
-        "parameters": [
-            {"name": name, "in": "query", "description": meaning, "schema": schema}
-            for name, (meaning, schema) in parameters.items()
-        ],
+        "parameters": _in_query(parameters),
         "responses": _responses(200, "A page", "UsagePageView", 400),
+    }
+
+
+def _in_query(parameters: Mapping[str, tuple[str, object]]) -> list[dict[str, Any]]:
+    """Parameters by name, each with its meaning and schema."""
+    return [
+        {"name": name, "in": "query", "description": meaning, "schema": schema}
+        for name, (meaning, schema) in parameters.items()
+    ]
+
+
+def _list_attempts() -> dict[str, Any]:
+    moment = {"type": "string", "format": "date-time"}
+    parameters = {
+        "from": (
+            "The beginning of the window: a moment, or a day in UTC (default: a day before `to`)",
+            moment,
+        ),
+        "to": ("The end of the window (default: now)", moment),
+        "pool": ("Only attempts of this pool", {"type": "string"}),
+        "next": ("The `next` of the page before", {"type": "string"}),
+    }
+    return {
+        "operationId": "listAttempts",
+        "summary": "List the attempts that held slots in a window: what a timeline draws",
+        "description": "The pages go in the order in which the queue learned of the ends; the last "
+        "has the attempts that go on. Single attempts are kept as long as the history: `gone` says "
+        "how many of these days are not. Attempts of jobs that the caller may not see have no "
+        "names.",
+        "parameters": _in_query(parameters),
+        "responses": _responses(200, "A page", "AttemptsPageView", 400),
+    }
+
+
+def _get_scenario() -> dict[str, Any]:
+    return {
+        "operationId": "getScenario",
+        "summary": "Show the whole queue as the next pass decides on it",
+        "description": "For simulations (`slotq whatif`). What has its default is left out. Jobs "
+        "that the caller may not see have stand-in names, as have their users and groups.",
+        "responses": _responses(200, "The queue", "ScenarioView", 403),
     }
 
 

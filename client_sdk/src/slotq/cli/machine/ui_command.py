@@ -10,6 +10,7 @@ from slotq.cli.app import App
 from slotq.transport.signed_http import Transport
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
+from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
 
@@ -38,7 +39,7 @@ def ui(app: App, path: str, port: int, *, browser: bool) -> None:
     relay = Relay(Transport(client.config, tries=_TRIES))
     logs = Logs(client, lambda: app.aws(client, "logs"))
     try:
-        server = PageServer(port=port, page=page, relay=relay, logs=logs)
+        server = PageServer(port=port, page=page, relay=relay, logs=logs, own=OwnCalls(client))
     except OSError as error:
         raise click.UsageError(
             f"port {port} cannot be used ({error.strerror}): choose another with --port"

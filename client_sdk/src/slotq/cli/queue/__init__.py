@@ -5,6 +5,7 @@ projects_command  `slotq projects`
 quota_command   `slotq quota`
 limits_command  `slotq limits`
 config_command  `slotq config`
+notify_command  `slotq notify`
 doctor          `slotq doctor`
 configure       `slotq configure`
 whoami          `slotq whoami`

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slotq.cli.top.scene import Mode, Scene
 from slotq.jobs.follow import place_text
-from slotq.jobs.reports.progress_bar import bar
+from slotq.jobs.reports.progress_bar import bar, duration
 from slotq.output.job_tables import COLORS, why
 from slotq.output.pool_tables import STATE_STYLES, standing
 from slotq.output.submitters import last_part, short_names
@@ -271,14 +271,8 @@ def _hints(scene: Scene) -> Text:
 
 
 def since(moment: str, now: int) -> str:
-    """The time from `moment` to `now`: `45s`, `12m`, `3h05`, `2d04h`."""
-    seconds = max(0, now - from_iso(moment)) // 1000
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return f"{days}d{hours % 24:02}h"
-    if hours:
-        return f"{hours}h{minutes % 60:02}"
-    return f"{minutes}m" if minutes else f"{seconds}s"
+    """The time from `moment` to `now` in few characters."""
+    return duration(max(0, now - from_iso(moment)) / 1000)
 
 
 def _clock(now: int) -> str:

@@ -1,7 +1,7 @@
 """Commands that change jobs.
 
 submit         `slotq submit`
-sweep          `slotq sweep`
+sweep          `slotq sweep`, `slotq submit --array`
 request_file   the request in a file
 with_shell     `slotq submit --shell`
 cancel         `slotq cancel`

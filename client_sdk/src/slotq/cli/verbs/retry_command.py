@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import click
@@ -11,7 +12,10 @@ from slotq.cli.each import change_each
 from slotq.cli.name_arguments import to_project_option
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
+from slotq.client import QueueClient
+from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
+from slotq_core.wire.groups.views import GroupView
 
 
 @click.command
@@ -29,10 +33,10 @@ def retry(
     priority: int | str | None,
     to_project: str | None,
 ) -> None:
-    """Resubmit jobs that failed, were cancelled or were stopped.
+    """Resubmit jobs that failed, were cancelled or were stopped; of a sweep, those of its trials.
 
     Each becomes a new job named NAME-r2, or the next free name. It continues from the first job's
-    checkpoints.
+    checkpoints. The retry of a member of your sweep takes the member's place in it.
     """
     if new_name is None and chosen.names and chosen.glob is not None:
         # `--name` was the first name of `--as`: accept `retry JOB --name NEW`.
@@ -43,7 +47,33 @@ def retry(
         )
     change_each(
         app,
-        chosen,
+        _members_too(app.client(), chosen),
         "retry",
         lambda jobs: jobs.retry(new_name=new_name, priority=priority, project=to_project),
     )
+
+
+def _members_too(client: QueueClient, chosen: Selection) -> Selection:
+    """The selection with the name of a sweep replaced by what there is to retry of it. What a retry
+    stands for already is left out. Raises NoSuchJob if there is nothing."""
+    name = chosen.names[0] if chosen.one else chosen.group
+    group = _group(client, name, also_job=chosen.group is not None) if name else None
+    if group is None:
+        return chosen
+    found = tuple(job.name for job in group.jobs if job.state in chosen.fit)
+    if not found:
+        raise NoSuchJob(f"no job of {name} has failed, was cancelled or stopped")
+    if chosen.names and chosen.group is not None:
+        found = tuple(job for job in found if job in chosen.names)
+    return replace(chosen, names=found)
+
+
+def _group(client: QueueClient, name: str, *, also_job: bool) -> GroupView | None:
+    """The group of that name, unless there is none, or a job has the name."""
+    with suppress(NoSuchJob):
+        if not also_job:
+            client.job(name)
+            return None
+    with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
+        return client.group(name)
+    return None

@@ -14,8 +14,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.cli.app import App, json_option
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
+from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import JobNames, PoolNames
 from slotq.cli.verbs.request_file import from_file, name_of
+from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair
@@ -28,8 +30,9 @@ from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
-from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
+from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, upload
 from slotq.remote_shell.ports import Forward
+from slotq.sweeps.array_range import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
@@ -60,8 +63,21 @@ class Submit(click.Command):
             args = args[:place]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Submit the file, the command or the folder."""
+        folder, sites = ctx.params["file"], ctx.params.pop("sites")
+        if isinstance(folder, Path):
+            given = {**ctx.params, "command": ctx.meta.get(_COMMAND)}
+            settings = {name: given.pop(name) for name in _SETTINGS}
+            return submit_folder(
+                ctx.ensure_object(App), given, sites=dict(sites), settings=settings
+            )
+        if sites:
+            raise click.UsageError("--site is for a JOB_FOLDER, which holds a federated job")
+        return super().invoke(ctx)
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS] FILE", "| [OPTIONS] -- COMMAND..."]
+        return ["[OPTIONS] FILE", "| [OPTIONS] JOB_FOLDER", "| [OPTIONS] -- COMMAND..."]
 
 
 def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -76,11 +92,12 @@ def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> st
 # click leaves text after a backspace as it is; a docstring cannot contain one.
 _EXAMPLES = """\b
 slotq submit request.json --priority 20
-slotq submit --name first -- python train.py --epochs 3"""
+slotq submit --name first -- python train.py --epochs 3
+slotq submit federated/ --site client1=pool-a"""
 
 
 @click.command(cls=Submit, epilog=_EXAMPLES)
-@click.argument("file", required=False, type=click.File(encoding="utf-8"))
+@click.argument("file", required=False, type=FileOrFolder())
 @click.option("--name", help="The job's name.  [the file's, or script and time]")
 @click.option("--priority", type=PRIORITY, help="High first.")
 @click.option(
@@ -140,6 +157,11 @@ slotq submit --name first -- python train.py --epochs 3"""
     help="Jobs that must end first, in whatever way.",
 )
 @click.option(
+    "--array",
+    metavar="RANGE",
+    help="A job for each index, as Slurm writes them: 1-10, 1,3,7, 0-15:4; %N for N at once.",
+)
+@click.option(
     "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."
 )
 @click.option("--wait", is_flag=True, help="Follow the job to its end, as `slotq watch NAME` does.")
@@ -175,6 +197,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     metavar="NAME=VALUE",
     help="-- An environment variable; may be given several times.",
 )
+@sites_option
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
 @click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")
 @click.option(
@@ -194,13 +217,14 @@ def submit(
     forwards: tuple[Forward, ...],
     dry_run: bool,
     again: bool,
+    array: str | None,
     **given: Any,
 ) -> None:
-    """Put a job into the queue.
+    """Put a job into the queue, or an array of jobs.
 
     FILE is a CreateTrainingJob request (JSON or YAML; - for stdin). With a COMMAND, slotq packs the
     folder, and the job runs the command in it. Instance type, image, role and output come from the
-    options marked --, else from the config.
+    options marked --, else from the config. A JOB_FOLDER is a federated job (docs/federated.md).
     """
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
@@ -208,22 +232,20 @@ def submit(
     entered = shell or bool(forwards)
     if entered:
         check_usage(app, file, opens_shell=shell, forwards=forwards, wait=wait)
+    indices = None if array is None else read_range(array)
+    if indices is not None:
+        check_array_usage(wait=wait, again=again, entered=entered)
+        if command:
+            given["name"] = given["name"] or job_name(command, app.now())
+            command = indexed(command)
     client = app.client()
-    settings = {name: given.pop(name) for name in _SETTINGS}
-    settings["demand"] = dict(settings["demand"])
-    if file is None and settings["pools"] is None:
-        settings["pools"] = client.config.pool
-    if file is not None:
-        request, upload_code = from_file(file, given["name"]), None
-    else:
-        given |= {"command": command, "pools": settings["pools"]}
-        request, upload_code = _from_command(app, client, **given)
-    request = with_tags(request, settings_tags(**settings), override=True)
-    config = client.config
-    request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
+    request, upload_code = _prepared(app, client, file, command, given)
     if entered:
         request = with_shell(client, request, dry_run=dry_run)
     check(jsonable(request))
+    if indices is not None:
+        submit_array(app, client, request, indices, upload_code, dry_run=dry_run)
+        return
     if dry_run:
         click.echo(json.dumps(request, indent=2))
         return
@@ -237,6 +259,29 @@ def submit(
         follow_job(app, client, job.name, submitted=job)
     job = looked_at(client, job)
     app.answer(job, explanation(job))
+
+
+def _prepared(
+    app: App,
+    client: QueueClient,
+    file: TextIO | None,
+    command: list[str] | None,
+    given: dict[str, Any],
+) -> tuple[dict[str, Any], Callable[[], None] | None]:
+    """The request with its settings as tags, and for a command a function that uploads the code."""
+    settings = {name: given.pop(name) for name in _SETTINGS}
+    settings["demand"] = dict(settings["demand"])
+    if file is None and settings["pools"] is None:
+        settings["pools"] = client.config.pool
+    if file is not None:
+        request, upload_code = from_file(file, given["name"]), None
+    else:
+        given = {**given, "command": command, "pools": settings["pools"]}
+        request, upload_code = _from_command(app, client, **given)
+    request = with_tags(request, settings_tags(**settings), override=True)
+    config = client.config
+    request = with_tags(request, settings_tags(priority=config.priority, project=config.project))
+    return request, upload_code
 
 
 def _check_usage(
@@ -253,7 +298,7 @@ def _check_usage(
         raise click.UsageError("give a file or a command line after --, not both")
     for name in _OF_COMMANDS:
         if options.get(name):
-            option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
+            option = option_of(name)
             raise click.UsageError(
                 f"--{option} is for a command line after --; set it in {name_of(file)} instead"
             )

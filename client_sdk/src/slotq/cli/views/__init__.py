@@ -5,6 +5,7 @@ groups         `slotq groups`
 show_command   `slotq show`
 why            `slotq why`
 history        `slotq history`
+timeline       `slotq timeline`
 logs_command   `slotq logs`
 watch          `slotq watch`
 graph          `slotq graph`

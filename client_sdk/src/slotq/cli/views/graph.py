@@ -8,9 +8,10 @@ from slotq.cli.app import App, json_option
 from slotq.cli.each import named
 from slotq.cli.name_arguments import JobName
 from slotq.client import QueueClient
-from slotq.errors import NoSuchJob
-from slotq.output.job_graph import JobGraph, graph_tree
-from slotq_core.wire.views import JobView, queue_view
+from slotq.errors import NoSuchGroup, NoSuchJob
+from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
+from slotq_core.model.jobs import GROUP_END
+from slotq_core.wire.views import JobView
 
 
 @click.command
@@ -19,30 +20,50 @@ from slotq_core.wire.views import JobView, queue_view
 @json_option
 @click.pass_obj
 def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
-    """Show which jobs come after which, as a tree with their states.
+    """Show which jobs and groups come after which, as a tree with their states.
 
     Without NAME: all jobs that come after others or that others come after. With NAME: those that
-    are connected with this job.
+    are connected with this job, or with this group (group:NAME).
     """
     client = app.client()
     found = {job.name: job for job in client.jobs()}
+    groups: dict[str, tuple[JobView, ...]] = {}
     for name in names:
         with named(app, client, name):
-            found[name] = found.get(name) or client.job(name)
-    _add_awaited(client, found)
-    whole = JobGraph(found.values())
+            if not _add_group(client, name, groups):
+                found[name] = found.get(name) or client.job(name)
+    _add_awaited(client, found, groups)
+    for job in found.values():  # Groups that come after others, and that nobody comes after.
+        if job.group and job.after and job.group not in groups:
+            members = (each for each in found.values() if each.group == job.group)
+            groups[job.group] = tuple(members)
+    nodes = (GroupNode(name=name, members=members) for name, members in groups.items() if members)
+    whole = JobGraph(found.values(), nodes)
     shown = whole.connected_with(names) if names else whole.chains(ended=everything)
-    app.answer(queue_view(shown), graph_tree(shown))
+    app.answer(whole.view(shown), graph_tree(whole, shown))
 
 
-def _add_awaited(client: QueueClient, found: dict[str, JobView]) -> None:
-    """Add the jobs that others come after and that the list has left out, as far as they are still
-    known."""
+def _add_awaited(
+    client: QueueClient, found: dict[str, JobView], groups: dict[str, tuple[JobView, ...]]
+) -> None:
+    """Add the jobs and groups that others come after and that the list has left out, as far as they
+    are still known."""
     asked: set[str] = set()
     while missing := {name for job in found.values() for name in job.after} - found.keys() - asked:
         asked |= missing
         for name in missing:
             try:
-                found[name] = client.job(name)
-            except NoSuchJob:  # Its record has expired, or the caller may not see it.
+                if not _add_group(client, name, groups):
+                    found[name] = client.job(name)
+            except (NoSuchJob, NoSuchGroup):  # Expired, or the caller may not see it.
                 continue
+        for members in groups.values():
+            found |= {job.name: found.get(job.name, job) for job in members}
+
+
+def _add_group(client: QueueClient, name: str, groups: dict[str, tuple[JobView, ...]]) -> bool:
+    """Whether the name is a group's (`group:NAME`), which is added then. Raises NoSuchGroup."""
+    group = name.removeprefix(GROUP_END)
+    if group != name:
+        groups[group] = tuple(client.group(group).jobs)
+    return group != name

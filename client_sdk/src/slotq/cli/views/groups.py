@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.output.group_tables import groups_table, groups_view
+from slotq.errors import NotAllowed, UnexpectedAnswer
+from slotq.output.group_tables import groups_of, groups_table
+from slotq_core.wire.groups.views import GroupsView
 
 
 @click.command
@@ -13,6 +15,11 @@ from slotq.output.group_tables import groups_table, groups_view
 @json_option
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:
-    """List the groups of jobs: how many of their jobs are in each state."""
-    view = groups_view(app.client().jobs(), ended=everything)
+    """List gangs and sweeps: how they stand, and how many of their jobs are in each state."""
+    client = app.client()
+    try:
+        found = client.groups(ended=everything)
+    except (NotAllowed, UnexpectedAnswer):  # A queue of an earlier release, or a narrow policy.
+        found = groups_of(client.jobs(), ended=everything)
+    view = GroupsView(groups=found)
     app.answer(view, groups_table(view))

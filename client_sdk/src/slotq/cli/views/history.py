@@ -7,8 +7,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import on_each
+from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
+from slotq.output.group_tables import group_history
 from slotq.output.job_tables import attempts_table, explanation
 from slotq_core.wire.views import JobView
 
@@ -18,9 +19,9 @@ from slotq_core.wire.views import JobView
 @json_option
 @click.pass_obj
 def history(app: App, names: tuple[str, ...]) -> None:
-    """List a job's attempts: where and when each ran, how it ended and for whom."""
-    client = app.client()
-    on_each(app, client, names, client.job, _page)
+    """List the attempts of a job, or of a group's jobs: where and when each ran, how it ended and
+    for whom."""
+    show_each(app, names, _page, group_history, attempts=True)
 
 
 def _page(job: JobView) -> RenderableType:

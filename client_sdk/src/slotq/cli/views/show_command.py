@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import click
+from rich.console import RenderableType
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import on_each
+from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
-from slotq.client import QueueClient
-from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.output.group_tables import group_page
 from slotq.output.job_tables import job_page
+from slotq.output.sweep_tables import sweep_page
+from slotq.sweeps.sweep import sorted_by
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views import JobView
 
 
 @click.command
 @names_argument(states=None)
+@click.option(
+    "--sort",
+    default="",
+    metavar="COLUMN",
+    help="For a sweep: objective (the best first), state, name or a parameter; -COLUMN reverses.",
+)
 @json_option
 @click.pass_obj
-def show(app: App, names: tuple[str, ...]) -> None:
-    """Show everything about a job, or about a group that no job has the name of."""
-    client = app.client()
-    found = _found(client, names[0]) if len(names) == 1 else None
-    if isinstance(found, GroupView):
-        app.answer(found, group_page(found))
-    else:
-        on_each(app, client, names, lambda name: found or client.job(name), job_page)
+def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
+    """Show everything about a job, or about a group or sweep that no job has the name of."""
+
+    def of_job(job: JobView) -> RenderableType:
+        _check_sort(sort, sorts=False)
+        return job_page(job)
+
+    def of_group(group: GroupView) -> RenderableType:
+        told = group.sweep
+        _check_sort(sort, sorts=told is not None)
+        if told is None:
+            return group_page(group)
+        told.trials = sorted_by(told.trials, sort, maximize=told.maximize)
+        return sweep_page(group, told, told.trials)
+
+    if len(names) > 1:
+        _check_sort(sort, sorts=False)
+    show_each(app, names, of_job, of_group)
 
 
-def _found(client: QueueClient, name: str) -> JobView | GroupView | None:
-    """The job of that name, else the group; None if there is neither."""
-    try:
-        return client.job(name)
-    except NoSuchJob:
-        with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
-            return client.group(name)
-    return None
+def _check_sort(sort: str, *, sorts: bool) -> None:
+    if sort and not sorts:
+        raise click.UsageError("--sort is for one sweep")

@@ -52,6 +52,13 @@ def bar(progress: ProgressView, width: int, marks: str = BLOCKS) -> str:
     return f"{marks[0] * full}{marks[1] * (cells - full)} {text}"
 
 
+def short(progress: ProgressView, width: int) -> str:
+    """The same without the bar: percent, steps, time left and metrics, as they fit."""
+    done = fraction(progress)
+    parts = [*_steps(progress), *_left(progress), *_metrics(progress)]
+    return _fitted("" if done is None else _percent(done), parts, width)
+
+
 def cell(progress: ProgressView | None) -> str:
     """The same for a table, short: `42 %, 1h05 left`, else the step."""
     if progress is None:

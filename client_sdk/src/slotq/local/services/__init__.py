@@ -2,6 +2,7 @@
 
 aws             S3, DynamoDB, STS, IAM and logs, by moto
 moto_dynamodb   makes moto's transactions atomic and quick
+stream          the table's stream
 gateway         API Gateway
 moto_answers    what moto answers, in the asker's protocol
 invocations     Lambda: one environment, one invocation at a time

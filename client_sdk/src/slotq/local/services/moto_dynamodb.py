@@ -11,13 +11,15 @@ import copy
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
+
+from slotq.local.services.stream import JobStream
 
 _LOCK = threading.RLock()
 _INSTALLED = "_slotq_exact"
@@ -54,12 +56,23 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
         with _LOCK, _tables_uncopied():
             saved = [each for action in transact_items for each in _saved(self, action)]
             try:
-                transact(self, transact_items)
+                with _streams_in_step(self):
+                    transact(self, transact_items)
             except Exception:
                 _put_back(saved)
                 raise
 
     return exact
+
+
+@contextmanager
+def _streams_in_step(backend: DynamoDBBackend) -> Iterator[None]:
+    """Take back what a failed transaction told the tables' streams."""
+    with ExitStack() as stack:
+        for table in backend.tables.values():
+            if isinstance(table.stream_shard, JobStream):
+                stack.enter_context(table.stream_shard.unless_undone())
+        yield
 
 
 @contextmanager

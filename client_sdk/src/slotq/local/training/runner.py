@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ class Exit:
     """The text of /opt/ml/output/failure."""
     client_error: str = ""
     """Why the user's input prevented the work from running (no such S3 object …)."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The last value of each metric of the request's definitions."""
 
     @property
     def killed(self) -> bool:

@@ -151,7 +151,18 @@ class TrainingJob:
             "ProfilingStatus": "Disabled",
             **{key: copy.deepcopy(request[key]) for key in _ECHOED if request.get(key)},
         }
-        return shown | self._times() | self._failure()
+        return shown | self._times() | self._failure() | self._metrics()
+
+    def _metrics(self) -> dict[str, Any]:
+        if not self.ended or self.exit is None or not self.exit.metrics:
+            return {}
+        moment = to_datetime(self.ended_at or 0)
+        told = sorted(self.exit.metrics.items())
+        return {
+            "FinalMetricDataList": [
+                {"MetricName": name, "Value": value, "Timestamp": moment} for name, value in told
+            ]
+        }
 
     def _times(self) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -194,7 +205,8 @@ class TrainingJob:
             "time": to_datetime(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "region": region,
             "resources": [self.arn],
-            "detail": _as_event(self.description()) | {"Tags": dict(self.tags)},
+            "detail": _as_event(self.description())
+            | {"FinalMetricDataList": None, "Tags": dict(self.tags)},
         }
 
 

@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from slotq.local.container.ports import own_ports
 from slotq.local.container.transfer import Checkpoints, Fault, Storage
 from slotq.local.container.variables import environment_of
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
+from slotq.local.training.metric_definitions import MetricsInOutput
 from slotq.local.training.runner import Exit, Report, Step
 
 _REST_SECONDS = 10.0
@@ -65,6 +67,7 @@ class TrainingRun:
         self._logs = {
             host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
         }
+        self._metrics = MetricsInOutput(request)
         self._checkpoints: list[Checkpoints] = []
         self._processes: dict[str, HostProcess] = {}
         self._ended: queue.Queue[tuple[str, int]] = queue.Queue()
@@ -129,6 +132,7 @@ class TrainingRun:
         finally:
             done.set()
             keeping.join()
+        ended = replace(ended, metrics=dict(self._metrics.found))
         self._report(Step.EXITED, ended)
         return self._upload(ended)
 
@@ -186,10 +190,14 @@ class TrainingRun:
                 folder=host.root if host.isolated else Path(folder),
                 environment=environment,
                 mark=f"{self._mark}{host.name}/",
-                line=self._logs[host.name].line,
+                line=partial(self._take_line, self._logs[host.name]),
             )
         except OSError as error:
             raise Fault(f"cannot run {command[0]}: {error.strerror}") from error
+
+    def _take_line(self, log: LogStream, text: str) -> None:
+        log.line(text)
+        self._metrics.line(text)
 
     def _await(self, name: str) -> None:
         self._ended.put((name, self._processes[name].wait()))

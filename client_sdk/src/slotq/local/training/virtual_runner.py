@@ -45,6 +45,8 @@ class Work:
     """Whether a stop keeps the work done so far."""
     exit_code: int = 0
     """The exit code when all work is done."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The final metrics when all work is done."""
     fails_after: int | None = None
     """The time after which this attempt fails, if the work is not done by then. None: no
     failure."""
@@ -140,7 +142,9 @@ class VirtualRunner:
         if run.work.checkpoint:
             self.done[run.job] = self.done.get(run.job, 0) + due - run.began
         released = run.releases is not None and run.releases <= due
-        ended = Exit(code=run.work.exit_code if completed else -15)
+        ended = Exit(code=-15)
+        if completed:
+            ended = Exit(code=run.work.exit_code, metrics=run.work.metrics)
         if released and not completed:
             ended = Exit(code=EXIT_RELEASED, failure=RELEASED)
         if failed and not completed and not released:

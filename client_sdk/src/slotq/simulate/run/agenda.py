@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -21,16 +21,19 @@ class Due(IntEnum):
     SUBMIT = 3
     CANCEL = 4
     SILENT = 5
-    """An attempt has reported nothing for its pool's `stall_after`."""
+    """An attempt has reported nothing for its pool's `stall_after`, or its group's heartbeat."""
     PASS = 6
 
 
-def silent_at(job: Job, silent_from: int | None, stall_after: int | None) -> int | None:
-    """When the running attempt has been silent for its pool's `stall_after` (ms); None: never."""
+def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) -> Iterator[int]:
+    """When the running attempt has been silent for each of these limits: its pool's `stall_after`
+    and its group's heartbeat (ms)."""
     since = job.attempt.running_since if job.attempt else None
-    if since is None or silent_from is None or stall_after is None:
-        return None
-    return max(0, since + silent_from + stall_after)
+    if since is None or silent_from is None:
+        return
+    for limit in limits:
+        if limit is not None:
+            yield max(0, since + silent_from + limit)
 
 
 class Entry(NamedTuple):

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from slotq.simulate.run.opening import Given, Opening
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.contents import with_contents
+from slotq_core.admission.groups.gangs import check_gang
 from slotq_core.admission.requirements import needs_of
-from slotq_core.admission.rules import check_gang, classed
+from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lifecycle.demotion import admitted_in
@@ -20,25 +23,48 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import UserBooks
 
 
-def followers_of(scenario: Scenario) -> dict[str, list[str]]:
-    """The jobs that come after each job."""
+def opening_of(scenario: Scenario) -> Opening:
+    """How the scenario begins."""
+    jobs = tuple(running_jobs(scenario))
+    specs = {spec.name: spec for spec in scenario.jobs}
+    return Opening(
+        jobs=jobs,
+        courses={job.name: specs[job.name] for job in jobs},
+        left={job.name: specs[job.name].runtime for job in jobs},
+        refused=refused_gangs(scenario),
+    )
+
+
+def followers_of(given: Given, jobs: Iterable[Job] = ()) -> dict[str, list[str]]:
+    """The jobs that come after each job or group (`group:NAME`): of those submitted in the run, and
+    of `jobs`."""
     found: dict[str, list[str]] = {}
-    for spec in scenario.jobs:
-        for name in (*spec.after, *spec.after_any):
-            found.setdefault(name, []).append(spec.name)
+    awaited = [(spec.name, (*spec.after, *spec.after_any)) for spec in given.jobs]
+    for follower, names in (*awaited, *((job.name, job.waits_for) for job in jobs)):
+        for name in names:
+            found.setdefault(name, []).append(follower)
     return found
 
 
-def ranks(scenario: Scenario) -> dict[str, int]:
+def ranks(scenario: Given) -> dict[str, int]:
     """The length of the longest chain of dependencies that leads to each job. Jobs that are
     submitted at one moment enter in this order, so that those they come after exist."""
-    after = {spec.name: (*spec.after, *spec.after_any) for spec in scenario.jobs}
+    members = {end_of(group.name): group.members for group in scenario.configuration().groups}
+    after = {
+        spec.name: {
+            job for name in (*spec.after, *spec.after_any) for job in members.get(name, (name,))
+        }
+        for spec in scenario.jobs
+    }
+    followers: dict[str, list[str]] = {}
+    for follower, awaited in after.items():
+        for name in awaited:
+            followers.setdefault(name, []).append(follower)
     found = dict.fromkeys(after, 0)
-    followers = followers_of(scenario)
-    missing = {name: len(set(awaited)) for name, awaited in after.items()}
+    missing = {name: len(awaited) for name, awaited in after.items()}
     ready = [name for name, number in missing.items() if not number]
     for name in ready:  # Grows: there is no circle, so that every job comes up.
-        for follower in dict.fromkeys(followers.get(name, ())):
+        for follower in followers.get(name, ()):
             found[follower] = max(found[follower], found[name] + 1)
             missing[follower] -= 1
             if not missing[follower]:

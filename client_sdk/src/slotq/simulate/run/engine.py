@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slotq.simulate.run.agenda import Agenda, Due, silent_at
-from slotq.simulate.run.beginning import followers_of, ranks, refused_gangs, running_jobs
+from slotq.simulate.run.agenda import Agenda, Due, silences
+from slotq.simulate.run.beginning import opening_of, ranks
+from slotq.simulate.run.dependents import Dependents
 from slotq.simulate.run.failing_attempts import Fate, fate_of
+from slotq.simulate.run.opening import Course, Given, Opening
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.spent import Spent
 from slotq.simulate.run.standing import Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
-from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.rules import admit
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
@@ -22,7 +23,6 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reports.report import Report
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.model.users import Yielded
 from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.cycle import plan
@@ -47,45 +47,54 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
 
     `watch` receives every snapshot with its plan and the moment (ms), before the plan takes effect.
     """
-    return _World(scenario, watch).run()
+    return _World(scenario, opening_of(scenario), watch).run()
+
+
+def go_on(given: Given, opening: Opening, watch: Watcher | None = None) -> Record:
+    """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
+    return _World(given, opening, watch).run()
 
 
 class _World:
-    def __init__(self, scenario: Scenario, watch: Watcher | None) -> None:
+    def __init__(self, scenario: Given, opening: Opening, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
         self._rights = scenario.rights
         self._pools = {pool.name: pool for pool in self._configuration.pools}
         self._changes = list(scenario.changes())
-        self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
+        self._stop_time = scenario.stop_times()
+        self._opening = opening
+        self._begins = opening.at
         self._specs = {spec.name: spec for spec in scenario.jobs}
-        self._left = {spec.name: spec.runtime for spec in scenario.jobs}
+        self._courses: dict[str, Course] = {**self._specs, **opening.courses}
+        self._left = {spec.name: spec.runtime for spec in scenario.jobs} | dict(opening.left)
         self._jobs = Standing(self._configuration)
         """Every accepted job that has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
-        self._refused = refused_gangs(scenario)
-        self._yields: tuple[Yielded, ...] = ()
-        self._spent = Spent(self._configuration)
-        self._followers = followers_of(scenario)
+        self._refused = opening.refused
+        self._yields = opening.yields
+        self._spent = Spent(self._configuration, opening.spent)
         self._ranks = ranks(scenario)
         self._states: dict[str, JobState] = {}
         """The state of every accepted job."""
+        self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
         self._asks = scenario.asks()
         self.record = Record()
 
     def run(self) -> Record:
-        for job in running_jobs(self._scenario):
-            self._jobs.put(job)
-            self._states[job.name] = job.state
+        for job in self._opening.jobs:
+            self._go_on(job)
+        at_first = self._dependents.at_first(self._begins)
+        self._tell(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
             self._agenda.put(at if isinstance(at, int) else None, Due.PASS)
         for spec in self._scenario.jobs:
             self._announce(spec)
-        self._agenda.put(0, Due.PASS)
+        self._agenda.put(self._begins, Due.PASS)
         until = self._scenario.until
         while (now := self._agenda.next_at()) is not None and (until is None or now <= until):
             for entry in self._agenda.take(now):
@@ -110,13 +119,19 @@ class _World:
         place = places(everything.waiting, everything.yields).get(job.name, 1)
         return Ahead(jobs=place - 1)
 
-    def _announce(self, spec: JobSpec) -> None:
-        if spec.running_since is not None:
-            job = self._jobs[spec.name]
-            self.record.begin(job)
+    def _go_on(self, job: Job) -> None:
+        """Take in a job that there is when the run begins."""
+        self._jobs.put(job)
+        self._states[job.name] = job.state
+        self.record.begin(job, self._begins)
+        if job.state is JobState.RUNNING:
             self._push_end(job)
             self._push_silence(job)
-        else:
+        elif job.attempt is not None and job.attempt.stop is not None:
+            self._push_stop(job, job.attempt.stop.at, self._opening.soonest)
+
+    def _announce(self, spec: JobSpec) -> None:
+        if spec.running_since is None:
             self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name, rank=self._ranks[spec.name])
         if spec.cancel_at is not None:
             self._agenda.put(max(0, spec.cancel_at), Due.CANCEL, spec.name)
@@ -146,6 +161,7 @@ class _World:
                 submitter=spec.user,
                 now=now,
                 states=self._states,
+                groups=self._dependents.progress(submission),
                 rights=self._rights,
             )
             job = assured(job, pools)
@@ -184,15 +200,15 @@ class _World:
         return fate if left is None or fate.after < left else None
 
     def _work_left(self, job: Job, now: int) -> int | None:
-        spec, left = self._specs[job.name], self._left[job.name]
+        course, left = self._courses[job.name], self._left[job.name]
         since = job.attempt.running_since if job.attempt else None
         if left is None or since is None:
             return left
-        return left - (now - since) if spec.checkpoint else spec.runtime
+        return left - (now - since) if course.checkpoint else course.runtime
 
     def _pass(self, now: int) -> None:
-        if now < 0:
-            return  # Before the scenario begins, jobs enter but no pass decides.
+        if now < self._begins:
+            return  # Before the run begins, jobs enter but no pass decides.
         while True:
             heads = self._jobs.heads(self._world())
             for standing in self._spent.warnings(heads, now):
@@ -299,7 +315,7 @@ class _World:
     def _fate(self, job: Job) -> Fate | None:
         """The failure of the job's live attempt. None: no failure by itself."""
         assert job.attempt is not None
-        return fate_of(self._specs[job.name].fails, job.attempt.number)
+        return fate_of(self._courses[job.name].fails, job.attempt.number)
 
     def _world(self) -> Snapshot:
         """The snapshot without the jobs."""
@@ -314,7 +330,7 @@ class _World:
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self._keep(before, after, now)
         if after.terminal:
-            self._tell_followers(after.name, after.state, now)
+            self._tell([after], now)
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
@@ -325,51 +341,58 @@ class _World:
         if after.terminal:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
 
-    def _tell_followers(self, name: str, end: JobState, now: int) -> None:
-        """Free or cancel the jobs that come after a job which has ended."""
+    def _tell(self, ended: list[Job], now: int) -> None:
+        """Free or cancel the jobs that come after jobs which have ended, or after their groups."""
+        for job in ended:  # Grows by those that are cancelled.
+            ended += self._changed(self._dependents.changes(job, now), now)
 
-        def waiting(name: str) -> list[Job]:
-            names = self._followers.get(name, ())
-            return [self._jobs[each] for each in names if each in self._jobs]
-
-        for before, after in consequences(name, end, waiting, now):
+    def _changed(self, changes: Iterable[tuple[Job, Job]], now: int) -> list[Job]:
+        """Keep these changes. Returns the jobs that have ended."""
+        over = []
+        for before, after in changes:
             self._keep(before, after, now)
+            over += [after] if after.terminal else []
+        return over
 
     def _push_end(self, job: Job) -> None:
         fate = self._fate_in_time(job)
         left = fate.after if fate else self._left[job.name]
         if left is not None and job.attempt and job.attempt.running_since is not None:
-            end = max(0, job.attempt.running_since + left)
+            end = max(self._begins, job.attempt.running_since + left)
             self._agenda.put(end, Due.END, job.name, job.attempt.number)
 
     def _push_silence(self, job: Job) -> None:
         assert job.attempt is not None
-        stall_after = self._pools[job.attempt.pool].stall_after
-        at = silent_at(job, self._specs[job.name].silent_from, stall_after)
-        self._agenda.put(at, Due.SILENT, job.name, job.attempt.number)
+        limits = self._pools[job.attempt.pool].stall_after, self._heartbeat(job)
+        for at in silences(job, self._courses[job.name].silent_from, limits):
+            self._agenda.put(at, Due.SILENT, job.name, job.attempt.number)
+
+    def _heartbeat(self, job: Job) -> int | None:
+        return self._groups[job.group].heartbeat if job.group in self._groups else None
 
     def _listen(self, job: Job, attempt: int, now: int) -> None:
         """Read the report of an attempt that may have become silent, as the queue does."""
         if job.state is not JobState.RUNNING or job.attempt is None:
             return
         if job.attempt.number == attempt and job.attempt.running_since is not None:
-            silent_from = self._specs[job.name].silent_from
+            silent_from = self._courses[job.name].silent_from
             assert silent_from is not None
             report = Report(step=1, at=job.attempt.running_since + silent_from)
-            self._put(job, heard(job, self._pools[job.attempt.pool], report, now), now)
+            pool, heartbeat = self._pools[job.attempt.pool], self._heartbeat(job)
+            self._put(job, heard(job, pool, report, now, heartbeat), now)
 
-    def _push_stop(self, job: Job, now: int) -> None:
+    def _push_stop(self, job: Job, now: int, soonest: int = 0) -> None:
         assert job.attempt is not None
-        spec = self._specs[job.name]
+        release = self._courses[job.name].release_seconds
         stop = job.attempt.stop
         asked = stop.grace_until - stop.at if stop and stop.grace_until else 0
-        takes = max(self._stop_time[pool] for pool in spec.held_in(job.attempt.pool))
+        takes = max(self._stop_time.get(pool, 0) for pool, _ in job.holds)
         if job.attempt.running_since is None:
             takes = 0  # Only the start has to be stopped.
         takes += asked
-        if asked and spec.release_seconds is not None:
-            takes = min(takes, spec.release_seconds)
-        self._agenda.put(now + takes, Due.STOPPED, job.name, job.attempt.number)
+        if asked and release is not None:
+            takes = min(takes, release)
+        self._agenda.put(max(soonest, now + takes), Due.STOPPED, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

@@ -15,9 +15,9 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
-from slotq.simulate.run.agenda import Agenda, Due, silent_at
+from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
-from slotq.simulate.run.engine import USER_CANCEL, with_ended
+from slotq.simulate.run.engine import USER_CANCEL
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
@@ -38,7 +38,7 @@ from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, World
+from slotq_core.ports.stored import Change, Part, World
 from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 from slotq_core.wire.document.contents import read
@@ -65,41 +65,59 @@ class _Silent(Notifier):
 class _Recording:
     """A store that records its accepted changes."""
 
-    def __init__(
-        self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
-    ) -> None:
+    def __init__(self, store: Store, record: Record, clock: VirtualClock) -> None:
         self._store, self._record, self._clock = store, record, clock
-        self._groups = {group.name: group for group in scenario.configuration().groups}
+        self._refused: dict[str, dict[str, JobState]] = {}
+        """The refused members of each group."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """Load with the scenario's gangs, which no real queue has yet. With gangs, load all waiting
-        jobs: the heads of lines were chosen without them. A scenario's sweeps are the store's own.
-        """
-        if all(group.max_parallel is not None for group in self._groups.values()):
-            return self._store.load(now)
-        world = self._store.load_all(now)
-        return replace(world, snapshot=replace(world.snapshot, groups=tuple(self._groups.values())))
+        return self._with_refused(self._store.load(now))
+
+    def load_all(self, now: int) -> World:
+        return self._with_refused(self._store.load_all(now))
+
+    def _with_refused(self, world: World) -> World:
+        """The same with the members that were refused. A queue has none: there the whole group is
+        refused with them."""
+        if not self._refused:
+            return world
+        groups = tuple(
+            replace(group, ended={**self._refused.get(group.name, {}), **group.ended})
+            for group in world.snapshot.groups
+        )
+        return replace(world, snapshot=replace(world.snapshot, groups=groups))
 
     def refused(self, submission: Submission) -> None:
-        ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
-        self._groups.update(ended)
+        if submission.group:
+            ended = self._refused.setdefault(submission.group, {})
+            ended[submission.name] = JobState.CANCELLED
 
-    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
-        kept = self._store.submit(job, request, opens_line=opens_line)
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        watched: Sequence[str] = (),
+    ) -> Job:
+        kept = self._store.submit(job, request, opens_line=opens_line, watched=watched)
         self._record.change(None, kept, self._clock.now())
         return kept
 
     def commit(
-        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
     ) -> tuple[Job, ...]:
-        jobs, now = self._store.commit(changes, seen=seen), self._clock.now()
+        jobs = self._store.commit(changes, seen=seen, group_decisions=group_decisions, part=part)
         for change, job in zip(changes, jobs, strict=True):
-            self._record.change(change.before, job, now)
-            if job.terminal:
-                self._groups.update(with_ended(self._groups, job.group, job.name, job.state))
+            self._record.change(change.before, job, self._clock.now())
         return jobs
 
 
@@ -153,7 +171,10 @@ class _Live:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._some_fail = any(spec.fails for spec in scenario.jobs)
-        self._some_stall = any(pool.stall_after for pool in scenario.pools)
+        self._heartbeats = {group.name: group.heartbeat_seconds for group in scenario.groups}
+        self._some_stall = any(pool.stall_after for pool in scenario.pools) or any(
+            self._heartbeats.values()
+        )
         self._refused = refused_gangs(scenario)
         self._running = {job.name: job for job in running_jobs(scenario)}
         self._agenda = Agenda()
@@ -176,7 +197,7 @@ class _Live:
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
-        self._recording = _Recording(store, self.record, self._clock, scenario)
+        self._recording = _Recording(store, self.record, self._clock)
         self._manager = QueueManager(
             store=self._recording,
             training=self._training,
@@ -185,7 +206,7 @@ class _Live:
             scripts=_Scripts(self._store, self._specs, self._clock, runner),
         )
         self._configure()
-        self._keep_sweeps()
+        self._keep_groups()
 
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
@@ -215,13 +236,12 @@ class _Live:
                 if not (status.job.active or status.job.terminal):
                     self.record.asked[now, name] = status
 
-    def _keep_sweeps(self) -> None:
-        """Store the sweeps. Their members come later, each in its time."""
+    def _keep_groups(self) -> None:
+        """Store the groups. Their members come later, each in its time."""
         for group in self._scenario.configuration().groups:
-            if group.max_parallel is not None:
-                self._store.groups.open(group.name, digest="", now=0)
-                self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
-                self._store.groups.close(group.name)
+            self._store.groups.open(group.name, digest="", now=0)
+            self._store.groups.keep(StoredGroup(group=group, submitter="", digest=""))
+            self._store.groups.close(group.name)
 
     def _configure(self) -> None:
         document = written(_settings(self._scenario, self._pools.values()))
@@ -266,16 +286,16 @@ class _Live:
         return bool(events)
 
     def _push_silence(self, training_job: str) -> None:
-        """Come back when the attempt has been silent for its pool's `stall_after`, as a tick does
-        within the minute."""
+        """Come back when the attempt has been silent for its pool's `stall_after`, or its group's
+        heartbeat, as a tick does within the minute."""
         if not self._some_stall:
             return
         job = self._store.job(self._store.job_of(training_job) or "")
         if job is not None and job.attempt is not None and job.state is JobState.RUNNING:
-            stall_after = self._pools[job.attempt.pool].stall_after
-            at = silent_at(job, self._specs[job.name].silent_from, stall_after)
-            if at is not None and at > self._clock.now():
-                self._agenda.put(at, Due.SILENT, job.name)
+            limits = self._pools[job.attempt.pool].stall_after, self._heartbeats.get(job.group)
+            for at in silences(job, self._specs[job.name].silent_from, limits):
+                if at > self._clock.now():
+                    self._agenda.put(at, Due.SILENT, job.name)
 
     def _enter(self, spec: JobSpec, now: int) -> None:
         if spec.running_since is not None:

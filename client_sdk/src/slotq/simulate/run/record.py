@@ -80,11 +80,14 @@ class Record:
     _live: dict[str, int] = field(default_factory=dict)
     """The index in `runs` of each job's live attempt."""
 
-    def begin(self, job: Job) -> None:
-        """Begin with a job that runs when the scenario begins."""
-        self.states[job.name].append((0, job.state.value))
-        if job.attempt and job.attempt.running_since is not None:
-            self._hold(job.name, job.attempt.pool, job.attempt.running_since)
+    def begin(self, job: Job, at: int = 0) -> None:
+        """Begin with a job that there is when the run begins, at that moment."""
+        self.states[job.name].append((at, job.state.value))
+        if job.attempt:
+            since = job.attempt.running_since
+            self._hold(
+                job.name, job.attempt.pool, job.attempt.admitted_at if since is None else since
+            )
 
     def refuse(self, name: str, t: int, reason: str) -> None:
         self.states[name].append((t, REFUSED))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding, Spending
+from slotq_core.model.projects import NOTHING_SPENT, BudgetStanding, Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.usage.amounts import Window
@@ -14,11 +14,12 @@ from slotq_core.usage.calendar_days import month_of, next_month
 
 
 class Spent:
-    def __init__(self, configuration: Snapshot) -> None:
+    def __init__(self, configuration: Snapshot, before: Spending = NOTHING_SPENT) -> None:
+        """`before`: what had been spent when the run begins."""
         self._projects = {each.name for each in configuration.projects if each.budget is not None}
-        self._month = Window(start=0, end=0)
-        self._slot_ms = Counter[str]()
-        self._warned: set[str] = set()
+        self._month = Window(start=before.month, end=_end_of(before.month))
+        self._slot_ms = Counter(before.slot_ms)
+        self._warned = set(before.warned)
 
     def note(self, before: Job | None, after: Job, now: int) -> None:
         """Add the attempt that this change ends, if it ends one."""
@@ -50,3 +51,8 @@ class Spent:
             self._month = month
             self._slot_ms.clear()
             self._warned.clear()
+
+
+def _end_of(month: int) -> int:
+    """The end of a known month; the month of `NOTHING_SPENT` has none."""
+    return next_month(month) if month else 0

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slotq.simulate.scenario import references
 from slotq.simulate.scenario.contents import Contents
+from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
 from slotq_core.admission.requirements import divided
 from slotq_core.model.demand import Demand
+from slotq_core.model.groups import end_of
+from slotq_core.model.jobs import GROUP_END
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import Fault, listed, unknown
 
@@ -44,9 +47,12 @@ def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
         projects = sorted({job.project or "" for job in members})
         if not members:
             yield Fault(("groups", place, "name"), f"group '{group.name}' has no members")
-        for index, name in enumerate(group.mandatory):
+        rules: list[tuple[tuple[str | int, ...], str]]
+        rules = [(("mandatory", index), name) for index, name in enumerate(group.mandatory)]
+        rules += [(("ends_with",), group.ends_with)] if group.ends_with else []
+        for rule, name in rules:
             if members and name not in names:
-                where = ("groups", place, "mandatory", index)
+                where = ("groups", place, *rule)
                 yield Fault(where, f"'{name}' is not a member; the members are {listed(names)}")
         if members and (group.min_members or 0) > len(members):
             yield Fault(
@@ -61,28 +67,56 @@ def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
 
 
 def dependencies_end(scenario: Contents) -> Iterator[Fault]:
-    """Dependencies name other jobs of the file and form no circle. A gang starts as one, so its
-    name stands for its members here."""
-    jobs = {job.name for job in scenario.jobs}
+    """Dependencies name other jobs of the file, or groups, and form no circle. A gang starts as
+    one, so its name stands for its members here. A queue's groups are submitted whole, so nothing
+    comes after a group before all of its members are there."""
+    jobs = {job.name: job for job in scenario.jobs}
     sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
+    members = {
+        end_of(group.name): [job for job in scenario.jobs if job.group == group.name]
+        for group in scenario.groups
+    }
     units = {
         job.name: f"gang {job.group}" if job.group and job.group not in sweeps else job.name
         for job in scenario.jobs
     }
     after: dict[str, set[str]] = {}
     for place, job in enumerate(scenario.jobs):
-        for key in ("after", "after_any"):
-            for index, name in enumerate(getattr(job, key)):
-                if name not in jobs:
-                    yield unknown(("jobs", place, key, index), "job", name, jobs)
-                    continue
+        for key, index, name in _awaited(job):
+            where = ("jobs", place, key, index)
+            if name in jobs:
                 after.setdefault(units[job.name], set()).add(units[name])
+            elif name not in members:
+                yield unknown(where, *_kind(name), [*jobs, *members])
+            for member in members.get(name, ()):
+                after.setdefault(units[job.name], set()).add(units[member.name])
+                if _comes_later(member, job):
+                    yield Fault(where, f"its member '{member.name}' is submitted after this job")
     if found := circle(after):
         places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
         yield Fault(
             ("jobs", places[0], "after"),
             f"the jobs depend on each other in a circle: {' -> '.join(found)}",
         )
+
+
+def _awaited(job: JobSpec) -> Iterator[tuple[str, int, str]]:
+    """What the job comes after, each with its key and place."""
+    for key in ("after", "after_any"):
+        for index, name in enumerate(getattr(job, key)):
+            yield key, index, name
+
+
+def _kind(name: str) -> tuple[str, str]:
+    if name.startswith(GROUP_END):
+        return "group", name.removeprefix(GROUP_END)
+    return "job", name
+
+
+def _comes_later(member: JobSpec, job: JobSpec) -> bool:
+    if member.submit_at is None or job.submit_at is None:
+        return False
+    return member.submit_at > job.submit_at
 
 
 def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:

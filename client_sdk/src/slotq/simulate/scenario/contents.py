@@ -21,6 +21,7 @@ from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
     LimitsSection,
+    NotificationSection,
     PeopleSection,
     Principals,
     ProjectSection,
@@ -49,7 +50,7 @@ class Contents(Section):
     projects: tuple[ProjectSection, ...] = ()
     departments: tuple[DepartmentSection, ...] = ()
     limits: LimitsSection = Field(default={})
-    """Of a queue only, as are operators and people."""
+    """Of a queue only, as are operators, people and notifications."""
     operators: Principals = ()
     people: PeopleSection = PeopleSection()
     sharing: SharingSection = SharingSection()
@@ -57,6 +58,7 @@ class Contents(Section):
     users: tuple[UserSection, ...] = ()
     user_groups: tuple[UserGroupSection, ...] = ()
     scheduler: SchedulerSection = SchedulerSection()
+    notifications: tuple[NotificationSection, ...] = ()
     groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None

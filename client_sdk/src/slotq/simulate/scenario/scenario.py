@@ -100,6 +100,10 @@ class Scenario(Contents):
             groups=tuple(self._group(spec) for spec in self.groups),
         )
 
+    def stop_times(self) -> dict[str, int]:
+        """How long a stop takes (ms), by pool."""
+        return {pool.name: pool.stop_seconds for pool in self.pools}
+
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
         """The changes of pools in order of time: when, in which pool, and what."""
         every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
@@ -134,12 +138,15 @@ class Scenario(Contents):
         )
 
     def _group(self, spec: GroupSpec) -> Group:
+        last = spec.ends_with or ""
         return Group(
             name=spec.name,
             members=tuple(job.name for job in self.jobs if job.group == spec.name),
             min_members=spec.min_members,
-            mandatory=spec.mandatory,
+            mandatory=(*spec.mandatory, *({last} - {"", *spec.mandatory})),
             same_pool=spec.same_pool,
+            ends_with=last,
+            heartbeat=spec.heartbeat_seconds,
             max_parallel=spec.max_parallel,
         )
 

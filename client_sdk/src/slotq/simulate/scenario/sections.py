@@ -37,6 +37,7 @@ from slotq_core.wire.document.values import (
     Flag,
     MaybeName,
     Name,
+    Period,
     Positive,
     Seconds,
 )
@@ -86,11 +87,16 @@ class GroupSpec(Section):
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    ends_with: Name | None = None
+    """The member whose end ends the gang."""
+    heartbeat_seconds: Period | None = None
+    """How long a running member that reports may be silent; then it is stopped and has failed."""
     max_parallel: Positive | None = None
 
     @model_validator(mode="after")
     def _gang_or_sweep(self) -> Self:
-        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        of_gangs = {"min_members", "mandatory", "same_pool", "ends_with", "heartbeat_seconds"}
+        mixed = of_gangs & self.model_fields_set
         if self.max_parallel is not None and mixed:
             message = "a group with max_parallel is a sweep: this key is for gangs"
             refuse(*(Fault((key,), message) for key in sorted(mixed)))
@@ -102,9 +108,9 @@ class JobSpec(Section):
     project: Name | None = None
     group: Name | None = None
     after: tuple[Name, ...] = ()
-    """Jobs that must complete before this job."""
+    """Jobs, and groups as `group:NAME`, that must complete before this job."""
     after_any: tuple[Name, ...] = ()
-    """Jobs that must end before this job, in whatever way."""
+    """The same, of what must end before this job, in whatever way."""
     workload: Annotated[Workload, Field(alias="class")] = Workload.TRAINING
     priority: Priority | None = None
     """None: AUTO with priority classes, else 0."""

@@ -5,6 +5,7 @@
     sagemaker         the training service
     eventbridge       job state changes as events
     sqs               dead letters
+    receivers         SNS, Slack and webhooks, for notifications
     notifiers         how a pass is asked for, now or later
     scripts           what training scripts read and write below their checkpoints
     settings          settings from environment variables
@@ -14,6 +15,7 @@ Rules that every store applies:
     snapshots       builds the snapshot of a pass
     order_keys      the order within a line, as strings
     holdings        what a transaction takes from each pool and gives back
+    group_ends      what has become of a gang's members
     ended_attempts  how long an ended job stays readable; what an ended attempt used
     spending        what projects with a budget have spent when a pass loads
     yields          who has yielded to a time slice

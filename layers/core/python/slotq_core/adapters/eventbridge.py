@@ -17,7 +17,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.policy.lifecycle.stall import warned_of
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Change, Part
 from slotq_core.ports.training import Request
 from slotq_core.timestamps import iso
 
@@ -86,15 +86,27 @@ class AnnouncingStore(DynamoStore):
         super().__init__(*args, **settings)
         self._announcements = announcements
 
-    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
-        kept = super().submit(job, request, opens_line=opens_line)
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        watched: Sequence[str] = (),
+    ) -> Job:
+        kept = super().submit(job, request, opens_line=opens_line, watched=watched)
         self._announcements.note(None, kept)
         return kept
 
     def commit(
-        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
     ) -> tuple[Job, ...]:
-        jobs = super().commit(changes, seen=seen)
+        jobs = super().commit(changes, seen=seen, group_decisions=group_decisions, part=part)
         for change, after in zip(changes, jobs, strict=False):
             self._announcements.note(change.before, after)
             self._announcements.note_warnings(change, after)

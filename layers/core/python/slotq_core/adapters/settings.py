@@ -46,6 +46,7 @@ from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits
+from slotq_core.model.notices.rules import Telling
 from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
@@ -57,6 +58,7 @@ from slotq_core.wire.pool_definition import (
     settings_of,
 )
 
+NOTIFICATIONS_VARIABLE = "SLOTQ_NOTIFICATIONS"
 POOLS_VARIABLE = "SLOTQ_POOLS"
 LIMITS_VARIABLE = "SLOTQ_LIMITS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
@@ -147,6 +149,17 @@ def project_metrics_from_environment(environment: Mapping[str, str] = os.environ
             f"not '{text[:40]}'"
         )
     return int(text)
+
+
+def telling_from_environment(environment: Mapping[str, str] = os.environ) -> Telling:
+    """Return whether the queue tells people of their jobs, from SLOTQ_NOTIFICATIONS (left out: it
+    does not). Raises Misconfigured."""
+    text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or Telling.OFF.value
+    try:
+        return Telling(text)
+    except ValueError:
+        known = ", ".join(Telling)
+        raise Misconfigured(f"{NOTIFICATIONS_VARIABLE} must be one of {known}") from None
 
 
 def roles_from_environment(environment: Mapping[str, str] = os.environ) -> ExecutionRoles:

@@ -101,7 +101,7 @@ def snapshot_of(
     groups: Iterable[Group] = (),
 ) -> Snapshot:
     """Build a snapshot with each job once. `yields`: what the store keeps of the pools. `groups`:
-    those of the jobs that wait.
+    those of all these jobs.
 
     A job that changed between two reads counts as first read, because the ledgers were read then
     too: a commit that depends on the old state is refused.

@@ -5,6 +5,7 @@ rules           pools, class and size of a submission
 requirements    what a demand takes from a pool, and which properties it requires
 contents        what instances contain, for quotas of GPUs, CPUs and memory
 dependencies    jobs that come after others
+groups          what is refused of a group as a whole
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits
 roles           which execution roles a caller may name

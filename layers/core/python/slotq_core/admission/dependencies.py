@@ -1,26 +1,93 @@
-"""Jobs that come after others (DESIGN 5.4: dependencies `after`).
+"""Jobs that come after others, or after groups (DESIGN 5.4: dependencies `after`).
 
 A job waits until all jobs that it comes after have completed, or have ended in any way if it comes
 after their end (`after_any`). Until then it is `pending`, but has no line, no place in the order
 and no share. Its entry time is still that of its submission. If one of the jobs that must complete
 ends in another way, the job is cancelled (cause `dependency`), and so are the jobs after it.
+
+A group has ended when all its members have; only then it counts whether it has completed
+(`progress_of`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.lifecycle import move
-from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
+from slotq_core.model.groups import LEFT_OUT, Group, end_of
+from slotq_core.model.jobs import GROUP_END, MAX_AFTER, TERMINAL_STATES, Job, JobState
+from slotq_core.policy.state.groups.gangs import Gang
 
 DEPENDENCY = "dependency"
 """The cause of a job that is cancelled because an earlier job did not complete."""
 
-MAX_AFTER = 45
-"""The most jobs that one job may come after, of both kinds. The submission's transaction has two
-actions for each, and at most 100."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupProgress:
+    """How far a group has come that jobs come after."""
+
+    living: Job | None = None
+    """Its first member that has not ended; None: all have."""
+    trouble: str = ""
+    """Of a group that has ended: why it has not completed, as part of a sentence; empty: it has."""
+
+
+def progress_of(
+    group: Group,
+    members: Iterable[tuple[str, Job | None]],
+    *,
+    goal_met: Callable[[Iterable[Job]], bool] = lambda _: False,
+) -> GroupProgress:
+    """How far a group has come, from its members by name, in order; None: the record has expired.
+    Asks for none behind the first that has not ended.
+
+    A sweep has completed if all its members have, or if they have met its goal (`goal_met`). A gang
+    has completed if enough of them have, by its own rules. Members that were left out do not count.
+    """
+    found: dict[str, Job | None] = {}
+    for name, job in members:
+        if job is not None and not job.terminal:
+            return GroupProgress(living=job)
+        if job is None or job.cause != LEFT_OUT:
+            found[name] = job
+    if group.max_parallel is not None and goal_met(job for job in found.values() if job):
+        return GroupProgress()
+    return progress_at_end(group, {name: job.state if job else None for name, job in found.items()})
+
+
+def progress_at_end(group: Group, ended: Mapping[str, JobState | None]) -> GroupProgress:
+    """The same of a group whose members have all ended, from their states; None: the record has
+    expired. Without the members that were left out."""
+    enough = _all_completed(ended) if group.max_parallel is not None else _enough(group, ended)
+    return GroupProgress(trouble="" if enough else _trouble(group, ended))
+
+
+NO_GROUPS: Mapping[str, GroupProgress] = {}
+
+
+def _all_completed(ended: Mapping[str, JobState | None]) -> bool:
+    return all(state is JobState.COMPLETED for state in ended.values())
+
+
+def _enough(group: Group, ended: Mapping[str, JobState | None]) -> bool:
+    """Whether enough of a gang has completed."""
+    states = {name: state for name, state in ended.items() if state is not None}
+    whole = dict.fromkeys(group.members, JobState.CANCELLED) | states
+    gang = Gang(group=replace(group, ended=whole), waiting=(), active=())
+    return JobState.COMPLETED in states.values() and not gang.needed and not gang.mandatory
+
+
+def _trouble(group: Group, ended: Mapping[str, JobState | None]) -> str:
+    first = [name for name in group.mandatory if name in ended]
+    for name in (*first, *ended):
+        state = ended[name]
+        if state is None:
+            return f"the record of its member {name} has expired"
+        if state is not JobState.COMPLETED:
+            return f"its member {name} {_ended(state)}"
+    return "none of its members has"
 
 
 def check_dependencies(name: str, after: Sequence[str], after_any: Sequence[str]) -> None:
@@ -34,35 +101,90 @@ def check_dependencies(name: str, after: Sequence[str], after_any: Sequence[str]
 
 
 def incomplete_dependencies(
-    after: Sequence[str], states: Mapping[str, JobState]
+    after: Sequence[str],
+    states: Mapping[str, JobState],
+    groups: Mapping[str, GroupProgress] = NO_GROUPS,
 ) -> tuple[str, ...]:
-    """The jobs in `after` that a new job has to wait for.
+    """The jobs and groups in `after` that a new job has to wait for.
 
-    `states` holds the states of known jobs. Raises InvalidRequest for an unknown job, or one that
-    ended without completing. No cycle can arise: a job comes after existing jobs only.
+    `states` holds the states of known jobs, `groups` how far known groups have come, by
+    `group:NAME`. Raises InvalidRequest for an unknown job or group, or one that ended without
+    completing. No cycle can arise: a job comes after existing jobs and groups only.
     """
     for name in after:
-        _check_known(name, states)
-        if states[name] in TERMINAL_STATES and states[name] is not JobState.COMPLETED:
+        _check_known(name, states, groups)
+        if name in groups:
+            _check_group(name, groups[name])
+        elif states[name] in TERMINAL_STATES and states[name] is not JobState.COMPLETED:
             raise _refused(
                 f"it comes after '{name}', which has not completed: it {_ended(states[name])}"
             )
-    return tuple(name for name in dict.fromkeys(after) if states[name] is not JobState.COMPLETED)
+    return tuple(
+        name
+        for name in dict.fromkeys(after)
+        if (groups[name].living if name in groups else states[name] is not JobState.COMPLETED)
+    )
 
 
 def unended_dependencies(
-    after_any: Sequence[str], states: Mapping[str, JobState]
+    after_any: Sequence[str],
+    states: Mapping[str, JobState],
+    groups: Mapping[str, GroupProgress] = NO_GROUPS,
 ) -> tuple[str, ...]:
-    """The jobs in `after_any` that a new job has to wait for. Raises InvalidRequest for an unknown
-    job."""
+    """The jobs and groups in `after_any` that a new job has to wait for. Raises InvalidRequest for
+    an unknown one."""
     for name in after_any:
-        _check_known(name, states)
-    return tuple(name for name in dict.fromkeys(after_any) if states[name] not in TERMINAL_STATES)
+        _check_known(name, states, groups)
+    return tuple(
+        name
+        for name in dict.fromkeys(after_any)
+        if (groups[name].living if name in groups else states[name] not in TERMINAL_STATES)
+    )
 
 
-def _check_known(name: str, states: Mapping[str, JobState]) -> None:
-    if name not in states:
-        raise _refused(f"it comes after '{name}', but there is no such job")
+def check_members(
+    group: str, after: Mapping[str, Sequence[str]], *, gang: bool
+) -> tuple[tuple[str, ...], ...]:
+    """A new group's members in waves: each comes after members of earlier waves only.
+
+    `after` maps the members, in the order of the submission, to all that they come after. Raises
+    InvalidRequest, with the circle, where they come after each other or after their own group, and
+    where members of a `gang` come after each other: they start together.
+    """
+    if found := circle({**after, end_of(group): after}):
+        told = " -> ".join(f"group {group}" if name == end_of(group) else name for name in found)
+        message = f"the members come after each other in a circle: {told}"
+        raise InvalidRequest(message, field="after")
+    ahead = {name: {each for each in its if each in after} for name, its in after.items()}
+    if gang and (late := next((name for name, its in ahead.items() if its), None)):
+        message = f"'{late}' comes after another member of its gang, but they start together"
+        raise InvalidRequest(message, field="after")
+    waves: list[tuple[str, ...]] = []
+    while ahead:
+        wave = tuple(name for name, its in ahead.items() if not its & ahead.keys())
+        waves.append(wave)
+        for name in wave:
+            del ahead[name]
+    return tuple(waves)
+
+
+def _check_known(
+    name: str, states: Mapping[str, JobState], groups: Mapping[str, GroupProgress]
+) -> None:
+    if name not in states and name not in groups:
+        group = name.removeprefix(GROUP_END)
+        told = f"'{name}', but there is no such job or group"
+        if group != name:
+            told = f"group '{group}', but there is no such group"
+        raise _refused(f"it comes after {told}")
+
+
+def _check_group(name: str, progress: GroupProgress) -> None:
+    if progress.trouble:
+        group = name.removeprefix(GROUP_END)
+        raise _refused(
+            f"it comes after group '{group}', which has not completed: {progress.trouble}"
+        )
 
 
 def consequences(
@@ -115,6 +237,19 @@ def after_end_of(job: Job, name: str, end: JobState, now: int) -> Job:
     if end is not JobState.COMPLETED and name in job.after:
         message = f"it came after {name}, which has not completed: it {_ended(end)}"
         return move(job, JobState.CANCELLED, at=now, cause=DEPENDENCY, message=message)
+    return _without(job, name)
+
+
+def after_end_of_group(job: Job, group: str, progress: GroupProgress, now: int) -> Job:
+    """The job after members of a group that it waits for have ended."""
+    name = end_of(group)
+    if progress.trouble and name in job.after:
+        message = f"it came after group {group}, which has not completed: {progress.trouble}"
+        return move(job, JobState.CANCELLED, at=now, cause=DEPENDENCY, message=message)
+    return job if progress.living else _without(job, name)
+
+
+def _without(job: Job, name: str) -> Job:
     return replace(
         job,
         after=tuple(each for each in job.after if each != name),

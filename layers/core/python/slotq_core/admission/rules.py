@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import inf
 
 from slotq_core.admission.contents import with_contents
 from slotq_core.admission.dependencies import (
+    NO_GROUPS,
+    GroupProgress,
     check_dependencies,
     incomplete_dependencies,
     unended_dependencies,
@@ -20,13 +21,9 @@ from slotq_core.admission.dependencies import (
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO, AUTO_VALUE
-from slotq_core.policy.state.groups.gangs import Gang
-from slotq_core.policy.state.groups.limits_as_resources import Bounded
-from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.privacy.identity import BY_DEFAULT, People
 
@@ -45,6 +42,7 @@ def admit(
     submitter: str,
     now: int,
     states: Mapping[str, JobState] | None = None,
+    groups: Mapping[str, GroupProgress] = NO_GROUPS,
     rights: Rights = NO_RIGHTS,
     people: People = BY_DEFAULT,
     by_default: Sequence[str] = (),
@@ -53,8 +51,8 @@ def admit(
     field.
 
     `by_default`: the pools of a job that names none, the preferred first; empty: all.
-    `states` maps the jobs that the new one comes after to their states; a job that does not exist
-    is absent.
+    `states` maps the jobs that the new one comes after to their states, and `groups` the groups, as
+    `group:NAME`, to how far they have come; what does not exist is absent.
     """
     after = submission.after
     after_any = tuple(name for name in submission.after_any if name not in after)
@@ -85,8 +83,8 @@ def admit(
         priority_class=_class_named_in(submission, rights),
         group=submission.group,
         checkpoints=submission.checkpoints,
-        after=incomplete_dependencies(after, states or {}),
-        after_any=unended_dependencies(after_any, states or {}),
+        after=incomplete_dependencies(after, states or {}, groups),
+        after_any=unended_dependencies(after_any, states or {}, groups),
         depends_on=tuple(dict.fromkeys((*after, *after_any))),
         submitter=submitter,
         person=people.person(submitter),
@@ -178,57 +176,18 @@ def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
     """Check that each part fits into its pool, and that the job belongs to no group."""
     if group:
         raise InvalidRequest(
-            "a job that runs in several pools at once cannot belong to a group", field="Tags"
+            "a job that runs in several pools at once cannot belong to a group; use one instance "
+            "type for each member",
+            field="ResourceConfig.InstanceGroups",
         )
     for pool, (_, demand) in zip(pools, needs.parts, strict=True):
         if not demand.within(pool.capacity):
             raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
 
-def check_gang(
-    group: Group,
-    members: Mapping[str, Sequence[Submission]],
-    pools: Sequence[Pool],
-    rights: Rights = NO_RIGHTS,
-) -> None:
-    """Raises NeverFits if empty pools, or the users' totals, could not hold enough of the gang at
-    once, and InvalidRequest if a member names no pool. `members` maps persons to their
-    submissions."""
-    jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
-    gang = Gang(group=group, waiting=tuple(jobs), active=())
-    room = {pool.name: pool.capacity for pool in pools}
-    orders = gang.orders()
-    if not any(_fits(gang, order, room) for order in orders):
-        for each in chain.from_iterable(members.values()):
-            _accepted(each, _needs(each, pools), pools)  # A member's own refusal says more.
-        raise NeverFits(
-            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
-            "pools can hold even when empty",
-            field="Tags",
-        )
-    bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
-    room = {name: amount + bounded.left(name) for name, amount in room.items()}
-    if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
-        told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
-        raise NeverFits(
-            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
-            f"users may ever hold: {told}",
-            field="Tags",
-        )
-
-
-def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
-    """Whether enough of the gang finds room at once, tried in this order."""
-    jobs = list(order)
-    for allowed in gang.allowed_pools():
-        pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
-        if gang.enough(assign(jobs, pools, room)):
-            return True
-    return False
-
-
-def _bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
-    """The member as far as its size and place go, with no pool if none has what it requires."""
+def bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
+    """The submission as a job, as far as its size and place go; with no pool if none has what it
+    requires."""
     needs = _needs(member, pools)
     return Job(
         name=member.name,
@@ -240,6 +199,12 @@ def _bare(member: Submission, person: str, pools: Sequence[Pool]) -> Job:
         pools=tuple(pool.name for pool in _named(member, pools) if needs.met_by(pool)),
         person=person,
     )
+
+
+def check_pools(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Raises InvalidRequest or NeverFits if none of these pools is the submission's, or if none has
+    the properties that it requires."""
+    _accepted(submission, _needs(submission, pools), pools)
 
 
 def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:

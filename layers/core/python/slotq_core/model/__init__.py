@@ -14,6 +14,7 @@ times compare equal on every path.
     sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
+    notices   who is told of what, and a message
     limits    what callers may ask of the queue
     snapshot  the input of a decision
     reasons   why a job waits

@@ -15,8 +15,12 @@ class StopCause(StrEnum):
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
     CANCELLED = "cancelled"
+    GROUP_ENDED = "group_ended"
+    """The member's gang has ended: with its server, or because too few members are left."""
+    GOAL_REACHED = "goal_reached"
+    """Another member of the sweep has reached its goal."""
     STALLED = "stalled"
-    """The script reported nothing for the pool's `stall_after`."""
+    """The script reported nothing for the pool's `stall_after`, or for its group's heartbeat."""
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
 
@@ -99,8 +103,10 @@ class Attempt:
     reported: bool = False
     """Whether the queue has read a step or a save in the attempt's report."""
     silent_since: int | None = None
-    """The last sign of life (ms), once the queue has found that the pool's `stall_after` has passed
-    since; None: not found so."""
+    """The last sign of life (ms), once the queue has found that the pool's `stall_after`, or its
+    group's heartbeat, has passed since; None: not found so."""
+    heartbeat_missed: bool = False
+    """Whether the queue has found that its group's heartbeat has passed since."""
     stalled_at: int | None = None
     """When the queue warned of that silence (ms); None: it has not."""
     step: int | None = None

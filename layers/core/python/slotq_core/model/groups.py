@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model.jobs import GROUP_ENTRY, JobState
+from slotq_core.model.jobs import GROUP_END, GROUP_ENTRY, Job, JobState
+
+SERVER = "server"
+"""The site of the member that a gang ends with."""
 
 LEFT_OUT = "left_out"
 """The cause of a member that ended because it found no room while its gang ran."""
@@ -26,15 +29,51 @@ class Group:
     """Members without which the gang does not start."""
     same_pool: bool = False
     """Whether all members run in one pool."""
+    ends_with: str = ""
+    """The member with which the gang ends: then the others end too, as they do when too few of them
+    can still complete. The gang does not start without it. Empty: each member has its own end."""
+    sites: Mapping[str, str] = field(default_factory=dict)
+    """What members call themselves towards each other, where not by the job's name."""
+    heartbeat: int | None = None
+    """How long a running member that reports may be silent (ms); None: as its pool says."""
     max_parallel: int | None = None
     """For a sweep, the most members that hold slots at once; None: the group is a gang."""
     ended: Mapping[str, JobState] = field(default_factory=dict)
     """The terminal state of each member that has ended."""
 
+    def site(self, member: str) -> str:
+        """What the member calls itself towards the others."""
+        return SERVER if member == self.ends_with else self.sites.get(member, member)
+
+
+Parameter = str | bool | int | float
+"""A value that a sweep tries."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """What a sweep tries, and what it looks for."""
+
+    parameters: tuple[Mapping[str, Parameter], ...] = ()
+    """What each member tries, in the order of the members; empty: not told."""
+    metric: str = ""
+    """The metric by which members are compared; empty: none."""
+    maximize: bool = False
+    """Whether more is better."""
+    goal: float | None = None
+    """A value of the metric that is good enough: a member that ends with it ends the sweep."""
+
+    def reached(self, metrics: Mapping[str, float]) -> bool:
+        """Whether a member that ended with these metrics is good enough."""
+        value = metrics.get(self.metric)
+        if self.goal is None or value is None:
+            return False
+        return value >= self.goal if self.maximize else value <= self.goal
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredGroup:
-    """A group as the queue keeps it. It never changes."""
+    """A group as the queue keeps it. Only `met_by` is ever set later."""
 
     group: Group
     submitter: str
@@ -43,6 +82,25 @@ class StoredGroup:
     project: str = ""
     at: int = 0
     """When the group was stored whole (ms)."""
+    rendezvous: str = ""
+    """For a gang: the S3 prefix below which its members meet; empty: there is none."""
+    sweep: Sweep | None = None
+    met_by: str = ""
+    """The job that reached the sweep's goal; empty: none yet, or it is still to be noted."""
+
+    @property
+    def has_goal(self) -> bool:
+        return self.sweep is not None and self.sweep.goal is not None
+
+    def goal_met(self, jobs: Iterable[Job]) -> bool:
+        """Whether one of these, or the job that is noted, has reached the sweep's goal."""
+        return bool(self.met_by) or any(map(self.reaches_goal, jobs))
+
+    def reaches_goal(self, job: Job) -> bool:
+        """Whether the job has ended with a result that is good enough for the sweep."""
+        if self.sweep is None or job.state is not JobState.COMPLETED:
+            return False
+        return self.sweep.reached(dict(job.metrics))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,3 +118,8 @@ class Opening:
 def entry_of(group: str) -> str:
     """What the group's members wait for until the group is stored whole."""
     return f"{GROUP_ENTRY}{group}"
+
+
+def end_of(group: str) -> str:
+    """What jobs after the group wait for."""
+    return f"{GROUP_END}{group}"

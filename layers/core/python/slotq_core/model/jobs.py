@@ -33,6 +33,8 @@ class JobState(StrEnum):
 
 
 WAITING_STATES = frozenset({JobState.PENDING, JobState.PREEMPTED})
+WAITING_OR_BACKING_OFF = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF)
+"""States of a job that will start without anybody's doing."""
 QUEUED_STATES = frozenset({*WAITING_STATES, JobState.BACKOFF, JobState.HELD})
 """States of a job that is kept and holds no slots."""
 ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
@@ -54,9 +56,17 @@ _TRAINING = Workload.TRAINING
 """A module constant, because plans compare it very often and an enum member look-up is slow."""
 
 
-GROUP_ENTRY = "group:"
+GROUP_ENTRY = "entry:"
 """Begins what a member waits for (`Job.after_any`) until its group is stored whole. No job has such
 a name."""
+
+GROUP_END = "group:"
+"""Begins the name of a group where a job comes after one: `group:grid`. No job has such a name."""
+
+
+MAX_AFTER = 45
+"""The most jobs and groups that one job may come after, of both kinds. The submission's transaction
+has two actions for each, and at most 100."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,15 +114,16 @@ class Job:
     group: str = ""
     """The name of the job's group; empty: none."""
     after: tuple[str, ...] = ()
-    """Jobs that must still complete before this one waits for slots."""
+    """Jobs, and groups as `GROUP_END` says, that must still complete before this one waits for
+    slots."""
     after_any: tuple[str, ...] = ()
-    """Jobs that must still end, in whatever way, before this one waits for slots."""
+    """Jobs and groups that must still end, in whatever way, before this one waits for slots."""
     depends_on: tuple[str, ...] = ()
-    """The jobs that this one was submitted after, of either kind. They stay here when they have
-    ended."""
+    """The jobs and groups that this one was submitted after, of either kind. They stay here when
+    they have ended."""
     followed: bool = False
-    """Whether jobs may come after this one. Its end is handed on to them first; then this is
-    false."""
+    """Whether jobs may come after this one, or after its group. Its end is handed on to them first;
+    then this is false."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of the priority class; empty: the priority is a plain number."""
@@ -165,6 +176,9 @@ class Job:
     """The cause as a sentence for people."""
     digest: str = ""
     """Hash of the submitted body. An equal hash means the same submission."""
+    metrics: tuple[tuple[str, float], ...] = ()
+    """The final metrics of an ended member of a group, by name: SageMaker's, and those that its
+    script reported last."""
     version: int = 0
     """Rises by one with each committed change."""
 
@@ -181,14 +195,25 @@ class Job:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """The jobs that this one waits for, and the entry of a group that is not stored whole yet;
-        empty for an ended job."""
+        """The jobs and groups that this one waits for, and the entry of its own group while that is
+        not stored whole; empty for an ended job."""
         return () if self.terminal else (*self.after, *self.after_any)
 
     @property
-    def awaited_jobs(self) -> tuple[str, ...]:
+    def awaited(self) -> tuple[str, ...]:
         """The same, without the entry of its own group."""
         return tuple(name for name in self.waits_for if not name.startswith(GROUP_ENTRY))
+
+    @property
+    def awaited_jobs(self) -> tuple[str, ...]:
+        """The jobs among them."""
+        return tuple(name for name in self.awaited if not name.startswith(GROUP_END))
+
+    @property
+    def awaited_groups(self) -> tuple[str, ...]:
+        """The names of the groups among them."""
+        names = (name for name in self.waits_for if name.startswith(GROUP_END))
+        return tuple(name.removeprefix(GROUP_END) for name in names)
 
     @property
     def holds(self) -> tuple[tuple[str, Demand], ...]:
@@ -241,6 +266,7 @@ class Submission:
     """The group's name; empty: none."""
     checkpoints: bool = True
     after: tuple[str, ...] = ()
-    """Jobs that must complete before this one waits for slots."""
+    """Jobs, and groups as `GROUP_END` says, that must complete before this one waits for slots. A
+    plain name is that of a job or, where there is no such job, of a group."""
     after_any: tuple[str, ...] = ()
-    """Jobs that must end, in whatever way, before this one waits for slots."""
+    """Jobs and groups that must end, in whatever way, before this one waits for slots."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from slotq_core.model.notices.rules import Notification
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.users import PriorityClass, User, UserGroup
 
@@ -74,6 +75,9 @@ class Sharing:
     scheduler: SchedulerSettings | None = None
     """None: jobs are tried whenever something changes, as many at once as fit, and none is given
     up."""
+
+    notifications: tuple[Notification, ...] = ()
+    """Who is told of what."""
 
     def weighed(self) -> Sharing:
         """What plans use: without weights, every weight is the quota."""

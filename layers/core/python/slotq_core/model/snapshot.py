@@ -51,3 +51,28 @@ class Snapshot:
     yields: tuple[Yielded, ...] = ()
     """The latest for each user and rank."""
     scheduler: SchedulerSettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StandingQueue:
+    """The whole queue at one moment: what the next pass decides on, and the jobs that come into it
+    later. For those who want to reckon on with it (`GET /scenario`)."""
+
+    at: int
+    """The moment (ms)."""
+    pools: tuple[Pool, ...]
+    """With what the queue has learned of them, and with counted contents."""
+    jobs: tuple[Job, ...]
+    """Every job that has not ended, in any order. Jobs that wait for others and held ones, too."""
+    groups: tuple[Group, ...] = ()
+    """The groups of these jobs."""
+    yields: tuple[Yielded, ...] = ()
+    spent: Spending = NOTHING_SPENT
+    etas: Mapping[str, int] = field(default_factory=dict)
+    """How long (ms) a running job says that it still takes, where it says so, by job."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The longest that an attempt of a job may run (ms), where it has been read, by job."""
+    withheld: frozenset[str] = frozenset()
+    """The jobs that bear a stand-in name."""
+    left_out: int = 0
+    """How many jobs wait behind those in `jobs`, at least: more than one answer holds."""

@@ -1,6 +1,7 @@
 """What the manager does, an operation a file.
 
 passes         a pass: load, plan, commit, effect, confirm
+decisions_in_parts  decisions about groups that one transaction cannot hold
 effects        calls to SageMaker and what their answers mean
 attempts       suspends, and what an outcome teaches about a pool
 reconcile      repairs drift between the queue and SageMaker
@@ -13,6 +14,7 @@ configuring    changes of the configuration, on the record
 jobs           what people ask of jobs, and about them
 status         jobs as people see them, with place and reason
 scripts        what training scripts report, on the tick and for people
+notices        who is told of what has happened, at least once
 poison         sends what cannot be understood to the dead letters
 usage          what jobs have used, from the history
 project_metrics  what projects hold and deserve, as a bounded number of metrics

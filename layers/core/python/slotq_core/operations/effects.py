@@ -10,8 +10,10 @@ a dead handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from slotq_core.errors import (
     Conflict,
@@ -25,6 +27,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reports.outcome import MAY_GO_ON, with_report
+from slotq_core.model.reports.report import MOST_FINAL, final_metrics
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
@@ -45,6 +48,9 @@ from slotq_core.ports.training import (
 )
 from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
+
+if TYPE_CHECKING:
+    from slotq_core.operations.attempts.gang_starts import GangStarts
 
 HANDLER_LIFETIME = 60_000
 """Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
@@ -70,6 +76,8 @@ _FAILURES = {
 }
 """The ending that follows from each of the adapter's verdicts on a failure."""
 
+Metrics = tuple[tuple[str, float], ...]
+
 _REFUSALS = {Verdict.FAIL: Ending.REJECTED, Verdict.NAME_TAKEN: Ending.NAME_TAKEN}
 """The ending where a create is refused for good: no retry helps."""
 
@@ -93,6 +101,8 @@ class _News:
     """SageMaker's message without secrets."""
     reported: Callable[[Attempt], Attempt]
     """The ended attempt with its script's last report."""
+    metrics: Callable[..., Metrics]
+    """The final metrics of the ended attempt; as `Effects._metrics` finds them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,6 +143,7 @@ class Effects:
         self._clock = clock
         self._suspends = suspends
         self._lessons = Lessons(store, clock)
+        self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
         this process only. The table stays small, because each entry costs SLOW."""
@@ -205,7 +216,11 @@ class Effects:
         def shown() -> str:
             return self._shown(name, observation.message)
 
-        news = _News(seen=observation, shown=shown, reported=cache(self._reported))
+        @cache
+        def metrics(attempt: Attempt, *, matter: bool) -> Metrics:
+            return self._metrics(observation, attempt, matter=matter)
+
+        news = _News(seen=observation, shown=shown, reported=cache(self._reported), metrics=metrics)
         taken = self._change(
             job or self._store.job(name),
             training_job,
@@ -256,7 +271,7 @@ class Effects:
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
             return False
-        answer = self._training.create(request, job, attempt)
+        answer = self._training.create(self._told(request, job, attempt), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
@@ -292,6 +307,17 @@ class Effects:
             types={**types, attempt.pool: attempt.instance_type},
         )
         return prescribed(request, project.requests, at_start=True), broken
+
+    def _told(self, request: Request, job: Job, attempt: Attempt) -> Request:
+        """The request with what a member of a group is told of the others."""
+        if not job.group:
+            return request
+        if self._gangs is None:
+            # Most jobs are in no group, and no cold start should pay for them.
+            from slotq_core.operations.attempts.gang_starts import GangStarts
+
+            self._gangs = GangStarts(self._store)
+        return self._gangs.told(request, job, attempt)
 
     def _was_created(self, job: Job, attempt: Attempt) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a
@@ -442,6 +468,8 @@ class Effects:
             if attempt.outcome in MAY_GO_ON:
                 attempt = news.reported(attempt)
                 after = replace(after, reports=after.reports or attempt.reported)
+            if after.terminal and after.group:
+                after = replace(after, metrics=news.metrics(attempt, matter=after.followed))
         return Change(before=job, after=after, ended=attempt)
 
     def _reported(self, attempt: Attempt) -> Attempt:
@@ -450,6 +478,23 @@ class Effects:
             return attempt
         report = self._scripts.report(attempt)
         return attempt if report is None else with_report(attempt, report)
+
+    def _metrics(self, seen: Observation, attempt: Attempt, *, matter: bool) -> Metrics:
+        """The final metrics of a member of a group: what its script reported last, and what
+        SageMaker found in its output. Events may come without those, so where nothing else is told
+        of a completed attempt, SageMaker is asked. Where the metrics `matter`, for they may end a
+        sweep, it is asked in any case; raises Unavailable if it cannot say, and the end is taken
+        in later."""
+        if attempt.running_since is None:
+            return ()
+        report = self._scripts.report(attempt)
+        found = final_metrics(report.metrics) if report else {}
+        told = dict(seen.metrics)
+        if not told and (matter or not found) and seen.phase is Phase.COMPLETED:
+            with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
+                described = self._training.describe(seen.training_job)
+                told = dict(described.metrics) if described else {}
+        return tuple(sorted({**found, **told}.items())[:MOST_FINAL])
 
     def _shown(self, job: str, message: str) -> str:
         """Return SageMaker's text without secrets; empty if the request cannot be read, because the

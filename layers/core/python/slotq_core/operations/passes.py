@@ -7,7 +7,7 @@ After a conflict, a pass loads and plans again. The lease only saves work.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -15,12 +15,13 @@ from slotq_core.errors import Conflict, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.decisions_in_parts import DecisionsInParts
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
-from slotq_core.policy.plan import Decision
+from slotq_core.policy.plan import Decision, StartGang
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
@@ -32,12 +33,6 @@ PASS_BUDGET = 30_000
 
 LEASE_MARGIN = 10_000
 """How long (ms) beyond the pass the lease lasts if its holder dies."""
-
-JOBS_PER_COMMIT = 20
-"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four; one
-over several pools counts as a job more for each of them. A large eviction takes several
-transactions. The first carries the claim, so the remaining slots stay owed if the handler dies in
-between."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +66,7 @@ class Passes:
         self._notifier = notifier
         self._effects = effects
         self._poisons = poisons
+        self._parts = DecisionsInParts(store)
 
     def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
@@ -123,9 +119,8 @@ class Passes:
                 warned += self._warn(world.snapshot)
             except SlotQError as error:
                 troubles.append(f"budgets: {error}")
-            if ended := [job for job in world.ended if job.name not in handed_on]:
-                troubles += self._hand_on(ended, until)
-                handed_on |= {job.name for job in ended}
+            if (first := self._finish_begun(world, handed_on, until)) is not None:
+                troubles += first
                 continue
             planned = plan(world.snapshot, self._clock.now(), more=world.more)
             applied = self._apply(planned.decisions, world, until)
@@ -159,11 +154,24 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
+    def _finish_begun(
+        self, world: World, handed_on: set[str], until: int
+    ) -> tuple[str, ...] | None:
+        """Finish what another pass has begun, before anything is planned: a decision in parts, and
+        handing on ends, each end once. Returns what went wrong; None: there was nothing."""
+        if world.in_parts is not None:
+            finished = self._parts.finish(world.in_parts)
+            return self._effects.carry_out_all(finished, until=until).troubles
+        ended = [job for job in world.ended if job.name not in handed_on]
+        handed_on |= {job.name for job in ended}
+        return self._hand_on(ended, until) if ended else None
+
     def _hand_on(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
         # Most queues have no such jobs, and no cold start should pay for them.
         from slotq_core.operations.jobs.followers import hand_on_all
 
-        return hand_on_all(ended, self._store, self._clock, until=until)
+        stopping, troubles = hand_on_all(ended, self._store, self._clock, until=until)
+        return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
     def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
         """Yield who has come near the budget, each once in a month; again if a raised budget is
@@ -183,31 +191,79 @@ class Passes:
         """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
+        stand = _Stand(versions=versions, group_decisions=world.group_decisions)
         applied = _Applied()
         for decision in decisions:
             if self._clock.now() >= until:
                 return applied.cut_short()
             changed = steps(decision, pools, self._clock.now())
-            touched = _depends_on(decision, changed, versions)
-            wrong: list[str] = []
-            for part in _transactions(changed):
-                seen = {name: versions[name] for name in touched}
-                try:
-                    jobs = self._store.commit(part, seen=seen)
-                except Conflict:
-                    return applied.cut_short()
-                versions |= {name: version + 1 for name, version in seen.items()}
-                applied.to_hand_on |= any(job.terminal and job.followed for job in jobs)
-                applied.slow += filter(self._effects.is_slow, jobs)
-                quick = [job for job in jobs if not self._effects.is_slow(job)]
-                carried = self._effects.carry_out_all(quick, until=until)
-                applied.as_planned = applied.as_planned and carried.as_planned
-                wrong += carried.troubles
-            applied.troubles += wrong
+            try:
+                went = [
+                    self._take_effect(jobs, applied, until)
+                    for jobs in self._committed(decision, changed, stand)
+                ]
+            except Conflict:
+                return applied.cut_short()
             applied.decisions.append(decision)
-            if wrong:
+            if not (all(went) and stand.known):
                 return applied.cut_short()
         return applied
+
+    def _committed(
+        self, decision: Decision, changed: Sequence[Step], stand: _Stand
+    ) -> Iterator[tuple[Job, ...]]:
+        """Commit the decision, and yield its jobs after each transaction. Raises Conflict.
+
+        A decision about a group is committed as a whole, if need be in parts (`DecisionsInParts`).
+        Another one that takes several transactions is an eviction. The first carries the claim, so
+        the remaining slots stay owed if the handler dies in between.
+        """
+        changes = [Change(before=before, after=after) for before, after in changed]
+        touched = [name for name in pools_touched(decision) if name in stand.versions]
+        about_group = any(change.after.group for change in changes)
+        if about_group and not self._parts.fits(changes, stand.seen(touched)):
+            yield self._parts.commit(
+                changes,
+                seen=stand.seen(touched),
+                group_decisions=stand.group_decisions,
+                starts=isinstance(decision, StartGang),
+            )
+            stand.known = False
+            return
+        while changes:
+            seen = stand.seen(touched)
+            count = self._store.fitting(changes, seen=seen)
+            number = stand.group_decisions if about_group else None
+            jobs = self._store.commit(changes[:count], seen=seen, group_decisions=number)
+            stand.versions |= {name: version + 1 for name, version in seen.items()}
+            stand.group_decisions += about_group
+            changes = changes[count:]
+            yield jobs
+
+    def _take_effect(self, jobs: Sequence[Job], applied: _Applied, until: int) -> bool:
+        """Carry out the effects of committed changes, except for slow jobs. Returns whether nothing
+        went wrong."""
+        applied.to_hand_on |= any(job.terminal and job.followed for job in jobs)
+        applied.slow += filter(self._effects.is_slow, jobs)
+        quick = [job for job in jobs if not self._effects.is_slow(job)]
+        carried = self._effects.carry_out_all(quick, until=until)
+        applied.as_planned = applied.as_planned and carried.as_planned
+        applied.troubles += carried.troubles
+        return not carried.troubles
+
+
+@dataclass(kw_only=True, slots=True)
+class _Stand:
+    """What the next commit is conditioned on: the state as loaded, and this pass's own commits."""
+
+    versions: dict[str, int]
+    """Of each pool's ledger."""
+    group_decisions: int
+    known: bool = True
+    """False after a decision in parts: others may have changed its ledgers in between."""
+
+    def seen(self, pools: Sequence[str]) -> dict[str, int]:
+        return {name: self.versions[name] for name in pools}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -228,29 +284,3 @@ class _Applied:
     def cut_short(self) -> _Applied:
         self.as_planned = False
         return self
-
-
-def _depends_on(
-    decision: Decision, changed: Sequence[Step], pools: Collection[str]
-) -> Sequence[str]:
-    """The pools on whose ledgers the decision's commits are conditioned. For a member of a group
-    these are all: a sweep's limit counts its members in all pools, and another pass may start one
-    in any."""
-    if any(after.group for _, after in changed):
-        return [*pools]
-    return [name for name in pools_touched(decision) if name in pools]
-
-
-def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
-    """Split a decision's changes into transactions, in order."""
-    part: list[Change] = []
-    jobs = 0
-    for before, after in changed:
-        counts = 1 + len(after.parts)
-        if part and jobs + counts > JOBS_PER_COMMIT:
-            yield part
-            part, jobs = [], 0
-        part.append(Change(before=before, after=after))
-        jobs += counts
-    if part:
-        yield part

@@ -91,7 +91,8 @@ class Reconciler:
         """
         # Load first: each training job created by then is in the later listing if it still runs.
         began = self._clock.now()
-        snapshot = self._store.load(began).snapshot
+        world = self._store.load(began)
+        snapshot = world.snapshot
         listing = self._listed()
         run = _Run(
             store=self._store,
@@ -104,7 +105,10 @@ class Reconciler:
             starts=starts,
         )
         expected = {job.attempt.training_job for job in snapshot.active if job.attempt}
-        found = [*run.intents(snapshot.active), *run.attempts(snapshot.active, listing.names)]
+        # The next pass finishes a decision in parts, or undoes it; no effect of it comes before.
+        undecided = world.in_parts.jobs if world.in_parts else frozenset()
+        intended = [job for job in snapshot.active if job.name not in undecided]
+        found = [*run.intents(intended), *run.attempts(snapshot.active, listing.names)]
         foreign: list[Sighting] = []
         found += run.unexpected(listing, expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]

@@ -6,26 +6,25 @@ every check of a submission: form, project, role, priority and limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.errors import NameTaken
-from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.jobs import Job
 from slotq_core.operations.amend import Changed, Retry
+from slotq_core.operations.jobs.submissions import Submissions
+from slotq_core.operations.jobs.sweep_members import sweep_of_retry
 from slotq_core.ports.store import Store
-from slotq_core.ports.training import Request
 from slotq_core.privacy.disclosure import shown
 from slotq_core.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
 
 
 class Resubmitter:
-    """Retries, over the store and the submission of a job."""
+    """Retries, over the store and the submission of a job. The retry of a member of a sweep belongs
+    to the sweep, unless it is given a name."""
 
-    def __init__(
-        self, store: Store, *, submit: Callable[[Submission, Request, str], Changed]
-    ) -> None:
-        """`submit` stores a submission of the caller given last, and asks for no pass."""
-        self._store, self._submit = store, submit
+    def __init__(self, store: Store, submissions: Submissions) -> None:
+        self._store, self._submissions = store, submissions
 
     def retry(self, job: Job, wanted: Retry, *, by: str) -> Changed:
         """Submit the job's request under `wanted.new_name`, else under the next free name, in the
@@ -43,7 +42,13 @@ class Resubmitter:
 
         def submit(name: str) -> Changed:
             submission, request = wanted.renamed(seen.request, name)
-            return self._submit(submission, request, by)
+            sweep = None
+            if wanted.new_name is None:
+                sweep = sweep_of_retry(submission, job, self._store, by=by)
+            if sweep is None:
+                return self._submissions.stored(submission, request, by)
+            submission = replace(submission, group=job.group)
+            return self._submissions.stored(submission, request, by, followed=sweep.has_goal)
 
         if wanted.new_name is not None:
             return submit(wanted.new_name)

@@ -174,7 +174,7 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
 
 
 def _comes_after(job: Job) -> Reason:
-    if job.awaited_jobs != job.waits_for:
+    if job.awaited != job.waits_for:
         return GroupNotWhole(group=job.group)
     return WaitsForJobs(jobs=job.after, ended=job.after_any)
 

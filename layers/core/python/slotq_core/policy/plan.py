@@ -77,6 +77,16 @@ class LeaveOut:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EndGroup:
+    """Stop the active members of a gang that has ended. They end as cancelled."""
+
+    group: str
+    jobs: tuple[Job, ...]
+    why: str
+    """What has ended the gang, as a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DropClaim:
     """Take the job's claim away: it can no longer be met (the pool shrank, or an entitled job took
     the slots over), or the job goes on in another pool. Its plan decides nothing else."""
@@ -95,7 +105,7 @@ class GiveUp:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stall:
     """Warn of an attempt that has reported nothing for its pool's `stall_after`, or stop it, as the
-    pool says."""
+    pool says. An attempt that has missed its group's heartbeat is stopped."""
 
     job: Job
     after: Job
@@ -126,6 +136,7 @@ Decision = (
     | Stall
     | Demote
     | LeaveOut
+    | EndGroup
     | RollBack
     | Start
     | StartGang

@@ -10,5 +10,6 @@ groups        the groups that users have submitted
 counters      what callers have used of their limits
 usage         the record of what attempts used
 scripts       what training scripts say, and are asked
+notices       messages on their way to people
 surroundings  the clock, the next pass, and people
 """

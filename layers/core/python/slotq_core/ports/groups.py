@@ -34,5 +34,8 @@ class Groups(Protocol):
         """Make sure that the record is never kept. Raises Conflict if it has been, or if the
         submission was begun again since the opening was read."""
 
+    def meet(self, name: str, *, job: str) -> None:
+        """Note that this job has reached the goal of the sweep. A later note replaces it."""
+
     def close(self, name: str) -> None:
         """Forget the opening."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -18,11 +18,16 @@ from slotq_core.ports.stored import (
     Configuration,
     ConfigurationChange,
     Finding,
+    InParts,
+    Part,
     Poison,
     World,
 )
 from slotq_core.ports.training import Request, Sighting
 from slotq_core.ports.usage import UsageBook
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class Store(Protocol):
@@ -42,6 +47,11 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageBook:
         """The record of what attempts used."""
+
+    def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        """What `read`, a read of this store, returns for each argument, in the order of the
+        arguments. The reads go out together, as far as that saves time. Raises the first error in
+        that order. `read` must not call this again."""
 
     def pools(self) -> tuple[Pool, ...]:
         """The configured pools, in their configured order."""
@@ -153,17 +163,26 @@ class Store(Protocol):
         `unfinished`: earlier findings stand, and there may be more.
         """
 
-    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        watched: Sequence[str] = (),
+    ) -> Job:
         """Store a new job and its request, both or neither. Returns the job with its version.
 
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
-        Raises StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded
-        unless each job that it waits for lives and is `followed`. Raises Conflict if the job needs
-        a new line and `opens_line` is false.
+        `watched`: of each group that it waits for, a member whose end is handed on to it. Raises
+        StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless each
+        of these, and each job that it waits for, lives and is `followed`. Raises Conflict if the
+        job needs a new line and `opens_line` is false.
         """
 
     def followers(self, name: str) -> Sequence[Job]:
-        """The jobs that wait for this one (`Job.waits_for`), in any order."""
+        """The jobs that wait for this one, or for a group's entry or end (`Job.waits_for`), in any
+        order."""
 
     def load(self, now: int) -> World:
         """Load the input of a pass at `now`: active jobs, claimants, due back-offs, and of each
@@ -176,19 +195,43 @@ class Store(Protocol):
         """Load the same with every waiting job: for explanations, never for a pass."""
 
     def commit(
-        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
     ) -> tuple[Job, ...]:
         """Commit every change or none, in one transaction. Returns the jobs as they now stand.
 
         The conditions: each job still has `before.version`; each pool in `seen` still has that
-        ledger version; every pool has room for what is newly held in it. Raises Conflict if a
-        condition fails.
+        ledger version; every pool has room for what is newly held in it; no decision about a group
+        has been committed since there were `group_decisions`; the decision that this is a `part` of
+        is still to be finished. Raises Conflict if a condition fails.
 
-        A change that ends an attempt also makes the record of what the attempt used (`usage`).
+        A change that ends an attempt also makes the record of what the attempt used (`usage`). A
+        change that takes an attempt back, without an end, removes all records of the attempt.
 
         A job holds its slots from the change into an active state until the change out of it. The
-        version of each pool in `seen`, and of each pool whose use changes, rises by one.
+        version of each pool in `seen`, and of each pool whose use changes, rises by one; so does
+        the number of decisions about groups, if it is given.
         """
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        """How many of these changes, the first ones, one transaction is sure to take; at least one.
+        The other arguments: as of the commit."""
+
+    def in_parts(self) -> InParts | None:
+        """The decision that is to be finished, as it now stands. Raises NotUnderstood."""
+
+    def turn_back(self, decision: InParts) -> InParts:
+        """Turn a decision to START into one to UNDO. Raises Conflict if it is none any more."""
 
     def job(self, name: str) -> Job | None: ...
 
@@ -211,6 +254,11 @@ class Store(Protocol):
     ) -> tuple[Job, ...]:
         """Jobs in these states, the latest entry first within each. For people: the answer may lag
         behind. `limit`: how many to read. `projects`: return only jobs of these."""
+
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        """At most `limit` jobs of each state in which jobs wait (pending, preempted, backoff) that
+        entered before a moment (ms), the earliest entry first within each. For people: the answer
+        may lag behind."""
 
     def waiting_since(self) -> int | None:
         """The earliest entry time (ms) of a waiting job (pending or preempted); None if none waits.

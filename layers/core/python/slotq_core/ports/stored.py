@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from slotq_core.errors import NameTaken, Refused
 from slotq_core.model.attempts import Attempt
@@ -56,6 +57,54 @@ def nothing_to_keep() -> None:
     """For a store whose loads are cheap."""
 
 
+class PartsKind(StrEnum):
+    """What becomes of a decision in parts whose handler has died."""
+
+    START = "start"
+    """All of its jobs start, or none: if one cannot any more, the decision turns to `UNDO`."""
+    FINISH = "finish"
+    """Each of its jobs changes that still can: an eviction, a rollback, a failed attempt."""
+    UNDO = "undo"
+    """Its jobs that have started go back to their places."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InParts:
+    """A decision about a group that one transaction cannot hold.
+
+    Its record is kept from the first part to the last. Every load finds the record, and whoever
+    loads finishes the decision before deciding anything else. There is one such decision at a time.
+    """
+
+    number: int
+    """Tells such decisions apart: the number of decisions about groups before this one."""
+    kind: PartsKind
+    steps: tuple[tuple[Job, Job], ...]
+    """Each job before the decision, as read, and after it."""
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """The names of the jobs that it changes."""
+        return frozenset(before.name for before, _ in self.steps)
+
+    @property
+    def at(self) -> int:
+        """When it was made (ms): some of its jobs start or stop with it."""
+        return max(after.changed_at for _, after in self.steps)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One transaction of a decision in parts. Committed only while the decision's record is there,
+    with this kind."""
+
+    of: InParts
+    opens: bool = False
+    """Whether this is the first part, which keeps the record."""
+    closes: bool = False
+    """Whether this is the last part, which removes the record."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """The input of one pass: the policy's snapshot, and the versions that its commits depend on."""
@@ -63,6 +112,10 @@ class World:
     snapshot: Snapshot
     ledgers: Mapping[str, Ledger]
     """By pool name, for every pool of the snapshot."""
+    group_decisions: int = 0
+    """How many decisions about groups had been committed before this load read anything else."""
+    in_parts: InParts | None = None
+    """A decision to finish before any other."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
     ended: tuple[Job, ...] = ()
@@ -105,6 +158,11 @@ class Change:
     request: Request | None = None
     """The new request; None: the request stays."""
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether this change takes the live attempt back, as if there had been none."""
+        return self.before.attempt is not None and self.after.attempts < self.before.attempts
+
 
 class StoredAlready(NameTaken):
     """A job of that name is stored. `job`: as it stands; None if its record cannot be read."""
@@ -115,7 +173,8 @@ class StoredAlready(NameTaken):
 
 
 class AwaitedEnded(Refused):
-    """A new job comes after one that has ended meanwhile, or whose end would not be handed on."""
+    """A new job comes after one that has ended meanwhile, or whose end would not be handed on; or
+    so has a watched member of a group."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"a job that {name} comes after has ended meanwhile; submit it again")
@@ -137,11 +196,15 @@ class Configuration:
     sharing: Sharing = NO_SHARING
     use: QueueUse = NOTHING_USED
     """What all callers used at the last audit. It is read with the configuration but is not part of
-    it, as are the next two."""
+    it, as are the next ones."""
     month_sum: MonthSum = NO_MONTH
     """What projects with a budget have spent, as of the last tick."""
     spent: Spending = NOTHING_SPENT
     """The same for the policy, with the warnings."""
+    group_decisions: int = 0
+    """How many decisions about groups have been committed."""
+    in_parts: bool = False
+    """Whether one of them may be unfinished."""
 
     @property
     def by_user(self) -> bool:

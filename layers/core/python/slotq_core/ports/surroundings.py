@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 LONGEST_DELAY = 900_000
 """How far ahead a pass may be asked for (ms): the longest delay of an SQS message."""
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class InParallel(Protocol):
+    """Makes independent calls at once."""
+
+    def __call__(self, call: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        """Return what `call` returns for each argument, in the order of the arguments. Raises the
+        first error in that order. `call` must not call this again."""
+
+
+def one_by_one(call: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+    """Call in this thread, in order: where the order of calls matters, or calls take no time."""
+    return [call(each) for each in asked]
 
 
 class DeadLetters(Protocol):

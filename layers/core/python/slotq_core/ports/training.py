@@ -13,6 +13,9 @@ from slotq_core.model.jobs import Job
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
 
+MAX_RUNTIME = 86_400
+"""How long (s) a training job may run whose request does not say so: SageMaker's default."""
+
 
 class Verdict(StrEnum):
     """The queue's reaction to an answer of SageMaker. The adapter's table maps every documented
@@ -99,6 +102,8 @@ class Observation:
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""
+    metrics: tuple[tuple[str, float], ...] = ()
+    """The final metrics that SageMaker found in the output, by name."""
     odd: str = ""
     """The parts of the news in an unknown form, which were ignored."""
 

@@ -2,5 +2,6 @@
 
 identity    the person behind a caller
 disclosure  which fields of a request are shown to whom
+withholding  the whole queue without the names of others
 redaction   messages without the request's secrets
 """

@@ -5,6 +5,7 @@ configuration    the routes of the configuration, each imported with its first r
 pools_and_limits  pools, and the limits of callers
 groups           groups of jobs
 usage            what jobs have used
+scenario         the whole queue, to be reckoned on with
 documents        the whole configuration as a document, projects, and the record
 slow_saves       warnings of saves that take longer than a pool waits for them
 """

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from slotq_core.manager import QueueManager
+from slotq_core.operations.configuring import scheduler_advice, telling_advice
 from slotq_core.operations.configuring.configurator import Changed
-from slotq_core.operations.configuring.scheduler_advice import warnings_of
 from slotq_core.operations.status import NOBODY
 from slotq_core.privacy.identity import People
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
@@ -43,7 +43,7 @@ class DocumentRoutes:
         caller, dry_run = self._request.caller(), switch("dry_run", self._request.query("dry_run"))
         settings, seen = parse_configuration(self._request.body())
         done = self._manager().configuration.apply(settings, by=caller, seen=seen, dry_run=dry_run)
-        return _applied(done, dry_run=dry_run)
+        return self._applied(done, dry_run=dry_run)
 
     def list_projects(self) -> Response:
         manager = self._manager()
@@ -59,7 +59,7 @@ class DocumentRoutes:
         done = self._manager().configuration.change(
             lambda now: with_project(now, name, keys), by=caller, seen=seen
         )
-        return _applied(done)
+        return self._applied(done)
 
     def remove_project(self, name: str) -> Response:
         caller, query = self._request.caller(), self._request.query("revision", "move_to")
@@ -67,7 +67,7 @@ class DocumentRoutes:
         done = self._manager().configuration.remove_project(
             name, by=caller, seen=seen, move_to=move_to
         )
-        return _applied(done)
+        return self._applied(done)
 
     def list_quotas(self) -> Response:
         """What the caller holds of the caller's limits; of others for operators alone."""
@@ -97,14 +97,17 @@ class DocumentRoutes:
         ]
         return json_answer(HTTPStatus.OK, changes_view(changes))
 
-
-def _applied(done: Changed, *, dry_run: bool = False) -> Response:
-    found = differences(done.before, done.after)
-    view = applied_view(
-        found,
-        revision=done.revision,
-        dry_run=dry_run,
-        moved=done.moved,
-        warnings=warnings_of(done.after),
-    )
-    return json_answer(HTTPStatus.OK, view)
+    def _applied(self, done: Changed, *, dry_run: bool = False) -> Response:
+        """The answer to a change. What an operator should know of scheduling and telling is said
+        with it."""
+        telling = self._manager().configuration.telling
+        warnings = [*scheduler_advice.warnings_of(done.after)]
+        warnings += telling_advice.warnings_of(done.after, telling)
+        view = applied_view(
+            differences(done.before, done.after),
+            revision=done.revision,
+            dry_run=dry_run,
+            moved=done.moved,
+            warnings=warnings,
+        )
+        return json_answer(HTTPStatus.OK, view)

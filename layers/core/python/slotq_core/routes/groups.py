@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
-from slotq_core.model.jobs import Job
-from slotq_core.routes.signed_requests import SignedRequest, json_answer
+from slotq_core.operations.status import Status
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, switch
 from slotq_core.routing import Response, Router
 from slotq_core.wire.views import JobView
 
 if TYPE_CHECKING:
-    from slotq_core.operations.jobs.groups import GroupStatus
+    from slotq_core.operations.jobs.group_lookup import GroupStatus
+    from slotq_core.wire.groups.views import GroupSummaryView
 
 GROUP_ACTIONS: Mapping[str, Mapping[str, Action]] = {
-    "/groups": {"POST": Action.SUBMIT},
+    "/groups": {"GET": Action.SEE, "POST": Action.SUBMIT},
     "/groups/<name>": {"GET": Action.SEE},
 }
 """The methods of each path, as `api.ACTIONS`."""
@@ -28,11 +29,13 @@ class GroupRoutes:
         self,
         manager: Callable[[], QueueManager],
         request: SignedRequest,
-        view: Callable[[Job], JobView],
+        views: Callable[[Iterable[Status]], Iterable[JobView]],
     ) -> None:
-        self._manager, self._request, self._view = manager, request, view
+        """`views` shows jobs, with the progress of those that run."""
+        self._manager, self._request, self._views = manager, request, views
 
     def add_to(self, http: Router) -> None:
+        http.add("/groups", ["GET"], self._list)
         http.add("/groups", ["POST"], self._submit)
         http.add("/groups/<name>", ["GET"], self._get)
 
@@ -40,20 +43,63 @@ class GroupRoutes:
         # Imported with the first use: most cold starts answer another route.
         from slotq_core.operations.jobs.groups import NewGroup
         from slotq_core.wire.groups.submission import parse_group
+        from slotq_core.wire.groups.sweep import sweep_in
 
         submitter = self._request.caller()
         body, members, digest = parse_group(self._request.body())
         wanted = NewGroup(
-            name=body.name, max_parallel=body.max_parallel, members=members, digest=digest
+            name=body.name,
+            members=members,
+            digest=digest,
+            max_parallel=body.max_parallel,
+            sweep=sweep_in(body.sweep, len(members)) if body.sweep else None,
+            **(body.gang.rules if body.gang else {}),
         )
         status = self._manager().groups.submit(wanted, submitter=submitter)
         return self._answer(HTTPStatus.ACCEPTED, status)
 
     def _get(self, name: str) -> Response:
-        status = self._manager().groups.status(name, to=self._request.caller())
+        with_attempts = switch("attempts", self._request.query("attempts"))
+        status = self._manager().group_lookup.status(
+            name, to=self._request.caller(), with_attempts=with_attempts
+        )
         return self._answer(HTTPStatus.OK, status)
 
+    def _list(self) -> Response:
+        from slotq_core.wire.groups.views import GroupsView
+
+        ended = switch("ended", self._request.query("ended"))
+        found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
+        return json_answer(HTTPStatus.OK, GroupsView(groups=[*map(_summary, found)]))
+
     def _answer(self, code: HTTPStatus, status: GroupStatus) -> Response:
+        from slotq_core.wire.groups.sweep import sweep_view
         from slotq_core.wire.groups.views import group_view
 
-        return json_answer(code, group_view(status.stored, [*map(self._view, status.jobs)]))
+        jobs = [*self._views(status.members.values())]
+        by_member = dict(zip(status.members, jobs, strict=True))
+        view = group_view(
+            _summary(status),
+            jobs,
+            status.reason,
+            status.result,
+            sweep=sweep_view(status.stored, by_member, shows_parameters=status.own),
+        )
+        return json_answer(code, view)
+
+
+def _summary(status: GroupStatus) -> GroupSummaryView:
+    from slotq_core.wire.groups.views import gang_view, summary_view
+
+    standing, group = status.standing, status.stored.group
+    return summary_view(
+        status.stored,
+        (member.job.state for member in status.members.values()),
+        gang=gang_view(
+            group, needed=standing.needed, ready=standing.ready, missing=standing.missing
+        )
+        if group.max_parallel is None
+        else None,
+        state=standing.state or "",
+        message=standing.message,
+    )

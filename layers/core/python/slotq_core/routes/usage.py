@@ -1,20 +1,25 @@
-"""The route of what jobs have used."""
+"""The routes of what jobs have used, and of the attempts that used it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 
 from slotq_core.admission.access import Action
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
+from slotq_core.privacy.withholding import use_as_seen
 from slotq_core.routes.signed_requests import SignedRequest, json_answer
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.usage.amounts import BY, Group
 from slotq_core.usage.calendar_days import begin_of, is_day
 
-USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/usage": {"GET": Action.LOOK}}
+USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {
+    "/usage": {"GET": Action.LOOK},
+    "/attempts": {"GET": Action.LOOK},
+}
 """The methods of each path, as `api.ACTIONS`."""
 
 
@@ -24,6 +29,7 @@ class UsageRoutes:
 
     def add_to(self, http: Router) -> None:
         http.add("/usage", ["GET"], self._get_usage)
+        http.add("/attempts", ["GET"], self._list_attempts)
 
     def _get_usage(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
@@ -48,6 +54,39 @@ class UsageRoutes:
             following=page.next.text() if page.next else None,
         )
         return json_answer(HTTPStatus.OK, view)
+
+    def _list_attempts(self) -> Response:
+        from slotq_core.operations.usage.timeline import Cursor
+        from slotq_core.wire.usage_views import attempts_view
+
+        query = self._request.query("from", "to", "pool", "next")
+        page = self._manager().timeline.page(
+            start=_moment("from", query),
+            end=_moment("to", query),
+            pool=query["pool"][-1] if "pool" in query else "",
+            after=Cursor.parse(query["next"][-1]) if "next" in query else None,
+        )
+        sees = self._sight()
+        view = attempts_view(
+            (page.start, page.end),
+            (use_as_seen(use, sees) for use in page.attempts),
+            as_of=page.as_of,
+            gone=page.gone,
+            unreadable=page.unreadable,
+            following=page.next.text() if page.next else None,
+        )
+        return json_answer(HTTPStatus.OK, view)
+
+    def _sight(self) -> Callable[[str, str], bool]:
+        """Whether the caller may see the jobs of a project and person. For many attempts: it asks
+        once for each of both."""
+        caller, permissions = self._request.caller(), self._manager().authorizer.now()
+
+        @cache
+        def sees(project: str, submitter: str) -> bool:
+            return permissions.may_among(Action.SEE, caller, project=project, submitter=submitter)
+
+        return sees
 
     def _names_to_caller(self) -> Callable[[Group], bool]:
         """Whether the caller may see whose use a group is."""

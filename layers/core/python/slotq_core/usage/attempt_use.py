@@ -46,6 +46,12 @@ class AttemptUse:
     reported, else its start. None: no eviction ended it."""
     beneficiary: Beneficiary | None = None
     """Whose job the attempt was evicted for."""
+    evicted_for: str = ""
+    """That job's name; empty: it makes room for no particular job, or the record is older than this
+    field."""
+    outcome: str = ""
+    """How the attempt ended (`AttemptOutcome`); empty: it goes on, or the record is older than this
+    field."""
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -72,6 +78,7 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
     """The use of a job's attempt, which has ended or not."""
     stop = attempt.stop if attempt.outcome is AttemptOutcome.EVICTED else None
     evicted = stop is not None and stop.cause in _EVICTIONS
+    beneficiary = stop.beneficiary if stop is not None and evicted else None
     return AttemptUse(
         job=job.name,
         number=attempt.number,
@@ -86,5 +93,7 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         running_since=attempt.running_since,
         ended_at=attempt.ended_at,
         lost_since=(attempt.checkpoint_at or attempt.admitted_at) if evicted else None,
-        beneficiary=stop.beneficiary if stop is not None and evicted else None,
+        beneficiary=beneficiary,
+        evicted_for=stop.by if stop is not None and beneficiary is not None else "",
+        outcome=attempt.outcome.value if attempt.outcome else "",
     )

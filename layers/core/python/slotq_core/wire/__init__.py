@@ -8,6 +8,7 @@ document           the whole configuration as one document
 record             the record of changes
 views              what the queue answers
 usage_views        what jobs have used
+scenario           the whole queue, written and read back
 bulk_changes       changes of many jobs, and their outcomes
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)

@@ -186,6 +186,19 @@ def read_amount(name: str, text: str) -> int | None:
     return of_name and -(-number * _SIZES[unit] // _SIZES[of_name[1]])
 
 
+def sized(name: str, value: Any) -> Any:
+    """Return the amount that a size such as `16G` is, in the unit of this name; any other value as
+    it is."""
+    if not isinstance(value, str) or value.isdecimal():
+        return value
+    amount = read_amount(name, value)
+    return value if amount is None else amount
+
+
+SIZE = r"^[0-9]{1,9}[KMGT](i|iB)?$"
+"""The pattern of a size."""
+
+
 def may_have(amount: Demand) -> bool:
     """Whether a pool may have this capacity."""
     slots, others = amount.slots, [n for name, n in amount.items() if name != "slots"]
@@ -232,7 +245,9 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
             raise _wrong(pool, setting, what, key)
     return Demand(
         {
-            key: _whole(pool, f"{setting}.{key}", amount, names.least, MOST_OF_A_RESOURCE)
+            key: _whole(
+                pool, f"{setting}.{key}", sized(key, amount), names.least, MOST_OF_A_RESOURCE
+            )
             for key, amount in given.items()
         }
     )

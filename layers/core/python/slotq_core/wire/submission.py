@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Submission, Workload
+from slotq_core.model.jobs import GROUP_END, Submission, Workload
 from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
 from slotq_core.wire.pool_definition import (
@@ -212,25 +212,26 @@ class SubmissionBody(BaseModel):
 
     @property
     def after(self) -> tuple[str, ...]:
-        """The jobs that must complete first."""
+        """The jobs and groups that must complete first."""
         return self._jobs_in(names.AFTER_TAG)
 
     @property
     def after_any(self) -> tuple[str, ...]:
-        """The jobs that must end first."""
+        """The jobs and groups that must end first."""
         return self._jobs_in(names.AFTER_ANY_TAG)
 
     def _jobs_in(self, key: str) -> tuple[str, ...]:
-        """The jobs in these tags, in order, each once. SageMaker takes no commas in a tag's value,
-        so a request from there has spaces."""
+        """The jobs and groups in these tags, in order, each once. SageMaker takes no commas in a
+        tag's value, so a request from there has spaces."""
         texts = [text for tag in names.numbered_tags(key) if (text := self._tag(tag)) is not None]
-        jobs = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
-        for job in jobs:
-            if not names.is_legal(job):
+        given = tuple(dict.fromkeys(name for text in texts for name in re.split("[, ]+", text)))
+        for name in given:
+            if not names.is_legal(name.removeprefix(GROUP_END)):
                 raise ValueError(
-                    f"the tag '{key}' takes the names of jobs, comma separated, not '{job[:40]}'"
+                    f"the tag '{key}' takes the names of jobs and groups, comma separated, not "
+                    f"'{name[:40]}'"
                 )
-        return jobs
+        return given
 
     @property
     def demand(self) -> Demand:

@@ -1,11 +1,14 @@
-"""Model <-> JSON: what jobs have used. Moments are ISO 8601 in UTC, times seconds."""
+"""Model <-> JSON: what jobs have used, and the attempts that used it. Moments are ISO 8601 in UTC,
+times seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, seconds
 from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of
+from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.waits import waits_of
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.views import VERSION
@@ -64,6 +67,119 @@ class UsagePageView(BaseModel):
     next: str | None = None
     """Ask for the next page with this as `next`, and the same `from`, `to` and `by`. None: this is
     the last page."""
+
+
+class EvictionView(BaseModel):
+    """For whom an attempt was evicted. All is empty where it was for no particular job, or where
+    that is not known."""
+
+    job: str = ""
+    """Empty also where the caller may not see that job."""
+    project: str = ""
+    submitter: str = ""
+    """The person behind the submitter."""
+    workload: str = ""
+    lost_since: str
+    """Since when the work is lost: the last checkpoint that the attempt reported, else its
+    start."""
+
+
+class HeldSlotsView(BaseModel):
+    """An attempt, as a bar of the timeline."""
+
+    job: str
+    """Empty: the caller may not see the job."""
+    number: int
+    """1 is the job's first attempt."""
+    project: str
+    submitter: str
+    """The person behind the submitter."""
+    workload: str
+    """The job's class: training, interactive or inference."""
+    pool: str
+    instance_type: str
+    slots: int
+    """Held from `admitted_at` to `ended_at`."""
+    admitted_at: str
+    running_since: str | None
+    """When the attempt got its instances; None: it never did."""
+    ended_at: str | None
+    """None: it goes on."""
+    outcome: str | None
+    """How it ended; None: it goes on, or that is not known, or not for the caller to see."""
+    evicted: EvictionView | None = None
+    """None: no eviction ended it."""
+
+
+class AttemptsPageView(BaseModel):
+    """A page of the attempts that held slots in a window."""
+
+    version: int = VERSION
+    start: str
+    end: str
+    """The end of the window, at most the present."""
+    as_of: str
+    """When the page was read."""
+    attempts: list[HeldSlotsView]
+    """The last page has those that go on, after the others."""
+    gone: int = 0
+    """Attempts of days of the window, and of later ones, whose single records have expired."""
+    unreadable: int = 0
+    """Records that cannot be read and are left out."""
+    next: str | None = None
+    """Ask for the next page with this as `next`, and the same `from`, `to` and `pool`. None: this
+    is the last page."""
+
+
+def attempts_view(
+    window: tuple[int, int],
+    uses: Iterable[AttemptUse],
+    *,
+    as_of: int,
+    gone: int,
+    unreadable: int,
+    following: str | None,
+) -> AttemptsPageView:
+    return AttemptsPageView(
+        start=iso(window[0]),
+        end=iso(window[1]),
+        as_of=iso(as_of),
+        attempts=[held_slots_view(use) for use in uses],
+        gone=gone,
+        unreadable=unreadable,
+        next=following,
+    )
+
+
+def held_slots_view(use: AttemptUse) -> HeldSlotsView:
+    return HeldSlotsView(
+        job=use.job,
+        number=use.number,
+        project=use.project,
+        submitter=use.submitter,
+        workload=use.workload,
+        pool=use.pool,
+        instance_type=use.instance_type,
+        slots=use.slots,
+        admitted_at=iso(use.admitted_at),
+        running_since=None if use.running_since is None else iso(use.running_since),
+        ended_at=None if use.ended_at is None else iso(use.ended_at),
+        outcome=use.outcome or None,
+        evicted=_eviction(use),
+    )
+
+
+def _eviction(use: AttemptUse) -> EvictionView | None:
+    if use.lost_since is None:
+        return None
+    gains = use.beneficiary or Beneficiary()
+    return EvictionView(
+        job=use.evicted_for,
+        project=gains.project,
+        submitter=gains.submitter,
+        workload=gains.workload,
+        lost_since=iso(use.lost_since),
+    )
 
 
 def usage_view(

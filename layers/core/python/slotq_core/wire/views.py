@@ -134,7 +134,7 @@ class JobView(BaseModel):
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
     after: list[str] = Field(default=[])
-    """The jobs that this one was submitted after."""
+    """The jobs that this one was submitted after, and groups, as `group:NAME`."""
     waits_for: list[str] = Field(default=[])
     """Those of them that the job still waits for."""
     preemptible: bool
@@ -169,6 +169,9 @@ class JobView(BaseModel):
     """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
     """The attempts so far; only for a single job."""
+    metrics: dict[str, float] = Field(default={})
+    """The final metrics of an ended member of a group, by name: SageMaker's, and what its script
+    reported last."""
 
 
 class RequestView(BaseModel):
@@ -343,6 +346,10 @@ class MeView(BaseModel):
     """How the person was decided, as a sentence."""
     projects: list[MembershipView] = Field(default=[])
     """The projects in which the caller has a role."""
+    shared: bool = True
+    """Whether the queue is shared between projects, so that roles decide beside IAM."""
+    operates: bool = True
+    """Whether the queue lets the caller change its configuration. IAM must too."""
 
 
 class ErrorView(BaseModel):
@@ -444,7 +451,7 @@ def job_view(
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
         after=list(job.depends_on),
-        waits_for=list(job.awaited_jobs),
+        waits_for=list(job.awaited),
         preemptible=job.preemptible,
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
@@ -464,6 +471,7 @@ def job_view(
         progress=progress_view(report, eta) if report else None,
         stalled_since=_iso(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
+        metrics=dict(job.metrics),
     )
 
 

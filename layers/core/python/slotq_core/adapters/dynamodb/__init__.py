@@ -11,6 +11,7 @@ configured_pools  the configuration, changed on the record
 sharing_documents  departments and projects, as documents that never change
 pool_facts        a pool's health, and what others occupy of it
 groups            the groups that users have submitted
+notices           messages on their way, and changes of jobs as the table's stream tells them
 sightings         training jobs that nobody expects
 touched_lines     the lines that a submission need not touch again
 wake              the generation and the lease of passes

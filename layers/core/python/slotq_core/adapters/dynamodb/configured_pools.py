@@ -46,6 +46,8 @@ from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
 U = TypeVar("U")
+_GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
+"""Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
 _TRIES = 5
 _CHANGES_A_PAGE = 25
 
@@ -103,6 +105,8 @@ class Configuration:
             use=_one(item, queue_use_of, NOTHING_USED),
             month_sum=counted,
             spent=spending_of(item, counted),
+            group_decisions=_one(item, _group_decisions_of, 0),
+            in_parts=_IN_PARTS in item,
         )
 
     def _read_once(self, sieve: Sieve, *, believe: bool) -> tuple[Item, _Kept]:
@@ -283,9 +287,12 @@ class Configuration:
 
 def _label(revision: Item) -> Item:
     """Return what tells one configuration from another: all of the REVISION item but the queue's
-    use and the projects' spending, which change by themselves."""
+    use, the projects' spending and what passes decide, which change by themselves."""
+    aside = {*USE, _GROUP_DECISIONS, _IN_PARTS}
     return {
-        name: value for name, value in revision.items() if name not in USE and not is_spending(name)
+        name: value
+        for name, value in revision.items()
+        if name not in aside and not is_spending(name)
     }
 
 
@@ -296,6 +303,10 @@ def _document(revision: Item) -> str:
 
 def _revision_of(item: Item) -> int:
     return int(item["revision"]["N"])
+
+
+def _group_decisions_of(item: Item) -> int:
+    return int(item.get(_GROUP_DECISIONS, {"N": "0"})["N"])
 
 
 def _digest(stand: Stand) -> str:

@@ -1,27 +1,35 @@
 """The groups that users have submitted (`ports.Groups`).
 
-A record never changes, so what was read once is kept.
+What a pass reads of a record never changes, and an ended job never leaves its state, so what was
+read once is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_of, write_group
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.transactions import check, put, update
+from slotq_core.adapters.group_ends import end_of
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.groups import Group, Opening, StoredGroup
+from slotq_core.model.jobs import Job, JobState
 
 
 class DynamoGroups:
-    def __init__(self, calls: TableCalls, in_parallel: InParallel) -> None:
-        self._calls, self._in_parallel = calls, in_parallel
-        self._known: dict[str, Group] = {}
+    def __init__(self, calls: TableCalls, in_parallel: InParallel, *, history: int) -> None:
+        """Set up the groups. `history`: how long ended jobs stay readable (ms)."""
+        self._calls, self._in_parallel, self._history = calls, in_parallel, history
+        self._known: dict[str, StoredGroup] = {}
         """The groups of the last load."""
+        self._ended: dict[str, dict[str, JobState]] = {}
+        """The ends of the members of those that are gangs, as far as they have been read."""
 
     def get(self, name: str) -> StoredGroup | None:
         """Return the record. Raises NotUnderstood."""
@@ -56,23 +64,57 @@ class DynamoGroups:
             ]
         )
 
+    def meet(self, name: str, *, job: str) -> None:
+        self._calls.update(table.group_key(name), expressions.meet_goal(job))
+
     def close(self, name: str) -> None:
         self._calls.delete(table.opening_key(name))
 
     def of(self, names: Iterable[str]) -> Mapping[str, Group]:
         """Return these groups by name, as far as they exist. Reads only records that the last load
-        did not ask for: a group with nothing to start costs nothing."""
+        did not ask for: a group that goes on costs nothing."""
         wanted = sorted(set(names) - {""})
         new = [name for name in wanted if name not in self._known]
-        read = [group for group in self._in_parallel(self._read, new) if group]
-        known = self._known | {group.name: group for group in read}
+        read = [stored for stored in self._in_parallel(self._read, new) if stored]
+        known = self._known | {stored.group.name: stored for stored in read}
         self._known = {name: known[name] for name in wanted if name in known}
-        return self._known
+        return {name: stored.group for name, stored in self._known.items()}
 
-    def _read(self, name: str) -> Group | None:
+    def with_ended(
+        self, groups: Iterable[Group], living: AbstractSet[str], now: int
+    ) -> tuple[Group, ...]:
+        """Return the groups of the last load, a gang with what has become of its ended members.
+        `living`: jobs that the load has seen alive; `now`: its time (ms).
+
+        Reads each other member, and those that have ended only once. So a gang costs one read for
+        each member that has ended, and at each load one for each member that is held, backs off or
+        comes after others.
+        """
+        gangs = [group for group in groups if group.max_parallel is None]
+        unknown = [
+            (group.name, name)
+            for group in gangs
+            for name in group.members
+            if name not in living and name not in self._ended.get(group.name, {})
+        ]
+        for (group, name), job in zip(
+            unknown, self._in_parallel(self._member, unknown), strict=True
+        ):
+            stored = self._known[group]
+            if (end := end_of(job, stored, now=now, history=self._history)) is not None:
+                self._ended.setdefault(group, {})[name] = end
+        self._ended = {name: ends for name, ends in self._ended.items() if name in self._known}
+        return tuple(
+            replace(group, ended=dict(self._ended.get(group.name, {}))) for group in groups
+        )
+
+    def _member(self, member: tuple[str, str]) -> Job | None:
+        return whole_job(self._calls.item(table.job_key(member[1])))
+
+    def _read(self, name: str) -> StoredGroup | None:
         """Return the group. Of one whose rules cannot be read nothing may start."""
         try:
-            stored = self.get(name)
+            return self.get(name)
         except NotUnderstood:
-            return Group(name=name, members=(), max_parallel=0)
-        return stored.group if stored else None
+            closed = Group(name=name, members=(), max_parallel=0)
+            return StoredGroup(group=closed, submitter="", digest="")

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from slotq_core.adapters import stored_request
@@ -50,6 +51,7 @@ from slotq_core.adapters.dynamodb.transactions import (
     action_count,
     commit_actions,
     committed,
+    fitting,
     submit_actions,
 )
 from slotq_core.adapters.dynamodb.wake import Scheduler
@@ -64,7 +66,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
@@ -74,6 +76,9 @@ from slotq_core.ports.stored import (
     Change,
     ConfigurationChange,
     Finding,
+    InParts,
+    Part,
+    PartsKind,
     Poison,
     StoredAlready,
     World,
@@ -99,27 +104,30 @@ class DynamoStore:
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         in_parallel: InParallel | None = None,
+        most_actions: int = MAX_ACTIONS,
     ) -> None:
         """Set up the store. `client` is boto3's low-level DynamoDB client. `history` is how long
         ended jobs stay readable (ms). `pause` waits for a number of seconds before a second
         read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
-        reads that do not depend on each other; default: in threads."""
+        reads that do not depend on each other; default: in threads. `most_actions`: how many
+        actions of one transaction a decision takes at most."""
         self._keeps, self._clock = history, clock
+        self._most_actions = most_actions
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
         self.usage = UsageRecords(self._calls, self._configuration)
         self._touched = TouchedLines()
         self._bounds = LineBounds(self._calls, clock)
-        at_once = in_parallel or Threads()
-        self.groups = DynamoGroups(self._calls, at_once)
+        self.at_once = in_parallel or Threads()
+        self.groups = DynamoGroups(self._calls, self.at_once, history=history)
         self._world = WorldLoader(
             self._calls,
             self._configuration,
             self._bounds,
             pause,
-            at_once,
-            groups=self.groups.of,
+            self.at_once,
+            groups=self.groups,
             usage=self.usage,
             commit=self.commit,
         )
@@ -215,9 +223,17 @@ class DynamoStore:
     ) -> Iterator[Finding]:
         return self._inspection.run(mend=mend, time_left=time_left)
 
-    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        watched: Sequence[str] = (),
+    ) -> Job:
         kept = replace(job, version=1)
-        actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
+        packed = stored_request.pack(request)
+        actions = submit_actions(self._calls.table, kept, packed, watched)
         line = _checked(line_of(job))
         arriving = 1 if job.project and job.waits else 0
         if arriving or not self._touched.lately(job):
@@ -232,7 +248,7 @@ class DynamoStore:
                 continue
             except Conflict as conflict:
                 there = item_in_the_way(conflict)
-                if there is None and job.awaited_jobs:
+                if there is None and job.awaited:
                     raise AwaitedEnded(job.name) from None
                 raise StoredAlready(job.name, whole_job(there)) from None
             return kept
@@ -255,10 +271,22 @@ class DynamoStore:
         return self._world.load_all(now)
 
     def commit(
-        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
     ) -> tuple[Job, ...]:
         """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
-        actions = commit_actions(self._calls.table, changes, seen, history=self._keeps)
+        actions = commit_actions(
+            self._calls.table,
+            changes,
+            seen,
+            group_decisions=group_decisions,
+            part=part,
+            history=self._keeps,
+        )
         if not actions:
             return ()
         if len(actions) > MAX_ACTIONS:
@@ -275,6 +303,24 @@ class DynamoStore:
             raise
         self._bounds.count(_arrivals(changes))
         return tuple(committed(change) for change in changes)
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        return fitting(changes, seen, part, self._most_actions)
+
+    def in_parts(self) -> InParts | None:
+        return self._world.in_parts()
+
+    def turn_back(self, decision: InParts) -> InParts:
+        undo = PartsKind.UNDO
+        turned = expressions.turn_back(decision.number, decision.kind, undo)
+        self._calls.update(table.parts_key(), turned)
+        return replace(decision, kind=undo)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
         """Check the copies of each refused job. Either somebody else was faster, or the copy that
@@ -358,6 +404,13 @@ class DynamoStore:
                 read = self._in_state(state, left)
                 left -= len(read)
                 found += [job for job in read if projects is None or job.project in projects]
+        return tuple(found)
+
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for state in WAITING_OR_BACKING_OFF:
+            oldest = self._in_state(state, limit, forward=True)
+            found += takewhile(lambda job: job.entry_time < before, oldest)
         return tuple(found)
 
     def waiting_since(self) -> int | None:

@@ -23,13 +23,15 @@ from slotq_core.adapters.dynamodb.layout.items import (
     items_of,
     keyed,
     marks_of,
+    taken_back,
     write,
+    write_in_parts,
 )
 from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.yields import yields_in
 from slotq_core.model.jobs import TERMINAL_STATES, Job
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Change, Part
 from slotq_core.timestamps import iso
 
 Action = dict[str, dict[str, Any]]
@@ -48,17 +50,42 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
     return len(commit_actions("", changes, seen))
 
 
-def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
+def submit_actions(
+    name: str, job: Job, request: bytes, watched: Sequence[str] = ()
+) -> list[Action]:
     """Return the actions of a submission. The first writes JOB; a refusal of this action means that
-    the name is taken, and of any other that an awaited job has ended."""
+    the name is taken, and of any other that an awaited job has ended, or a watched member of an
+    awaited group."""
     key, items = table.job_key(job.name), items_of(job)
     items[table.request_key(job.name)] = _request_item(job, request)
     first = put(name, key, items.pop(key), expressions.is_new_job())
     ended = sorted(TERMINAL_STATES)
     awaited = [
-        check(name, table.job_key(each), expressions.is_awaited(ended)) for each in job.awaited_jobs
+        check(name, table.job_key(each), expressions.is_awaited(ended))
+        for each in dict.fromkeys((*job.awaited_jobs, *watched))
     ]
     return [first, *(put(name, key, item) for key, item in items.items()), *awaited]
+
+
+def fitting(
+    changes: Sequence[Change],
+    seen: Mapping[str, int] | None,
+    part: Part | None,
+    most_actions: int,
+) -> int:
+    """Return how many of these changes, the first ones, take at most `most_actions`; at least one.
+
+    `part`: the part of which these would be, also if they would be all of it.
+    """
+    if len(changes) == 1:
+        return 1
+    pools, count = {*(seen or ())}, 1 + (part is not None)
+    for number, change in enumerate(changes):
+        pools |= {*pool_changes([change], None), *_touched([change])}
+        count += len([*_job_actions("", change, HISTORY), *_yield_actions("", [change])])
+        if number and count + len(pools) > most_actions:
+            return number
+    return len(changes)
 
 
 def commit_actions(
@@ -66,13 +93,33 @@ def commit_actions(
     changes: Sequence[Change],
     seen: Mapping[str, int] | None,
     *,
+    group_decisions: int | None = None,
+    part: Part | None = None,
     history: int = HISTORY,
 ) -> list[Action]:
     return [
         *(action for change in changes for action in _job_actions(name, change, history)),
         *_yield_actions(name, changes),
         *_ledger_actions(name, changes, seen),
+        *_group_actions(name, group_decisions, part),
     ]
+
+
+def _group_actions(name: str, seen: int | None, part: Part | None) -> Iterator[Action]:
+    """Yield what puts decisions about groups in order, and keeps one that is made in parts."""
+    opens, closes = part is not None and part.opens, part is not None and part.closes
+    if seen is not None or closes:
+        counted = expressions.decide_about_groups(seen, opens=opens, closes=closes)
+        yield update(name, table.revision_key(), counted)
+    if part is None:
+        return
+    key, still = table.parts_key(), expressions.is_in_parts(part.of.number, part.of.kind)
+    if opens:
+        yield put(name, key, write_in_parts(part.of), expressions.is_new())
+    elif closes:
+        yield delete(name, key, still)
+    else:
+        yield check(name, key, still)
 
 
 def committed(change: Change) -> Job:
@@ -88,7 +135,7 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
             if key == main or not change.before.terminal:
                 after[key] = {**after.get(key, {}), **item}
     yield put(name, main, after.pop(main), expressions.job_unchanged(change.before.version))
-    for key in before.keys() - after.keys() - {main}:
+    for key in [*(before.keys() - after.keys() - {main}), *taken_back(change)]:
         yield delete(name, key)
     if change.request is not None:
         packed = stored_request.pack(change.request)

@@ -47,6 +47,10 @@ class MemoryGroups:
                 raise Conflict(f"group {opening.name} has changed since it was read")
             self._open[opening.name] = replace(opening, withdrawn=True)
 
+    def meet(self, name: str, *, job: str) -> None:
+        with self._lock:
+            self._kept[name] = replace(self._kept[name], met_by=job)
+
     def close(self, name: str) -> None:
         with self._lock:
             self._open.pop(name, None)

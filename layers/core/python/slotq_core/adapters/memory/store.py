@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.configured import configured
 from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
+from slotq_core.adapters.group_ends import end_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.groups import MemoryGroups
@@ -30,8 +31,8 @@ from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group
-from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
@@ -48,7 +49,10 @@ from slotq_core.ports.stored import (
     Configuration,
     ConfigurationChange,
     Finding,
+    InParts,
     Ledger,
+    Part,
+    PartsKind,
     Poison,
     StoredAlready,
     World,
@@ -57,6 +61,7 @@ from slotq_core.ports.training import Request, Sighting
 from slotq_core.timestamps import FAR_OFF
 
 P = ParamSpec("P")
+A = TypeVar("A")
 R = TypeVar("R")
 
 
@@ -74,8 +79,12 @@ class MemoryStore:
     """In-memory store, safe for threads. A load costs time in proportion to the active jobs and the
     heads of the lines."""
 
-    def __init__(self, *, history: int = HISTORY) -> None:
-        self._keeps = history
+    def __init__(self, *, history: int = HISTORY, most_changes: int = 1_000_000) -> None:
+        """Set up the store. `history` is how long ended jobs stay readable (ms). `most_changes`:
+        how many jobs one transaction of a decision changes at most."""
+        self._keeps, self._most_changes = history, most_changes
+        self._group_decisions = 0
+        self._in_parts: InParts | None = None
         self._ended: list[str] = []
         """Ended jobs whose records are not yet marked for expiry."""
         self._marked: set[str] = set()
@@ -104,6 +113,9 @@ class MemoryStore:
         self._lease_until = 0
         self._seen_to: int | None = None
 
+    def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        return [read(each) for each in asked]
+
     @_one_at_a_time
     def pools(self) -> tuple[Pool, ...]:
         return self._pools
@@ -118,6 +130,8 @@ class MemoryStore:
             use=self.counters.queue_use,
             month_sum=self.usage.month,
             spent=self.usage.spending(),
+            group_decisions=self._group_decisions,
+            in_parts=self._in_parts is not None,
         )
 
     @_one_at_a_time
@@ -276,13 +290,20 @@ class MemoryStore:
         return ()
 
     @_one_at_a_time
-    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        watched: Sequence[str] = (),
+    ) -> Job:
         packed = stored_request.pack(request)
         if not opens_line and line_of(job) not in self._index.lines():
             raise Conflict("there is no such line")
         if job.name in self._jobs:
             raise StoredAlready(job.name, self._jobs[job.name])
-        if not all(_is_awaited(self._jobs.get(name)) for name in job.awaited_jobs):
+        if not all(_is_awaited(self._jobs.get(name)) for name in (*job.awaited_jobs, *watched)):
             raise AwaitedEnded(job.name)
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
@@ -298,7 +319,7 @@ class MemoryStore:
         first: list[Job] = []
         behind: dict[str, int] = {}
         apart, shares = self.configuration().by_user, bool(self._sharing.projects)
-        groups = self._groups_of(Line.parse(line).group for line in self._index.lines())
+        groups = self._groups_of((Line.parse(line).group for line in self._index.lines()), now)
         for line in self._index.lines():
             count = read_at_first(
                 Line.parse(line), self._pools, groups, by_user=apart, shares=shares
@@ -333,8 +354,17 @@ class MemoryStore:
 
     @_one_at_a_time
     def commit(
-        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
     ) -> tuple[Job, ...]:
+        if group_decisions not in {None, self._group_decisions}:
+            raise Conflict("somebody has decided about a group since")
+        if part is not None and not self._may_be(part):
+            raise Conflict("the decision is no longer to be finished in this way")
         for change in changes:
             kept = self._jobs.get(change.before.name)
             if kept is None or kept.version != change.before.version:
@@ -346,9 +376,39 @@ class MemoryStore:
         for name, use in uses.items():
             if use.raises_version:
                 self._raise_version(name, use.gained)
+        if part is not None:
+            self._in_parts = None if part.closes else part.of
+        self._group_decisions += group_decisions is not None or bool(part and part.closes)
         self._requests.update(packed)
         self._yields.update({(pool, this.of): this for pool, this in yields_in(changes)})
         return tuple(self._apply(change) for change in changes)
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        return min(len(changes), self._most_changes)
+
+    @_one_at_a_time
+    def in_parts(self) -> InParts | None:
+        return self._in_parts
+
+    @_one_at_a_time
+    def turn_back(self, decision: InParts) -> InParts:
+        if not self._is_in_parts(decision):
+            raise Conflict("the decision is no longer to be finished in this way")
+        self._in_parts = replace(decision, kind=PartsKind.UNDO)
+        return self._in_parts
+
+    def _may_be(self, part: Part) -> bool:
+        return self._in_parts is None if part.opens else self._is_in_parts(part.of)
+
+    def _is_in_parts(self, decision: InParts) -> bool:
+        now = self._in_parts
+        return now is not None and (now.number, now.kind) == (decision.number, decision.kind)
 
     @_one_at_a_time
     def _forget_yields(self, snapshot: Snapshot, now: int) -> None:
@@ -395,6 +455,14 @@ class MemoryStore:
         return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
 
     @_one_at_a_time
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for state in WAITING_OR_BACKING_OFF:
+            jobs = [job for job in self._jobs.values() if job.state is state]
+            oldest = sorted(jobs, key=lambda job: (job.entry_time, job.name))
+            found += [job for job in oldest if job.entry_time < before][:limit]
+        return tuple(found)
+
     def waiting_since(self) -> int | None:
         waiting = (job for job in self._jobs.values() if job.state in WAITING_STATES)
         return min((job.entry_time for job in waiting), default=None)
@@ -454,18 +522,31 @@ class MemoryStore:
             due,
             spent=spending(self.configuration(), self.usage, now),
             yields=self._yields.values(),
-            groups=self._groups_of(job.group for job in (*waiting, *due)).values(),
+            groups=self._groups_of((job.group for job in (*active, *waiting, *due)), now).values(),
         )
         return World(
             snapshot=snapshot,
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
+            group_decisions=self._group_decisions,
+            in_parts=self._in_parts,
             ahead_of=lambda job: self._ahead_of(job, last_yields(snapshot.yields)),
         )
 
-    def _groups_of(self, names: Iterable[str]) -> dict[str, Group]:
-        """Return the groups of these names that users have submitted."""
+    def _groups_of(self, names: Iterable[str], now: int) -> dict[str, Group]:
+        """Return the groups of these names that users have submitted, a gang with what has become
+        of its ended members."""
         kept = (self.groups.get(name) for name in sorted(set(names) - {""}))
-        return {stored.group.name: stored.group for stored in kept if stored}
+        return {each.group.name: self._with_ended(each, now) for each in kept if each}
+
+    def _with_ended(self, stored: StoredGroup, now: int) -> Group:
+        if stored.group.max_parallel is not None:
+            return stored.group
+        ends = {
+            name: end_of(self._jobs.get(name), stored, now=now, history=self._keeps)
+            for name in stored.group.members
+        }
+        ended = {name: end for name, end in ends.items() if end is not None}
+        return replace(stored.group, ended=ended)
 
     def _check(self, name: str, use: PoolChange) -> None:
         ledger = self._ledgers[name]
@@ -489,6 +570,9 @@ class MemoryStore:
             self._job_of[began.training_job] = name
         if change.ended:
             self._attempts[name][change.ended.number] = change.ended
+        if change.takes_back and change.before.attempt:
+            del self._attempts[name][change.before.attempt.number]
+            del self._job_of[change.before.attempt.training_job]
         if (record := record_of(change, self._keeps)) is not None:
             self.usage.keep(record)
         return self._keep(replace(change.after, version=change.before.version + 1))

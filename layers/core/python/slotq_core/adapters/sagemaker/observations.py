@@ -19,6 +19,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
 from slotq_core.errors import NotUnderstood
+from slotq_core.model.reports.report import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
@@ -79,8 +80,17 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         pending=status == "InProgress" and secondary == "Pending",
         limit=service_limit(reason),
         action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
+        metrics=tuple(_metrics(detail)) if ended else (),
         odd="; ".join(_odd(detail, secondary, at)),
     )
+
+
+def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the final metrics, the first `MOST_FINAL`. What has another form is left out."""
+    told = detail.get("FinalMetricDataList")
+    for each in (told if isinstance(told, list) else [])[:MOST_FINAL]:
+        if isinstance(each, Mapping) and isinstance(name := each.get("MetricName"), str):
+            yield from final_metrics({name: each.get("Value")}).items()
 
 
 _SECONDARY = frozenset(

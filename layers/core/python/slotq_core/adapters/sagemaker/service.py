@@ -27,6 +27,7 @@ from slotq_core.names import (
 )
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import (
+    MAX_RUNTIME,
     RIGHTS,
     Answer,
     Listing,
@@ -54,9 +55,6 @@ _PAGE = 100
 _OLDEST = 90 * 86_400_000
 """Age (ms) beyond which training jobs are not listed. Nothing runs that long (at most 28 days,
 after at most 28 days of pending), so older training jobs have ended."""
-_MAX_RUNTIME = 86_400
-"""SageMaker's default for MaxRuntimeInSeconds (s)."""
-
 
 _CONNECT, _READ, _ATTEMPTS, _BACK_OFF = 2, 6, 3, 3
 """Seconds to connect, seconds to read, number of tries, and the most seconds that botocore waits
@@ -309,7 +307,7 @@ def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
     if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
         return {}
     asked = dict(request.get("StoppingCondition") or {})
-    left = int(asked.get("MaxRuntimeInSeconds") or _MAX_RUNTIME) - job.ran // 1000
+    left = int(asked.get("MaxRuntimeInSeconds") or MAX_RUNTIME) - job.ran // 1000
     return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 

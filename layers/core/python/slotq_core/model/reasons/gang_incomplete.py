@@ -31,12 +31,15 @@ class GangBlocked(Reason):
     code: ClassVar[str] = "gang_blocked"
     group: str
     needed: int
+    free: int
+    """Free slots in all pools of the gang together."""
     drains: str
     """The pool that drains for this job; empty: none."""
 
     def sentence(self) -> str:
-        text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
-        return f"{text}; pool {self.drains} is kept free for it" if self.drains else text
+        must = f"gang {self.group} needs room for {self.needed} of its jobs at once"
+        text = f"{must}; its pools have {in_slots(self.free)} free"
+        return f"{text}, and pool {self.drains} is kept free for it" if self.drains else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

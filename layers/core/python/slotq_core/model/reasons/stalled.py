@@ -11,7 +11,8 @@ from slotq_core.timestamps import iso, lasting
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stalled(Reason):
-    """The attempt's script has reported nothing for its pool's `stall_after`."""
+    """The attempt's script has reported nothing for its pool's `stall_after`, or for its group's
+    heartbeat."""
 
     code: ClassVar[str] = "stalled"
     since: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slotq_core.model.jobs import GROUP_END
 from slotq_core.model.reasons.base import Number, Reason
 from slotq_core.timestamps import iso
 
@@ -44,7 +45,8 @@ class BackingOff(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitsForJobs(Reason):
-    """The job comes after others that have not completed or, in `ended`, not ended yet."""
+    """The job comes after others, or after groups (`group:NAME`), that have not completed or, in
+    `ended`, not ended yet."""
 
     code: ClassVar[str] = "waits_for_jobs"
     jobs: tuple[str, ...] = ()
@@ -52,11 +54,17 @@ class WaitsForJobs(Reason):
 
     def sentence(self) -> str:
         told = [
-            f"{', '.join(names)}, which must {verb} first"
+            f"{', '.join(map(_told, names))}, which must {verb} first"
             for names, verb in ((self.jobs, "complete"), (self.ended, "end"))
             if names
         ]
         return f"comes after {', and after '.join(told)}"
+
+
+def _told(name: str) -> str:
+    """A job or a group, in a sentence."""
+    group = name.removeprefix(GROUP_END)
+    return name if group == name else f"group {group}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,15 @@ MOST_METRICS = 20
 LONGEST_TEXT = 64
 """The most characters of a metric's name, and of a metric that is a text."""
 
+LONGEST_METRIC = 255
+"""The most characters of a metric's name in SageMaker."""
+
+MOST_FINAL = 60
+"""The most final metrics of a job: SageMaker's 40, and those that its script reports."""
+
+LARGEST_VALUE = 1e100
+"""The largest value of a final metric, either way. A larger one counts as not told."""
+
 Metric = int | float | str
 """A finite number, or a printable text, such as `nan`."""
 
@@ -22,6 +31,18 @@ SILENT_FOR = 600_000
 
 LONGEST_ETA = 10 * 365 * 86_400_000
 """A longer time to the end (ms) is not known: a step has taken far too long."""
+
+
+def final_metrics(told: Mapping[str, object]) -> dict[str, float]:
+    """The metrics that are numbers, of a size that can be kept."""
+    return {
+        name[:LONGEST_METRIC]: float(value)
+        for name, value in told.items()
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -LARGEST_VALUE <= value <= LARGEST_VALUE
+        and (value == 0 or abs(value) >= 1 / LARGEST_VALUE)
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,4 +2,5 @@
 
 suspends      asks scripts to release their slots, and knows when a grace is over
 pool_lessons  what an outcome teaches about a pool
+gang_starts   what the members of a gang are told of each other
 """

@@ -24,6 +24,7 @@ from slotq_core.errors import (
     Outdated,
     Unavailable,
 )
+from slotq_core.model.notices.rules import Telling
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.configuring.jobs_in_need import (
@@ -32,6 +33,7 @@ from slotq_core.operations.configuring.jobs_in_need import (
     living_jobs,
 )
 from slotq_core.operations.configuring.moving import Mover
+from slotq_core.operations.configuring.telling_advice import check_reach
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.ports.surroundings import Clock
@@ -68,9 +70,12 @@ class Configurator:
         wake: Callable[[], None],
         *,
         permissions: Callable[[Sharing], Permissions] = Permissions.of,
+        telling: Telling = Telling.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
-        new decisions. `permissions` gives what callers may do under a configuration."""
+        new decisions. `permissions` gives what callers may do under a configuration.
+        `telling`: whether the queue tells people of their jobs."""
+        self.telling = telling
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions
         self._mover = Mover(store, clock)
@@ -91,7 +96,9 @@ class Configurator:
     def apply(
         self, settings: Settings, *, by: str, seen: int | None = None, dry_run: bool = False
     ) -> Changed:
-        """Replace the whole configuration, as `change` does."""
+        """Replace the whole configuration, as `change` does. Raises InvalidRequest for a webhook
+        that this queue may not call."""
+        check_reach(settings, self.telling)
         return self.change(lambda _: settings, by=by, seen=seen, dry_run=dry_run)
 
     def set_pool(

@@ -17,7 +17,7 @@ from slotq_core.admission.prescribed import (
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit
 from slotq_core.admission.user_groups import rights_of
-from slotq_core.errors import Conflict, SlotQError, Unavailable
+from slotq_core.errors import Conflict, InvalidRequest, SlotQError, Unavailable
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
@@ -149,6 +149,8 @@ class Changes:
             request = revision.request if revision.request != before else None
             permissions = self._authorizer.under(stand.sharing)
             moves = wanted.project not in {None, job.project}
+            if moves and job.group:
+                self._check_no_gang(job)
             project = (
                 permissions.project_for(wanted.project or "", by)
                 if moves
@@ -188,6 +190,17 @@ class Changes:
                 self._check_release(after, by)
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
+
+    def _check_no_gang(self, job: Job) -> None:
+        """Raises InvalidRequest if the job belongs to a gang: a gang is of one project."""
+        stored = self._store.groups.get(job.group)
+        if stored is not None and stored.group.max_parallel is None:
+            raise InvalidRequest(
+                f"job {job.name} belongs to the gang {job.group}, and a gang is of one project; "
+                "submit the gang again in the other project (`slotq clone --group "
+                f"{job.group} NEW_NAME --to-project PROJECT`)",
+                field="Tags",
+            )
 
     def _check_release(self, job: Job, by: str) -> None:
         """Raises ForbiddenByProject if the job waits for somebody else's approval."""

@@ -1,4 +1,5 @@
-"""Jobs that come after others: found at their submission, and freed or cancelled at an end.
+"""Jobs that come after others, or after groups (`group_watch`): found at their submission, and
+freed or cancelled at an end.
 
 A job that others may come after is `followed`. Its end stays in the store as a task until the end
 is handed on, so any later pass finishes the work of a dead handler. Handing on may be repeated: a
@@ -7,17 +8,20 @@ job that no longer waits for the ended one stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from slotq_core.admission.dependencies import after_end_of
+from slotq_core.admission.dependencies import after_end_of, after_end_of_group
 from slotq_core.errors import Conflict, SlotQError, Unavailable
+from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job
 from slotq_core.names import is_legal
+from slotq_core.operations.jobs.group_watch import GroupWatch, Predecessors
+from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 
 _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
@@ -28,15 +32,21 @@ job that it waits for."""
 
 
 class Followers:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, at_once: InParallel = one_by_one) -> None:
+        """Set up the changes. `at_once` commits several transactions at once."""
+        self._store, self._clock, self._at_once = store, clock, at_once
+        self._groups = GroupWatch(store, self._follow)
 
-    def awaited(self, names: Iterable[str], *, sees: Callable[[Job], bool]) -> Mapping[str, Job]:
-        """The jobs of these names, by name, without those that do not exist or that `sees`
-        excludes."""
-        legal = (name for name in dict.fromkeys(names) if is_legal(name))
-        found = (self._store.job(name) for name in legal)
-        return {job.name: job for job in found if job is not None and sees(job)}
+    def predecessors(
+        self, names: Iterable[str], *, sees: Callable[[Job], bool], by: str, ours: Container[str]
+    ) -> Predecessors:
+        """The jobs and groups of these names, without those that do not exist, or that caller `by`
+        may not see (`sees`). Not looked for as groups: `ours`, jobs that are yet to be stored."""
+        wanted = [*dict.fromkeys(names)]
+        found = (self._store.job(name) for name in wanted if is_legal(name))
+        jobs = {job.name: job for job in found if job is not None and sees(job)}
+        others = [name for name in wanted if name not in jobs and name not in ours]
+        return Predecessors(jobs=jobs, groups=self._groups.progress(others, sees=sees, by=by))
 
     def follow(self, awaited: Iterable[Job]) -> None:
         """Make sure that the ends of these jobs will be handed on. An ended job stays as it is: its
@@ -45,34 +55,55 @@ class Followers:
         for job in awaited:
             self._follow(job)
 
-    def _follow(self, awaited: Job) -> None:
+    def _follow(self, awaited: Job) -> bool:
+        """Return whether the end is still to come and will be handed on."""
         job: Job | None = awaited
         for _ in range(_TRIES):
             if job is None or job.followed or job.terminal:
-                return
+                return job is not None and not job.terminal
             try:
                 self._store.commit([Change(before=job, after=replace(job, followed=True))])
-                return
+                return True
             except Conflict:
                 job = self._store.job(job.name)
         raise Unavailable(f"job {awaited.name} keeps changing; try again")
 
     def hand_on(self, ended: Job, *, until: int) -> None:
-        """Free or cancel the jobs that wait for this one. Begins nothing from `until` on; then, and
-        after an error, the end stays to be handed on."""
+        """Free or cancel the jobs that wait for this one, and see to those that wait for its group.
+        Begins nothing from `until` on; then, and after an error, the end stays to be handed on."""
         name, end = ended.name, ended.state
         told = self.change(
             name, lambda job: after_end_of(job, name, end, self._clock.now()), until=until
         )
+        if told and ended.group:
+            told = self._hand_on_group(ended, until=until)
         if told:
             with suppress(Conflict):  # Another handler has handed the end on.
                 self._store.commit([Change(before=ended, after=replace(ended, followed=False))])
 
+    def _hand_on_group(self, ended: Job, *, until: int) -> bool:
+        """Free or cancel the jobs that wait for the group of this job, or see to it that a later
+        end does. Returns whether all is done."""
+        name = end_of(ended.group)
+        waiting = self._store.followers(name)
+        if not waiting:
+            return True
+        progress = self._groups.watched(ended.group, ended.name)
+
+        def after(job: Job) -> Job:
+            return after_end_of_group(job, ended.group, progress, self._clock.now())
+
+        return self._change(waiting, name, after, until=until)
+
     def change(self, awaited: str, after: Callable[[Job], Job], *, until: int) -> bool:
-        """Change every job that waits for `awaited`, once, so that it no longer does. Begins
-        nothing from `until` on; returns whether all are changed. Raises Unavailable after `_TRIES`
-        conflicts over one job."""
-        for some in _together(self._store.followers(awaited)):
+        """Change every job that waits for `awaited`, once. Begins nothing from `until` on; returns
+        whether all are changed. Raises Unavailable after `_TRIES` conflicts over one job."""
+        return self._change(self._store.followers(awaited), awaited, after, until=until)
+
+    def _change(
+        self, jobs: Iterable[Job], awaited: str, after: Callable[[Job], Job], *, until: int
+    ) -> bool:
+        def changed(some: Sequence[Job]) -> bool:
             if self._clock.now() >= until:
                 return False
             try:
@@ -80,31 +111,41 @@ class Followers:
             except Conflict:
                 for job in some:
                     self._alone(job, awaited, after)
-        return True
+            return True
+
+        parts = [*_together(job for job in jobs if after(job) != job)]
+        return all(self._at_once(changed, parts))
 
     def _alone(self, job: Job | None, awaited: str, after: Callable[[Job], Job]) -> None:
         assert job is not None
         name = job.name
         for _ in range(_TRIES):
-            if job is None or awaited not in job.waits_for:
+            if job is None or awaited not in job.waits_for or (new := after(job)) == job:
                 return
             try:
-                self._store.commit([Change(before=job, after=after(job))])
+                self._store.commit([Change(before=job, after=new)])
                 return
             except Conflict:
                 job = self._store.job(name)
         raise Unavailable(f"job {name} keeps changing; a later pass tells it of {awaited}'s end")
 
 
-def hand_on_all(ended: Sequence[Job], store: Store, clock: Clock, *, until: int) -> tuple[str, ...]:
-    """Hand these ends on. Returns what went wrong; an end that fails stops no other."""
-    followers, troubles = Followers(store, clock), []
+def hand_on_all(
+    ended: Sequence[Job], store: Store, clock: Clock, *, until: int
+) -> tuple[list[Job], tuple[str, ...]]:
+    """Hand these ends on: to the sweep whose goal is reached, and to the jobs that come after.
+    Returns the jobs that now have to be stopped, and what went wrong; an end that fails stops no
+    other."""
+    followers, goals = Followers(store, clock), SweepGoals(store, clock)
+    stopping: list[Job] = []
+    troubles: list[str] = []
     for job in ended:
         try:
+            stopping += goals.take_in(job, until=until)
             followers.hand_on(job, until=until)
         except SlotQError as error:
             troubles.append(f"{job.name}: its end is not handed on yet: {error}")
-    return tuple(troubles)
+    return stopping, tuple(troubles)
 
 
 def _together(jobs: Iterable[Job]) -> Iterator[list[Job]]:

@@ -1,4 +1,4 @@
-"""Take groups of jobs in, and show them (`ports.groups` says when a group exists).
+"""Take groups of jobs in (`ports.groups` says when a group exists).
 
 A submission judges every member first. Then it stores the members, which wait for the group's entry
 and are in no line; then the record, by which the group exists; then the members enter their lines.
@@ -7,30 +7,34 @@ Each step may be repeated, so the same body again, or the tick, goes on where a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from slotq_core import names
-from slotq_core.admission.dependencies import after_end_of
+from slotq_core.admission.dependencies import after_end_of, check_members
+from slotq_core.admission.groups.gangs import check_room
+from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
+    GroupUnfinished,
     InvalidRequest,
     NameTaken,
-    NoSuchGroup,
     Refused,
     SlotQError,
     Unavailable,
 )
 from slotq_core.lifecycle import move
-from slotq_core.model.groups import Group, Opening, StoredGroup, entry_of
+from slotq_core.model.groups import Group, Opening, StoredGroup, Sweep, entry_of
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
-from slotq_core.operations.jobs.submissions import Submissions
+from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
+from slotq_core.operations.jobs.group_watch import Predecessors
+from slotq_core.operations.jobs.submissions import After, Submissions
 from slotq_core.ports.store import Store
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import Request
+from slotq_core.requests.group_members import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
 """The cause of a member that is cancelled because nobody has finished its group's submission."""
@@ -39,7 +43,11 @@ FINISHED_WITHIN = 3_600_000
 """How long an unfinished submission may be sent again (ms). Then its members are cancelled."""
 
 _BUDGET = 20_000
-"""How long members enter their lines within one request (ms). The tick goes on."""
+"""How long one request stores members and puts them into their lines (ms). The same request again,
+and in the end the tick, goes on."""
+
+_TOGETHER = 64
+"""Members that are stored between two looks at the clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,57 +55,82 @@ class NewGroup:
     """A well-formed submission of a group."""
 
     name: str
-    max_parallel: int
     members: tuple[tuple[Submission, Request], ...]
     """Each submission with the group's name."""
     digest: str
+    max_parallel: int | None = None
+    """For a sweep; None: a gang, with the rules below (`model.groups.Group`)."""
+    sweep: Sweep | None = None
+    """What a sweep tries, and what it looks for."""
+    min_members: int | None = None
+    mandatory: tuple[str, ...] = ()
+    same_pool: bool = False
+    ends_with: str = ""
+    sites: Mapping[str, str] = field(default_factory=dict)
+    heartbeat: int | None = None
+
+    @property
+    def group(self) -> Group:
+        return Group(
+            name=self.name,
+            members=tuple(submission.name for submission, _ in self.members),
+            min_members=self.min_members,
+            mandatory=(*self.mandatory, *({self.ends_with} - {"", *self.mandatory})),
+            same_pool=self.same_pool,
+            ends_with=self.ends_with,
+            sites=self.sites,
+            heartbeat=self.heartbeat,
+            max_parallel=self.max_parallel,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupStatus:
-    """A group and its members as the caller may see them."""
+class _Judged:
+    """What the door makes of a group."""
 
-    stored: StoredGroup
-    jobs: tuple[Job, ...]
-    """In the order of the submission; those whose records have expired are left out."""
+    project: str
+    """Of all members."""
+    request: Request
+    """Of the member below whose output a gang meets: the one that it ends with, else the first."""
+    missing: Sequence[Sequence[int]]
+    """The numbers of the members that an earlier request has not stored, in waves: each comes after
+    members of earlier waves only."""
+    asked: Mapping[After, Predecessors]
+    """What members come after, where no other member is among it."""
 
 
 class GroupsOfJobs:
-    """The users' verbs for groups."""
+    """The users' verb for new groups."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        authorizer: Authorizer,
         submissions: Submissions,
         *,
+        lookup: GroupLookup,
         wake: Callable[[], None],
+        at_once: InParallel = one_by_one,
     ) -> None:
+        """Set up the verb. `at_once` stores several members at once; it is not the one that the
+        store uses."""
+        self._at_once = at_once
         self._store, self._clock, self._wake = store, clock, wake
-        self._authorizer, self._submissions = authorizer, submissions
-        self._followers = Followers(store, clock)
+        self._submissions, self._lookup = submissions, lookup
+        self._followers = Followers(store, clock, at_once)
 
     def submit(self, wanted: NewGroup, *, submitter: str) -> GroupStatus:
         """Store the group, with all its members. Once this returns, all of them are in the queue.
 
         The same body again returns the group as it is, or goes on with an unfinished submission.
-        Raises what the submission of a member raises, with the member's name, NameTaken and
-        Unavailable. After a refusal no member is in a line.
+        Raises what the submission of a member raises, with the member's name, NameTaken,
+        GroupUnfinished and Unavailable. After a refusal no member is in a line.
         """
-        stored = self._known(wanted, submitter) or self._stored(wanted, submitter)
-        self._enter(wanted.name, until=self._clock.now() + _BUDGET)
+        until = self._clock.now() + _BUDGET
+        stored = self._known(wanted, submitter) or self._stored(wanted, submitter, until)
+        self._enter(wanted.name, until=until)
         self._wake()
-        return self._status(stored, submitter)
-
-    def status(self, name: str, *, to: str | None = None) -> GroupStatus:
-        """The group, as caller `to` may see it (None: the queue's owner). Raises NoSuchGroup, also
-        where the caller may see none of its members."""
-        stored = self._store.groups.get(name) if names.is_legal(name) else None
-        found = self._status(stored, to) if stored else None
-        if found is None or not (found.jobs or to in {None, found.stored.submitter}):
-            raise NoSuchGroup(f"there is no group '{name[: names.LONGEST]}'", field="name")
-        return found
+        return self._lookup.shown(stored, submitter)
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
         """Go on with submissions whose handlers have died; cancel the members of those that nobody
@@ -126,22 +159,24 @@ class GroupsOfJobs:
             raise NameTaken(f"a group named '{wanted.name}' exists already", field="name")
         return known
 
-    def _stored(self, wanted: NewGroup, submitter: str) -> StoredGroup:
+    def _stored(self, wanted: NewGroup, submitter: str, until: int) -> StoredGroup:
         """Store the members and then the record; or return the record, if another handler was
-        faster."""
+        faster. Raises GroupUnfinished if there is no time for all of them before `until` (ms)."""
+        now = self._clock.now()
+        stand = self._store.configuration()
+        judged = self._judge(wanted, submitter, stand)
+        is_gang = wanted.max_parallel is None
         stored = StoredGroup(
-            group=Group(
-                name=wanted.name,
-                members=tuple(submission.name for submission, _ in wanted.members),
-                max_parallel=wanted.max_parallel,
-            ),
+            group=wanted.group,
             submitter=submitter,
-            project=self._judge(wanted, submitter),
+            project=judged.project,
+            sweep=wanted.sweep,
             digest=_digest(wanted, submitter),
-            at=self._clock.now(),
+            at=now,
+            rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
         )
         try:
-            self._store_members(wanted, submitter)
+            self._store_members(wanted, judged, submitter, stand, until)
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
@@ -151,32 +186,96 @@ class GroupsOfJobs:
             raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
         return stored
 
-    def _judge(self, wanted: NewGroup, submitter: str) -> str:
-        """Check every member, and store nothing. Returns the project of them all."""
-        stand = self._store.configuration()
-        projects = set()
+    def _judge(self, wanted: NewGroup, submitter: str, stand: Configuration) -> _Judged:
+        """Check every member and the whole, and store nothing."""
+        waves = _in_waves(wanted)
+        submitted = [submission for submission, _ in wanted.members]
+        known = self._store.at_once(self._store.job, [each.name for each in submitted])
+        ours = {each.name for each in submitted}
+        asked: dict[After, Predecessors] = {}
+        jobs, requests, missing = [], {}, set()
         for number, (submission, request) in enumerate(wanted.members):
             with _naming(number):
-                judged = self._submissions.judged(submission, request, submitter, stand)
-                known = self._store.job(submission.name)
-                if known is not None:
-                    self._submissions.refuse_other(known, submission, submitter)
-                projects.add(judged.job.project)
+                judged = self._submissions.judged(
+                    submission,
+                    request,
+                    submitter,
+                    stand,
+                    ours=ours - {submission.name},
+                    asked=asked,
+                )
+                if (other := known[number]) is not None:
+                    self._submissions.refuse_other(other, submission, submitter)
+                else:
+                    missing.add(number)
+                jobs.append(judged.job)
+                requests[judged.job.name] = judged.request
+        projects = sorted({job.project for job in jobs})
         if len(projects) > 1:
-            named = ", ".join(sorted(projects))
             raise InvalidRequest(
-                f"the members of a group belong to one project, not to {named}", field="members"
+                f"the members of a group belong to one project, not to {', '.join(projects)}",
+                field="members",
             )
-        return projects.pop()
+        if wanted.max_parallel is None:
+            rights = rights_of(stand.sharing, stand.people.person(submitter))
+            check_room(wanted.group, jobs, stand.pools, rights)
+        return _Judged(
+            project=projects[0],
+            request=requests[wanted.ends_with or jobs[0].name],
+            missing=[[number for number in wave if number in missing] for wave in waves],
+            asked={after: it for after, it in asked.items() if not ours & {*after[0], *after[1]}},
+        )
 
-    def _store_members(self, wanted: NewGroup, submitter: str) -> None:
-        """Store the members outside all lines. Raises Conflict if another submission is open."""
+    def _store_members(
+        self,
+        wanted: NewGroup,
+        judged: _Judged,
+        submitter: str,
+        stand: Configuration,
+        until: int,
+    ) -> None:
+        """Store the missing members outside all lines, each wave behind those before it. Raises
+        Conflict if another submission is open, and GroupUnfinished if the time runs out."""
         digest = _digest(wanted, submitter)
         self._store.groups.open(wanted.name, digest=digest, now=self._clock.now())
+        self._look_again(wanted, judged, submitter)
         entry = entry_of(wanted.name)
-        for number, (submission, request) in enumerate(wanted.members):
+        followed = wanted.sweep is not None and wanted.sweep.goal is not None
+
+        def store(number: int) -> None:
+            submission, request = wanted.members[number]
             with _naming(number):
-                self._submissions.stored(submission, request, submitter, entry=entry)
+                self._submissions.stored(
+                    submission,
+                    request,
+                    submitter,
+                    entry=entry,
+                    followed=followed,
+                    stand=stand,
+                    asked=judged.asked,
+                )
+
+        before = done = len(wanted.members) - sum(map(len, judged.missing))
+        for some in _batches(judged.missing):
+            if done > before and self._clock.now() >= until:
+                raise GroupUnfinished(
+                    f"{done:,} of the {len(wanted.members):,} members of group {wanted.name} are "
+                    "stored; send the group again, and the queue goes on",
+                    retry_after=1,
+                )
+            self._at_once(store, some)
+            done += len(some)
+
+    def _look_again(self, wanted: NewGroup, judged: _Judged, submitter: str) -> None:
+        """Refuse the group if a member of an earlier request has ended: it may have been withdrawn
+        between the first look and the opening. From the opening on nobody withdraws it."""
+        missing = {number for wave in judged.missing for number in wave}
+        there = [number for number in range(len(wanted.members)) if number not in missing]
+        names = [wanted.members[number][0].name for number in there]
+        for number, job in zip(there, self._store.at_once(self._store.job, names), strict=True):
+            if job is not None:
+                with _naming(number):
+                    self._submissions.refuse_other(job, wanted.members[number][0], submitter)
 
     def _enter(self, name: str, *, until: int) -> None:
         """Put the members of a stored group into their lines."""
@@ -204,18 +303,26 @@ class GroupsOfJobs:
         if self._followers.change(entry_of(opening.name), cancelled, until=until):
             self._store.groups.close(opening.name)
 
-    def _status(self, stored: StoredGroup, to: str | None) -> GroupStatus:
-        found = [self._store.job(name) for name in stored.group.members]
-        jobs = [job for job in found if job is not None and job.group == stored.group.name]
-        sees = self._authorizer.sight(jobs, by=to)
-        return GroupStatus(
-            stored=stored, jobs=tuple(job for job in jobs if sees is None or sees(job))
-        )
-
 
 def _digest(wanted: NewGroup, submitter: str) -> str:
     """What tells submissions of one name apart: two people never share one."""
     return f"{wanted.digest} {submitter}"
+
+
+def _in_waves(wanted: NewGroup) -> list[list[int]]:
+    """The numbers of the members, each wave after those that its members come after. Raises
+    InvalidRequest."""
+    numbers = {submission.name: number for number, (submission, _) in enumerate(wanted.members)}
+    after = {each.name: (*each.after, *each.after_any) for each, _ in wanted.members}
+    waves = check_members(wanted.name, after, gang=wanted.max_parallel is None)
+    return [[numbers[name] for name in wave] for wave in waves]
+
+
+def _batches(waves: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
+    """The members that are stored together: of one wave, and at most `_TOGETHER`."""
+    for wave in waves:
+        for begin in range(0, len(wave), _TOGETHER):
+            yield wave[begin : begin + _TOGETHER]
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
@@ -13,11 +14,13 @@ from slotq_core.admission.rules import admit
 from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, Refused, Unavailable
-from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.groups import end_of
+from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
+from slotq_core.operations.jobs.group_watch import Predecessors
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
@@ -29,6 +32,12 @@ _TRIES = 20
 """How often a submission is tried while the jobs that it comes after end."""
 
 
+After = tuple[tuple[str, ...], tuple[str, ...]]
+"""What a submission comes after: `after` and `after_any`."""
+
+NOTHING_ASKED: Mapping[After, Predecessors] = MappingProxyType({})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
     """What the door makes of a submission."""
@@ -38,6 +47,8 @@ class Judged:
     notices: tuple[str, ...]
     after: tuple[Job, ...]
     """The jobs that it has to wait for."""
+    watched: tuple[Job, ...]
+    """The watch of each group that it has to wait for (`group_watch`)."""
 
 
 class Submissions:
@@ -77,16 +88,28 @@ class Submissions:
         return Status(job=stored.job, notices=stored.notices)
 
     def stored(
-        self, submission: Submission, request: Request, submitter: str, *, entry: str = ""
+        self,
+        submission: Submission,
+        request: Request,
+        submitter: str,
+        *,
+        entry: str = "",
+        followed: bool = False,
+        stand: Configuration | None = None,
+        asked: Mapping[After, Predecessors] = NOTHING_ASKED,
     ) -> Changed:
         """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
-        for a member, what it waits for until its group is stored whole.
+        for a member, what it waits for until its group is stored whole. `followed`: whether a pass
+        has to take its end in, whoever comes after it. `stand`, `asked`: the configuration, and
+        what submissions come after, if that has just been read.
 
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
         """
         try:
-            return self._kept(submission, request, submitter, entry)
+            return self._kept(
+                submission, request, submitter, stand, asked, entry=entry, followed=followed
+            )
         except Refused as refusal:
             if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
                 raise
@@ -99,10 +122,19 @@ class Submissions:
         return Changed(job=known, anew=False)
 
     def judged(
-        self, submission: Submission, request: Request, submitter: str, stand: Configuration
+        self,
+        submission: Submission,
+        request: Request,
+        submitter: str,
+        stand: Configuration,
+        *,
+        ours: Collection[str] = (),
+        asked: dict[After, Predecessors] | None = None,
     ) -> Judged:
         """The job that a submission would make under this configuration. Stores nothing, and checks
-        neither the name nor the limits that count. Raises what `submit` raises else."""
+        neither the name nor the limits that count. `ours`: jobs that will be stored before it.
+        `asked`: what was found for other members of its group, which mostly come after the same;
+        what is asked for it is added. Raises what `submit` raises else."""
         now = self._clock.now()
         permissions = self._authorizer.under(stand.sharing)
         project = permissions.project_for(submission.project, submitter)
@@ -113,14 +145,25 @@ class Submissions:
         submission = in_parts(submission, stand.pools, by_default)
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
-        awaited = self._awaited(submission, submitter)
+        asked, after = {} if asked is None else asked, (submission.after, submission.after_any)
+        check_dependencies(submission.name, *after)
+        if after not in asked:
+            asked[after] = self._predecessors(submission, submitter, ours)
+        predecessors = asked[after]
+        submission = replace(
+            submission,
+            after=predecessors.full(submission.after),
+            after_any=predecessors.full(submission.after_any),
+        )
         pools = usable_pools(submission, stand.pools, project)
         job = admit(
             submission,
             pools,
             submitter=submitter,
             now=now,
-            states={name: each.state for name, each in awaited.items()},
+            states=dict.fromkeys(ours, JobState.PENDING)
+            | {name: each.state for name, each in predecessors.jobs.items()},
+            groups=predecessors.groups,
             rights=rights_of(stand.sharing, stand.people.person(submitter)),
             people=stand.people,
             by_default=by_default,
@@ -132,8 +175,16 @@ class Submissions:
             notices = (notice(request),)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
-        after = tuple(awaited[name] for name in job.waits_for)
-        return Judged(job=job, request=request, notices=notices, after=after)
+        watches = [predecessors.groups[end_of(name)].living for name in job.awaited_groups]
+        return Judged(
+            job=job,
+            request=request,
+            notices=notices,
+            after=tuple(
+                predecessors.jobs[name] for name in job.awaited_jobs if name in predecessors.jobs
+            ),
+            watched=tuple(watch for watch in watches if watch),
+        )
 
     def refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
         """Refuse a different submission under the same name, or any after the job has ended. Who
@@ -156,40 +207,53 @@ class Submissions:
             )
 
     def _kept(
-        self, submission: Submission, request: Request, submitter: str, entry: str
+        self,
+        submission: Submission,
+        request: Request,
+        submitter: str,
+        stand: Configuration | None,
+        asked: Mapping[After, Predecessors],
+        *,
+        entry: str,
+        followed: bool,
     ) -> Changed:
         """Store a new job; once more if a job that it comes after ends meanwhile."""
         for _ in range(_TRIES):
             try:
-                return self._keep(submission, request, submitter, entry)
+                now = stand or self._store.configuration()
+                judged = self.judged(submission, request, submitter, now, asked=dict(asked))
+                after_any = (*judged.job.after_any, *([entry] if entry else ()))
+                job = replace(judged.job, after_any=after_any, followed=followed)
+                return self._keep(submission, replace(judged, job=job), submitter, now)
             except AwaitedEnded:
-                continue
+                stand, asked = None, NOTHING_ASKED
         raise Unavailable("the jobs that it comes after keep changing; try again")
 
     def _keep(
-        self, submission: Submission, request: Request, submitter: str, entry: str
+        self, submission: Submission, judged: Judged, submitter: str, stand: Configuration
     ) -> Changed:
         """Store a new job."""
-        stand = self._store.configuration()
-        judged = self.judged(submission, request, submitter, stand)
         job = judged.job
-        if entry:
-            job = replace(job, after_any=(*job.after_any, entry))
         with self._admitter.counted(job, stand) as opens_line:
-            self._followers.follow(judged.after)
+            self._followers.follow((*judged.after, *judged.watched))
+            watched = [each.name for each in judged.watched]
             try:
-                stored = self._store.submit(job, judged.request, opens_line=opens_line)
+                stored = self._store.submit(
+                    job, judged.request, opens_line=opens_line, watched=watched
+                )
                 return Changed(job=stored, anew=True, notices=judged.notices)
             except StoredAlready as known:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)
                 raise
 
-    def _awaited(self, submission: Submission, submitter: str) -> Mapping[str, Job]:
-        """The jobs that the new one comes after, by name, as far as the submitter may see them.
-        Raises InvalidRequest before so many are read that none may be."""
-        names = (*submission.after, *submission.after_any)
-        check_dependencies(submission.name, submission.after, submission.after_any)
-        return self._followers.awaited(
-            names, sees=lambda job: self._authorizer.sees(job, by=submitter)
+    def _predecessors(
+        self, submission: Submission, submitter: str, ours: Container[str]
+    ) -> Predecessors:
+        """What the new job comes after, as far as the submitter may see it."""
+        return self._followers.predecessors(
+            (*submission.after, *submission.after_any),
+            sees=lambda job: self._authorizer.sees(job, by=submitter),
+            by=submitter,
+            ours=ours,
         )

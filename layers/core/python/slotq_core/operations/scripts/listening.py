@@ -1,22 +1,22 @@
 """Read reports where they decide something: a stall, or the harm of an eviction.
 
-Once a tick, in pools that ask for it (`stall_after`, `read_reports`), at most `MOST_READ` reports.
-What a report says is kept only where it changes a decision, so that scripts cost reads, not writes.
-It causes no pass: the tick's own pass finds it.
+Once a tick, in pools that ask for it (`stall_after`, `read_reports`) and of members of groups with
+a heartbeat, at most `MOST_READ` reports. What a report says is kept only where it changes a
+decision, so that scripts cost reads, not writes. It causes no pass: the tick's own pass finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
-from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.stall import heard, listens_to
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Change, Configuration
 
 MOST_READ = 240
 """Reports read in one tick. With more such jobs each gets its turn, a minute later or several."""
@@ -28,32 +28,48 @@ class Listener:
 
     def __init__(self, store: Store, scripts: Scripts) -> None:
         self._store, self._scripts = store, scripts
+        self._no_heartbeats = 0
+        """The number of decisions about groups at which no group with a heartbeat held slots. None
+        does until there are more: members start by such decisions."""
 
-    def listen(self, pools: Iterable[Pool], now: int) -> None:
+    def listen(self, stand: Configuration, now: int) -> None:
         """Read the reports that decide something and keep what changes a decision. Raises
         Unavailable."""
-        asking = {pool.name: pool for pool in pools if pool.listens}
-        if not asking:
+        listens = any(pool.listens for pool in stand.pools)
+        if not listens and stand.group_decisions == self._no_heartbeats:
             return
-        jobs = [job for job in self._store.load(now).snapshot.active if _decides(job, asking)]
+        world = self._store.load(now)
+        pools = {pool.name: pool for pool in world.snapshot.pools}
+        beats = _heartbeats(world.snapshot)
+        if not beats:
+            self._no_heartbeats = world.group_decisions
+        jobs = [
+            job
+            for job in world.snapshot.active
+            if job.attempt is not None
+            and job.attempt.pool in pools
+            and listens_to(job, pools[job.attempt.pool], beats.get(job.group))
+        ]
         part = _part(sorted(jobs, key=lambda job: job.name), now)
         reports = self._scripts.reports([job.attempt for job in part if job.attempt])
         for job in part:
             report = reports.get(job.attempt.training_job) if job.attempt else None
             if job.attempt is None or report is None:
                 continue
-            after = heard(job, asking[job.attempt.pool], report, now)
+            after = heard(job, pools[job.attempt.pool], report, now, beats.get(job.group))
             if after != job:
                 with suppress(Conflict):  # The next tick reads again.
                     self._store.commit([Change(before=job, after=after)])
 
 
-def _decides(job: Job, asking: dict[str, Pool]) -> bool:
-    return (
-        job.attempt is not None
-        and job.attempt.pool in asking
-        and listens_to(job, asking[job.attempt.pool])
-    )
+def _heartbeats(snapshot: Snapshot) -> dict[str, int]:
+    """The heartbeats (ms) of the groups of which a member holds slots."""
+    there = {job.group for job in snapshot.active}
+    return {
+        group.name: group.heartbeat
+        for group in snapshot.groups
+        if group.heartbeat is not None and group.name in there
+    }
 
 
 def _part(jobs: Sequence[Job], now: int) -> Sequence[Job]:

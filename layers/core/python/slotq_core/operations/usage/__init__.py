@@ -1,6 +1,7 @@
 """What jobs have used, from the history.
 
 report    what was used in a window, a page at a time
+timeline  the attempts that held slots in a window, a page at a time
 day_sums  adds up days that are over, so that they outlive the history
 month_sums  adds up what projects with a budget have spent this month
 """

@@ -7,7 +7,7 @@ condition that nobody else has, so a crash or two handlers at once add nothing t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slotq_core.errors import Conflict
@@ -34,6 +34,13 @@ RECORDS_A_READ = 2_000
 """Records in one read: about one page of the store."""
 
 TASK = "usage"
+
+
+def first_day(sums: Mapping[str, DaySum], *, start: int, now: int) -> str:
+    """The first day that may have records of attempts that ended from `start` on. Days are added up
+    without gaps from the first record on, so there are none before the first sum."""
+    earliest = min(sums, default=day_of(now - LOOK_BACK))
+    return max(day_of(start), earliest)
 
 
 class DaySums:

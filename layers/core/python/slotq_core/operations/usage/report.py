@@ -12,13 +12,13 @@ that touch that day are read, as long as the history has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
 
 from slotq_core.errors import InvalidRequest, NotUnderstood
-from slotq_core.operations.usage.day_sums import LOOK_BACK, RECORDS_A_READ, SETTLED
+from slotq_core.operations.usage.day_sums import RECORDS_A_READ, SETTLED, first_day
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts
@@ -33,7 +33,7 @@ PAGE_BUDGET = 10_000
 MOST_ROWS = 3_000
 """The number of rows at which a page ends, so that its text stays far below Lambda's 6 MB."""
 
-_EARLIEST = begin_of("2000-01-01")
+EARLIEST = begin_of("2000-01-01")
 """No window begins before (ms)."""
 
 _POSITION = re.compile(
@@ -106,7 +106,7 @@ class UsageReport:
         """
         now = self._clock.now()
         window = Window(
-            start=month_of(now) if start is None else max(start, _EARLIEST),
+            start=month_of(now) if start is None else max(start, EARLIEST),
             end=min(now if end is None else end, now),
         )
         if end is not None and end <= window.start:
@@ -151,7 +151,7 @@ class _Reading:
     def read(self, after: Position | None) -> Position | None:
         """Read one page; returns where the next one begins."""
         sums = {each.day: each for each in self._book.sums(day_of(self._window.start))}
-        first = self._first_day(sums)
+        first = first_day(sums, start=self._window.start, now=self._now)
         at = after if after is not None and after.day >= first else Position(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
             at = at if at.day == day else Position(day=day)
@@ -160,12 +160,6 @@ class _Reading:
                 return stopped
         self._count_running()
         return None
-
-    def _first_day(self, sums: Mapping[str, DaySum]) -> str:
-        """The first day that may have records. Days are added up without gaps from the first
-        record on, so there are none before the first sum."""
-        earliest = min(sums, default=day_of(self._now - LOOK_BACK))
-        return max(day_of(self._window.start), earliest)
 
     def _read_day(self, at: Position, there: DaySum | None) -> Position | None:
         """Read the rest of a day; returns where to go on if the page ends within."""

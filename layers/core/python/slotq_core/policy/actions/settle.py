@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import classes_of
-from slotq_core.policy.lifecycle.apply import stalled
+from slotq_core.policy.lifecycle.apply import heartbeat_missed, stalled
 from slotq_core.policy.lifecycle.demotion import demoted, demotes_at
 from slotq_core.policy.lifecycle.retry import backed_off, gives_up_at
-from slotq_core.policy.lifecycle.stall import silence, stalls_at
+from slotq_core.policy.lifecycle.stall import heartbeats_missed, silence, stalls_at
 from slotq_core.policy.order import position
-from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp, RollBack, Stall
+from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp, LeaveOut, Stall
 from slotq_core.policy.state.groups.gangs import settled
 from slotq_core.policy.state.quotas.budgets import Budgets
 
@@ -24,7 +24,8 @@ def settle(snapshot: Snapshot, now: int, budgets: Budgets) -> Iterator[Decision]
             yield EndBackoff(job=job)
     gone: set[str] = set()
     for decision in settled(snapshot):
-        gone |= {job.name for job in decision.jobs} if isinstance(decision, RollBack) else set()
+        if not isinstance(decision, LeaveOut):
+            gone |= {job.name for job in decision.jobs}
         yield decision
     given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
     for job in sorted(given_up, key=position):
@@ -41,6 +42,10 @@ def settle(snapshot: Snapshot, now: int, budgets: Budgets) -> Iterator[Decision]
 
 
 def _stalls(snapshot: Snapshot, now: int) -> Iterator[Stall]:
+    """Stops of members that have missed their heartbeat, then what the pools say."""
+    for job in sorted(heartbeats_missed(snapshot), key=position):
+        why = silence(job, now)
+        yield Stall(job=job, after=heartbeat_missed(job, why, now), why=why)
     pools = {pool.name: pool for pool in snapshot.pools}
     for job in sorted((job for at, job in stalls_at(snapshot) if at <= now), key=position):
         assert job.attempt is not None

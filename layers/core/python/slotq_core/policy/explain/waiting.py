@@ -78,9 +78,14 @@ def incomplete(gang: Gang) -> Reason:
     )
 
 
-def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
-    drains = drain.pool.name if drain else ""
-    return reasons.GangBlocked(group=gang.group.name, needed=gang.needed, drains=drains)
+def gang_blocked(gang: Gang, rooms: Iterable[PoolRoom], drain: PoolRoom | None) -> Reason:
+    """The reason of a gang without room. `rooms`: those of its pools."""
+    return reasons.GangBlocked(
+        group=gang.group.name,
+        needed=gang.needed,
+        free=sum(max(0, room.free_now.slots) for room in rooms),
+        drains=drain.pool.name if drain else "",
+    )
 
 
 def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:

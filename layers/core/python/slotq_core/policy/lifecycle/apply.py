@@ -33,8 +33,8 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [(job, after)]
         case plan.TryLater(changed=changed):
             pass
-        case plan.RollBack(group=group, jobs=jobs):
-            changed = [(job, evicted(job, group, now)) for job in jobs]
+        case plan.RollBack() | plan.EndGroup():
+            changed = _stopped_together(decision, now)
         case plan.Start(job=job):
             changed = [_start(decision, pools, now)]
         case plan.StartGang(starts=starts):
@@ -55,6 +55,15 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             changed = [(job, replace(job, claim=claim))]
             changed += [(each, moved(each, owed_claim, job, now)) for each, owed_claim in going]
     return tuple((before, with_grace(before, after, pools)) for before, after in changed)
+
+
+def _stopped_together(decision: plan.RollBack | plan.EndGroup, now: int) -> Iterable[Step]:
+    """The members of a gang that stop, to wait again or for good."""
+    for job in decision.jobs:
+        if isinstance(decision, plan.RollBack):
+            yield job, evicted(job, decision.group, now)
+        else:
+            yield job, ended_with_group(job, decision.why, now)
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:
@@ -145,6 +154,12 @@ def moved(job: Job, claim: Claim, beneficiary: Job, now: int) -> Job:
     return replace(after, claim=claim, evictions=job.evictions + 1)
 
 
+def ended_with_group(job: Job, why: str, now: int) -> Job:
+    """The member with the durable intent to stop it, because its gang has ended."""
+    order = StopOrder(cause=StopCause.GROUP_ENDED, by=job.group, at=now)
+    return _stopping(job, order, why)
+
+
 def left_out(job: Job, now: int) -> Job:
     """The cancelled member of a gang that ended without it."""
     message = f"its gang {job.group} ended without it"
@@ -164,8 +179,32 @@ def stalled(job: Job, why: Stalled, pool: Pool, now: int) -> Job:
     attempt = replace(job.attempt, stalled_at=now)
     if pool.on_stall is OnStall.WARN:
         return replace(job, attempt=attempt)
-    order = StopOrder(cause=StopCause.STALLED, by=attempt.pool, at=now)
+    return _stopped_silent(job, attempt.pool, why, now)
+
+
+def heartbeat_missed(job: Job, why: Stalled, now: int) -> Job:
+    """The member that was silent for longer than its group's heartbeat, with the durable intent to
+    stop its attempt."""
+    return _stopped_silent(job, job.group, why, now)
+
+
+def _stopped_silent(job: Job, by: str, why: Stalled, now: int) -> Job:
+    assert job.attempt is not None
+    attempt = replace(job.attempt, stalled_at=now)
+    order = StopOrder(cause=StopCause.STALLED, by=by, at=now)
     return _stopping(replace(job, attempt=attempt), order, why.sentence())
+
+
+def stopped_as(decided: Job, job: Job) -> Job | None:
+    """The job with the same stop order, after it has changed since the stop was decided. None: that
+    attempt has ended, or is stopping already."""
+    order = decided.attempt.stop if decided.attempt else None
+    if order is None or job.attempt is None or job.attempt.stop is not None:
+        return None
+    if (job.entry_time, job.attempts) != (decided.entry_time, decided.attempts):
+        return None
+    stopping = _stopping(job, order, decided.message)
+    return replace(stopping, claim=decided.claim, evictions=decided.evictions)
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:
@@ -173,9 +212,28 @@ def cancelled(job: Job, by: str, now: int) -> Job:
     message = f"cancelled by {by}"
     if job.attempt is None:
         return move(job, JobState.CANCELLED, at=now, message=message)
+    return _stopped_for_good(job, StopCause.CANCELLED, by, now, message)
+
+
+def no_longer_needed(job: Job, met_by: str, now: int) -> Job:
+    """The member of a sweep after `met_by` has reached the goal: it is cancelled, as by a user. It
+    stays as it is if it has ended, or is being stopped for good."""
+    stop = job.attempt.stop if job.attempt else None
+    for_good = {StopCause.CANCELLED, StopCause.GOAL_REACHED}
+    if job.terminal or (stop is not None and stop.cause in for_good):
+        return job
+    message = f"{met_by} has reached the goal of sweep {job.group}"
+    cause = StopCause.GOAL_REACHED
+    if job.attempt is None:
+        return move(job, JobState.CANCELLED, at=now, cause=cause.value, message=message)
+    return _stopped_for_good(job, cause, met_by, now, message)
+
+
+def _stopped_for_good(job: Job, cause: StopCause, by: str, now: int, message: str) -> Job:
+    """The job with the durable intent to stop it, unless a stop that was sent already does."""
+    assert job.attempt is not None
     sent = job.attempt.stop is not None and job.attempt.stop.sent
-    order = StopOrder(cause=StopCause.CANCELLED, by=by, at=now, sent=sent)
-    return _stopping(job, order, message)
+    return _stopping(job, StopOrder(cause=cause, by=by, at=now, sent=sent), message)
 
 
 def _stopping(job: Job, order: StopOrder, message: str) -> Job:

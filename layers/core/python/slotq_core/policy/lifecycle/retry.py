@@ -94,6 +94,10 @@ _EVICTIONS = {
 """Stop causes after which a job waits again, each with the start of its message."""
 
 
+_OF_ITS_GROUP = frozenset({StopCause.GROUP_ENDED, StopCause.GOAL_REACHED})
+"""Stop causes after which a job is cancelled for the sake of its group."""
+
+
 def stopped_for(stop: StopOrder) -> str:
     """The message of an evicted, yielded or requeued job."""
     return f"{_EVICTIONS[stop.cause]} {stop.by}"
@@ -136,6 +140,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
         attempt.stop is None or attempt.stop.cause is StopCause.NO_CAPACITY
     ):
         return AttemptOutcome.RELEASED  # It ran, so the pool did have instances for it.
+    if attempt.stop is not None and attempt.stop.cause in _OF_ITS_GROUP:
+        return AttemptOutcome.CANCELLED
     if attempt.stop is not None:
         evicted = attempt.stop.cause in _EVICTIONS
         return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
@@ -174,6 +180,8 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
 def _stopped(job: Job, stop: StopOrder, now: int) -> Job:
     if stop.cause is StopCause.CANCELLED:
         return move(job, JobState.CANCELLED, at=now, message=f"cancelled by {stop.by}")
+    if stop.cause in _OF_ITS_GROUP:
+        return move(job, JobState.CANCELLED, at=now, cause=stop.cause.value, message=job.message)
     # It keeps its entry time, and so its place.
     return move(job, JobState.PREEMPTED, at=now, message=stopped_for(stop))
 

@@ -1,11 +1,13 @@
-"""Attempts that report nothing for too long (a pool's `stall_after`).
+"""Attempts that report nothing for too long: for a pool's `stall_after`, or for the heartbeat of
+their group.
 
 A script's signs of life are its steps and its saves. A job that has never given one does not stall,
 unless its pool says so (`stall_unreported`): the queue knows then only that the script does not use
-`report()`. Once a job has given one, each further attempt counts from its start.
+`report()`. Once a job has given one, each further attempt counts from its start. A heartbeat is
+about attempts that have given one themselves: whoever misses it is stopped, whatever the pool says.
 
 The queue reads reports between passes, so a plan knows of a silence only what was found last:
-`Attempt.silent_since`. A report that cannot be read is no silence.
+`Attempt.silent_since` and `heartbeat_missed`. A report that cannot be read is no silence.
 """
 
 from __future__ import annotations
@@ -35,8 +37,15 @@ def stalls_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
             yield attempt.silent_since + limits[attempt.pool], job
 
 
+def heartbeats_missed(snapshot: Snapshot) -> Iterator[Job]:
+    """Running members that were found silent for longer than their group's heartbeat."""
+    for job in snapshot.active:
+        if job.attempt and job.attempt.heartbeat_missed and job.state is JobState.RUNNING:
+            yield job
+
+
 def silence(job: Job, now: int) -> Stalled:
-    """The silence of a job that `stalls_at` has named."""
+    """The silence of a job that `stalls_at` or `heartbeats_missed` has named."""
     assert job.attempt is not None and job.attempt.silent_since is not None
     since = job.attempt.silent_since
     return Stalled(since=since, silent_for=now - since)
@@ -51,37 +60,44 @@ def warned_of(job: Job) -> Stalled | None:
     return Stalled(since=since, silent_for=attempt.stalled_at - since)
 
 
-def listens_to(job: Job, pool: Pool) -> bool:
-    """Whether the job's reports decide something in its pool: whether it stalls, or, for a job that
-    may be evicted, what an eviction costs."""
+def listens_to(job: Job, pool: Pool, heartbeat: int | None = None) -> bool:
+    """Whether the job's reports decide something in its pool: whether it stalls, misses its group's
+    heartbeat (ms), or, for a job that may be evicted, what an eviction costs."""
     return job.state is JobState.RUNNING and (
-        pool.stall_after is not None or (pool.read_reports and job.evictable)
+        heartbeat is not None
+        or pool.stall_after is not None
+        or (pool.read_reports and job.evictable)
     )
 
 
-def heard(job: Job, pool: Pool, report: Report, now: int) -> Job:
+def heard(job: Job, pool: Pool, report: Report, now: int, heartbeat: int | None = None) -> Job:
     """The running job after its report was read at `now` (ms); an empty report if there is none.
-    The same job if nothing has changed that is worth a write."""
+    The same job if nothing has changed that is worth a write. `heartbeat`: its group's (ms)."""
     attempt = job.attempt
     if attempt is None or attempt.running_since is None:
         return job
     reported = report.alive_at is not None
-    since = _silent_since(job, pool, report, now)
+    last = _last_sign(job, pool, report)
+    silent = None if last is None else now - last
+    missed = reported and _passed(heartbeat, silent)
+    since = last if missed or _passed(pool.stall_after, silent) else None
     after = replace(
         attempt,
         reported=attempt.reported or reported,
         silent_since=since,
+        heartbeat_missed=missed,
         stalled_at=None if since is None else attempt.stalled_at,
     )
-    if report.saved and _is_news(report.saved, attempt.checkpoint_at):
+    # Where only the heartbeat is read, a save does not count: no other job's saves are known.
+    if pool.listens and report.saved and _is_news(report.saved, attempt.checkpoint_at):
         after = replace(after, checkpoint_at=report.saved.at, saved_step=report.saved.step)
     if after == attempt and (job.reports or not reported):
         return job
     return replace(job, attempt=after, reports=job.reports or reported)
 
 
-def _silent_since(job: Job, pool: Pool, report: Report, now: int) -> int | None:
-    """The last sign of life (ms) if the pool's `stall_after` has passed since, else None."""
+def _last_sign(job: Job, pool: Pool, report: Report) -> int | None:
+    """The last sign of life (ms), or the start in place of one; None: no silence counts."""
     attempt = job.attempt
     assert attempt is not None and attempt.running_since is not None
     last = report.alive_at
@@ -89,10 +105,11 @@ def _silent_since(job: Job, pool: Pool, report: Report, now: int) -> int | None:
         if attempt.reported or not (job.reports or pool.stall_unreported):
             return None  # The report is gone, or the script gives none.
         last = attempt.running_since
-    last = max(last, attempt.running_since)
-    if pool.stall_after is None or now - last < pool.stall_after:
-        return None
-    return last
+    return max(last, attempt.running_since)
+
+
+def _passed(limit: int | None, silent: int | None) -> bool:
+    return limit is not None and silent is not None and silent >= limit
 
 
 def _is_news(saved: Saved, kept: int | None) -> bool:

@@ -68,7 +68,8 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
             state.drop_claim(job)
         return False
     drain = drained = None
-    timed = any(state.rooms[name].timed for name in whole.pools if name in state.rooms)
+    every = [state.rooms[name] for name in whole.pools if name in state.rooms]
+    timed = any(room.timed for room in every)
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
@@ -77,11 +78,11 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
             drain = None
         if drain and not drain.drain:
             _begin(state, drain, job, whole)
-        state.decided.say(job, explain.gang_blocked(gang, drain))
+        state.decided.say(job, explain.gang_blocked(gang, every, drain))
         drained = drained or drain
     if not drained:
         jobs = gang.standing if state.snapshot.scheduler else gang.waiting
-        _in_vain(state, jobs, explain.gang_blocked(gang, None))
+        _in_vain(state, jobs, explain.gang_blocked(gang, every, None))
     return False
 
 

@@ -8,6 +8,7 @@ requests        the part of a document about CreateTrainingJob requests
 models          sections to model
 checks          what the sections ask of each other
 time_sharing    the same of classes, users and user groups
+receivers       kinds of values of notifications
 writing         model to document
 differences     the entries in which two configurations differ
 amending        a change of one project's entry

@@ -17,16 +17,19 @@ from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse,
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
+    notification_of,
     project_of,
     scheduler_of,
     user_group_of,
     user_of,
 )
+from slotq_core.wire.document.receivers import notification_faults
 from slotq_core.wire.document.sections import (
     BudgetSection,
     ClassSection,
     DepartmentSection,
     LimitsSection,
+    NotificationSection,
     PeopleSection,
     PoolSection,
     Principals,
@@ -60,6 +63,7 @@ _MOST: Mapping[str, int] = {
     "classes": 100,
     "user_groups": 500,
     "users": 2_000,
+    "notifications": 200,
 }
 """The most entries of each section."""
 
@@ -75,6 +79,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "people": PeopleSection,
     "scheduler": SchedulerSection,
     "sharing": SharingSection,
+    "notifications": NotificationSection,
 }
 _KEYS = {"slots": "capacity", "resources": "capacity"}
 """Settings that a document spells differently."""
@@ -94,6 +99,7 @@ class Configuration(Section):
     people: PeopleSection = PeopleSection()
     scheduler: SchedulerSection = SchedulerSection()
     sharing: SharingSection = SharingSection()
+    notifications: tuple[NotificationSection, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -113,6 +119,7 @@ class Configuration(Section):
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         faults = [fault for check in checks.CHECKS for fault in check(self)]
+        faults += notification_faults(self)
         faults += checks.names_are_unique(self, tuple(_MOST))
         faults += _names_are_short(self)
         faults += [fault for _, fault in self._pools_read() if fault]
@@ -140,6 +147,7 @@ class Configuration(Section):
                 weights=self.sharing.weights,
                 unchecked=frozenset(self.sharing.unchecked),
                 scheduler=scheduler_of(self.scheduler),
+                notifications=tuple(map(notification_of, self.notifications)),
             ),
         )
 
@@ -196,7 +204,7 @@ def _left_out(document: Any, loc: Loc) -> bool:
 def _names_are_short(document: Configuration) -> Iterator[Fault]:
     """A queue's projects, departments, classes and user groups have names like its pools, because
     these become part of keys, tags and paths. A scenario's may have any."""
-    for section in ("departments", "projects", "user_groups", "classes"):
+    for section in ("departments", "projects", "user_groups", "classes", "notifications"):
         for place, entry in enumerate(getattr(document, section)):
             if not NAME.fullmatch(entry.name):
                 yield Fault((section, place, "name"), f"'{entry.name[:64]}': use {NAME_RULE}")

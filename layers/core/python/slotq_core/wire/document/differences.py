@@ -13,6 +13,7 @@ from slotq_core.wire.document.writing import (
     class_entry,
     department_entry,
     limits_entry,
+    notification_entry,
     pool_entry,
     project_entry,
     user_entry,
@@ -84,6 +85,8 @@ def _of_the_rest(before: Sharing, after: Sharing) -> Iterator[Difference]:
     old, new = whole_sections(before), whole_sections(after)
     for section in new:
         yield from _whole(section, old[section], new[section])
+    told = _by_name(before.notifications), _by_name(after.notifications)
+    yield from _named("notifications", *told, notification_entry)
 
 
 def _by_name(entries: Iterable[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
+from slotq_core.model.notices.rules import Notification
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
 from slotq_core.model.sharing import SchedulerSettings
@@ -15,6 +16,7 @@ from slotq_core.wire.document.sections import (
     BudgetSection,
     ClassSection,
     DepartmentSection,
+    NotificationSection,
     ProjectSection,
     RequestsSection,
     SchedulerSection,
@@ -75,6 +77,18 @@ def scheduler_of(section: SchedulerSection) -> SchedulerSettings | None:
     """Return the settings; None if they are the defaults, which change nothing."""
     settings = SchedulerSettings(**section.model_dump())
     return None if settings == SchedulerSettings() else settings
+
+
+def notification_of(section: NotificationSection) -> Notification:
+    return Notification(
+        name=section.name,
+        project=section.about.get("project", ""),
+        person=section.about.get("person", ""),
+        events=tuple(dict.fromkeys(section.events)),
+        receiver=section.to,
+        stuck_after=section.stuck_after,
+        digest=section.digest,
+    )
 
 
 def amounts(quota: int | dict[str, Any] | None, resources: Collection[str]) -> Amounts:

@@ -12,11 +12,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
+from slotq_core.model.notices.rules import Digest, Event
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.body import BaseModel
 from slotq_core.wire.document.faults import Fault, refuse
+from slotq_core.wire.document.receivers import About, To
 from slotq_core.wire.document.values import (
     Capacity,
     Count,
@@ -216,6 +218,23 @@ class SchedulerSection(Section):
             message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
             refuse(Fault(("max_schedule_interval",), message))
         return self
+
+
+class NotificationSection(Section):
+    """Who is told of which events, and where."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    name: Name
+    about: About = Field(alias="for")
+    """Whose jobs."""
+    to: To
+    events: Annotated[tuple[Event, ...], Field(max_length=len(Event))] = tuple(Event)
+    """Those that are told as they happen. Empty: none, for a digest alone."""
+    stuck_after: Period | None = None
+    """A job that waits longer is stuck."""
+    digest: Digest | None = None
+    """Everything in one message as well."""
 
 
 LimitsSection = dict[str, Any]

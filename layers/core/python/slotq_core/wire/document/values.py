@@ -17,7 +17,7 @@ from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
-from slotq_core.wire.pool_definition import GRACE
+from slotq_core.wire.pool_definition import GRACE, SIZE, sized
 
 MOST = 1_000_000
 """The largest number of slots, or of units of any other resource."""
@@ -114,8 +114,9 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
             return Demand(slots=whole(slots, MOST)(value))
         if slots and "slots" not in value:
             raise ValueError("slots are needed: {slots: n, …}")
-        each(value, lambda name: whole(slots if name == "slots" else low, MOST))
-        return Demand(value)
+        amounts = {name: sized(str(name), amount) for name, amount in value.items()}
+        each(amounts, lambda name: whole(slots if name == "slots" else low, MOST))
+        return Demand(amounts)
 
     return check
 
@@ -138,8 +139,9 @@ def _properties(value: object) -> Demand:
         raise ValueError(
             f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
         )
-    each(value, lambda _: whole(1, MOST))
-    return Demand(value)
+    amounts = {name: sized(str(name), amount) for name, amount in value.items()}
+    each(amounts, lambda _: whole(1, MOST))
+    return Demand(amounts)
 
 
 WEIGHTS = {"None": 0, "Low": 1, "Medium": 2, "High": 3}
@@ -286,8 +288,13 @@ Capacity = Annotated[
     Demand, PlainValidator(vector(0, 0)), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})
 ]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
-Properties = Annotated[Demand, PlainValidator(_properties), WithJsonSchema(_AMOUNTS)]
-"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`."""
+_OR_SIZE = {"anyOf": [_AMOUNT, {"type": "string", "pattern": SIZE}]}
+Properties = Annotated[
+    Demand,
+    PlainValidator(_properties),
+    WithJsonSchema({"type": "object", "additionalProperties": _OR_SIZE}),
+]
+"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
 _BY_CLASS = {"type": "object", "additionalProperties": _AMOUNTS}
 _BY_SCOPE = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _AMOUNTS]}}
 Quota = Annotated[

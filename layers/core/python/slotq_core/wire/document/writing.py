@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from slotq_core.model.limits import NO_LIMITS, Limits
+from slotq_core.model.notices.rules import Event, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import (
@@ -24,6 +25,7 @@ from slotq_core.model.projects import (
 from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Sharing
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.checks import resources_of
+from slotq_core.wire.document.receivers import ALL
 from slotq_core.wire.document.sections import (
     ClassSection,
     DepartmentSection,
@@ -58,6 +60,7 @@ def written(settings: Settings) -> Entry:
         **time_sharing_entries(sharing),
         "limits": limits_entry(settings.limits),
         **whole_sections(sharing),
+        "notifications": [notification_entry(each) for each in sharing.notifications],
     }
     return {name: section for name, section in sections.items() if section or name == "pools"}
 
@@ -95,6 +98,33 @@ def user_group_entry(group: UserGroup) -> Entry:
 
 def user_entry(user: User) -> Entry:
     return _entry(UserSection, name=user.name, limits=_plain(user.limits), groups=[*user.groups])
+
+
+def notification_entry(rule: Notification) -> Entry:
+    """Return a notification's entry."""
+    named = {"project": rule.project, "person": rule.person}
+    entry: Entry = {
+        "name": rule.name,
+        "for": {key: name for key, name in named.items() if name} or ALL,
+        "to": _receiver(rule.receiver),
+    }
+    if rule.events != tuple(Event):
+        entry["events"] = [event.value for event in rule.events]
+    if rule.stuck_after is not None:
+        entry["stuck_after"] = _seconds(rule.stuck_after)
+    if rule.digest is not None:
+        entry["digest"] = rule.digest.value
+    return entry
+
+
+def _receiver(its: Receiver) -> Entry:
+    kinds = {
+        "sns": its.topic,
+        "slack": its.slack,
+        "webhook": its.webhook,
+        "secret": its.secret,
+    }
+    return {key: own for key, own in kinds.items() if own}
 
 
 def whole_sections(sharing: Sharing) -> Entry:

@@ -1,5 +1,7 @@
 """Groups of jobs as JSON.
 
 submission  a new group, read
+members     members that share a template
+sweep       what a sweep tries and looks for, read and shown
 views       a group as the queue shows it
 """

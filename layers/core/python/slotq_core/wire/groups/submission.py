@@ -5,38 +5,118 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.jobs import Submission
+from slotq_core.model.groups import SERVER
+from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
+from slotq_core.requests.group_members import MOST_VARIABLES, VARIABLES
 from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.groups.members import expanded
+from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
 
-MOST_MEMBERS = 200
-"""The most members of a group: so many are stored within one request."""
+MOST_MEMBERS = 1_000
+"""The most members of a group: so many are stored within a few requests, and one record lists
+them."""
+
+MOST_OF_A_GANG = 200
+"""The most members of a gang, which start and are evicted together."""
 
 LARGEST_GROUP = 4_000_000
 """The most bytes of a group's submission. A Lambda function is given 6 MB at most."""
 
-_OF_GANGS = ("min_members", "mandatory", "same_pool")
+LEAST_HEARTBEAT, MOST_HEARTBEAT = 60, 86_400
+"""Bounds of a heartbeat in seconds. Scripts send a report every 15 seconds."""
+
+Site = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$", max_length=63)]
+"""A site's name. It is part of the names of objects in S3."""
+
+_NAMED = 10
+"""How many members a refusal names."""
+
+_ONE_KIND = (
+    "give max_parallel for a sweep, the most members that may hold slots at once; or gang for jobs "
+    "that start together, with its rules ({} where all must start)"
+)
+
+
+class GangBody(BaseModel):
+    """The rules of a gang, whose members start together or not at all."""
+
+    model_config = ConfigDict(extra="forbid")
+    min_members: int | None = Field(default=None, ge=1, le=MOST_OF_A_GANG, strict=True)
+    """How many members must run at once; completed ones count, cancelled ones do not. Without it:
+    all that are not cancelled."""
+    mandatory: list[str] = Field(default=[], max_length=MOST_OF_A_GANG)
+    """The names of members without which the gang does not start."""
+    same_pool: bool = Field(default=False, strict=True)
+    """Whether all members run in one pool."""
+    ends_with: str | None = None
+    """The member with which the gang ends: its server. When it has ended, or when too few of the
+    others can still complete, the rest is stopped. The gang does not start without it."""
+    sites: dict[str, Site] = Field(default={}, max_length=MOST_OF_A_GANG)
+    """What members call themselves towards each other, by job name; without it the job's name. The
+    member that the gang ends with is always `server`."""
+    heartbeat_seconds: int | None = Field(
+        default=None, ge=LEAST_HEARTBEAT, le=MOST_HEARTBEAT, strict=True
+    )
+    """How long a running member that reports may be silent before it counts as failed. Without it,
+    as its pool says."""
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The rules as the queue's model has them."""
+        seconds = self.heartbeat_seconds
+        return {
+            "min_members": self.min_members,
+            "mandatory": tuple(self.mandatory),
+            "same_pool": self.same_pool,
+            "ends_with": self.ends_with or "",
+            "sites": self.sites,
+            "heartbeat": None if seconds is None else 1000 * seconds,
+        }
+
+
+Awaited = Annotated[
+    str,
+    Field(
+        pattern=f"^({GROUP_END})?{names.SCHEMA['pattern'].removeprefix('^')}",
+        max_length=names.LONGEST + len(GROUP_END),
+    ),
+]
+"""The name of a job or a group."""
 
 
 class GroupBody(BaseModel):
-    """Independent jobs under one name, of which a limited number holds slots at once."""
+    """Jobs under one name: with `gang` they start together or not at all, with `max_parallel` they
+    are independent, and a limited number holds slots at once. One of the two is required."""
 
     model_config = ConfigDict(extra="forbid")
     name: str = Field(pattern=names.SCHEMA["pattern"], max_length=names.LONGEST)
     """The group's name. Groups and jobs may have the same names."""
-    max_parallel: int = Field(ge=1, strict=True)
-    """The most members that hold slots at once."""
+    max_parallel: int | None = Field(default=None, ge=1, strict=True)
+    """For a sweep: the most members that hold slots at once."""
+    gang: GangBody | None = None
+    """For a gang: its rules."""
+    after: list[Awaited] = Field(default=[], max_length=MAX_AFTER)
+    """Jobs that must complete before any member waits for slots, and groups, as `group:NAME` or,
+    where no job has that name, by name. Each member has these beside its own."""
+    after_any: list[Awaited] = Field(default=[], max_length=MAX_AFTER)
+    """The same, of what must end in whatever way."""
+    template: dict[str, Any] | None = None
+    """What the members share: a CreateTrainingJob request, or a part of one."""
     members: list[dict[str, Any]] = Field(min_length=1, max_length=MOST_MEMBERS)
-    """CreateTrainingJob requests with tags, as POST /add-job takes them. The queue submits all of
-    them or none."""
+    """CreateTrainingJob requests with tags, as POST /add-job takes them. With a template each says
+    only in what it differs: objects merge key by key, null removes. The queue submits all of them
+    or none."""
+    sweep: SweepBody | None = None
+    """What the members try, for people and for the table of results."""
 
 
 Member = tuple[Submission, dict[str, Any]]
@@ -44,39 +124,90 @@ Members = tuple[Member, ...]
 
 
 def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
-    """Read a new group. Returns its body, its members, and the digest of the whole. Raises
-    InvalidRequest; the fault of a member has the member's place in its path."""
-    value = json_object(body, "a group: name, max_parallel and members", most=LARGEST_GROUP)
-    _refuse_gangs(value)
+    """Read a new group. Returns its body, its members, and the digest of the whole, which is the
+    same with and without a template. Raises InvalidRequest; the fault of a member has the member's
+    place in its path."""
+    value = json_object(
+        body, "a group: name, members, and max_parallel or gang", most=LARGEST_GROUP
+    )
+    for rule in GangBody.model_fields:
+        if rule in value:
+            raise InvalidRequest(f"write it within gang, as gang: {{{rule}: …}}", field=rule)
     try:
         read = GroupBody.model_validate(value)
     except ValidationError as error:
         raise invalid(error) from None
-    members = tuple(_member(read.name, number, it) for number, it in enumerate(read.members))
+    if (read.gang is None) == (read.max_parallel is None):
+        said = "a group is not both:" if read.gang else "which kind of group is it?"
+        raise InvalidRequest(f"{said} {_ONE_KIND}", field="gang" if read.gang else "max_parallel")
+    whole = expanded(read.template, read.members)
+    members = tuple(_member(read, number, it) for number, it in enumerate(whole))
     count = Counter(submission.name for submission, _ in members)
     if again := [name for name, times in count.items() if times > 1]:
         raise InvalidRequest(f"two members are named '{again[0]}'", field="members")
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    if read.gang and read.sweep:
+        raise InvalidRequest("a gang tries nothing: sweep goes with max_parallel", field="sweep")
+    if read.gang:
+        _check_rules(read.gang, [*count])
+        _check_variables(members)
+    same = {**{key: it for key, it in value.items() if key != "template"}, "members": whole}
+    canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
     return read, members, hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _refuse_gangs(value: Mapping[str, Any]) -> None:
-    asked = [name for name in _OF_GANGS if name in value]
-    if asked or "max_parallel" not in value:
+def _check_rules(gang: GangBody, members: Sequence[str]) -> None:
+    """Check the gang's size, and its rules against the members' names."""
+    if len(members) > MOST_OF_A_GANG:
         raise InvalidRequest(
-            "the queue takes no gangs yet, whose members start all at once: leave out "
-            f"{', '.join(_OF_GANGS)} and give max_parallel, the most members that may hold slots "
-            "at once",
-            field=asked[0] if asked else "max_parallel",
+            f"a gang has at most {MOST_OF_A_GANG} members, not {len(members):,}; a sweep has up to "
+            f"{MOST_MEMBERS:,}",
+            field="members",
         )
+    if gang.min_members is not None and gang.min_members > len(members):
+        raise InvalidRequest(
+            f"the gang must start {gang.min_members} jobs at once and has {len(members)} members",
+            field="gang.min_members",
+        )
+    named = [(f"mandatory.{number}", name) for number, name in enumerate(gang.mandatory)]
+    named += [("sites", name) for name in gang.sites]
+    named += [("ends_with", gang.ends_with)] if gang.ends_with is not None else []
+    for field, name in named:
+        if name not in members:
+            raise InvalidRequest(
+                f"'{name[: names.LONGEST]}' is not a member; the members are {_some(members)}",
+                field=f"gang.{field}",
+            )
+    ends_with = gang.ends_with
+    sites = Counter(SERVER if n == ends_with else gang.sites.get(n, n) for n in members)
+    if again := [site for site, times in sites.items() if times > 1]:
+        raise InvalidRequest(f"two members are at site '{again[0]}'", field="gang.sites")
 
 
-def _member(group: str, number: int, request: Mapping[str, Any]) -> Member:
+def _check_variables(members: Members) -> None:
+    """Check that the queue's variables fit beside the members' own."""
+    most = MOST_VARIABLES - len(VARIABLES)
+    for number, (_, request) in enumerate(members):
+        if len(request.get("Environment") or {}) > most:
+            raise InvalidRequest(
+                f"a member of a gang has at most {most} environment variables of its own",
+                field=f"members.{number}.Environment",
+            )
+
+
+def _some(members: Sequence[str]) -> str:
+    more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+    return ", ".join(members[:_NAMED]) + more
+
+
+def _member(group: GroupBody, number: int, request: Mapping[str, Any]) -> Member:
     try:
         submission, kept = parse_submission(request)
     except InvalidRequest as error:
         error.within(f"members.{number}")
         raise
     # The same request by itself is another submission.
-    digest = hashlib.sha256(f"{group}\n{submission.digest}".encode()).hexdigest()
-    return replace(submission, group=group, digest=digest), kept
+    digest = hashlib.sha256(f"{group.name}\n{submission.digest}".encode()).hexdigest()
+    after = dict.fromkeys((*submission.after, *group.after))
+    after_any = dict.fromkeys((*submission.after_any, *group.after_any))
+    own = replace(submission, after=(*after,), after_any=(*after_any,))
+    return replace(own, group=group.name, digest=digest), kept

@@ -2,6 +2,7 @@
 
 table               keys, partitions and the table's definition
 items               items to model and back
+sweep_text          what a sweep tries, as stored
 sharing_text        departments and projects, as stored
 validation          which items can be understood
 lines               a line's item, and the rules of its bound

@@ -18,6 +18,21 @@ def is_new() -> Expression:
     return {"ConditionExpression": "attribute_not_exists(pk)"}
 
 
+def is_there() -> Expression:
+    """Require that an item has this key. On a message in PENDING: nobody else has taken it."""
+    return {"ConditionExpression": "attribute_exists(pk)"}
+
+
+def count_event(event: str) -> Expression:
+    """Count an event for a digest. The count is part of the transaction that makes the message's
+    TOLD item, so each event counts once."""
+    return {
+        "UpdateExpression": "ADD #event :one",
+        "ExpressionAttributeNames": {"#event": event},
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
 def is_new_job() -> Expression:
     """Require that no job of this name is stored; a refusal brings the stored one.
 
@@ -521,6 +536,61 @@ def withdraw_group(at: int) -> Expression:
         "ConditionExpression": "#at = :at",
         "ExpressionAttributeNames": {"#at": "at"},
         "ExpressionAttributeValues": {":at": _number(at), ":true": {"BOOL": True}},
+    }
+
+
+def decide_about_groups(seen: int | None, *, opens: bool, closes: bool) -> Expression:
+    """Count one more decision about a group, beside the configuration's revision: every load reads
+    that item before anything else. `opens`, `closes`: whether a decision in parts begins or ends.
+
+    Condition: nobody has decided about a group since the decision's load (`seen`), so nobody has
+    changed who of a group holds slots, in any pool. `seen` None: no condition, for a last part.
+    """
+    clauses = ["ADD groupDecisions :one"]
+    values: dict[str, Mapping[str, Any]] = {":one": _number(1)}
+    if opens:
+        clauses.append("SET inParts = :true")
+        values[":true"] = {"BOOL": True}
+    if closes:
+        clauses.append("REMOVE inParts")
+    built: Expression = {
+        "UpdateExpression": " ".join(clauses),
+        "ExpressionAttributeValues": values,
+    }
+    if seen is None:
+        return built
+    if not seen:
+        return {**built, "ConditionExpression": "attribute_not_exists(groupDecisions)"}
+    values[":seen"] = _number(seen)
+    return {**built, "ConditionExpression": "groupDecisions = :seen"}
+
+
+def is_in_parts(number: int, kind: str) -> Expression:
+    """Require that this decision is still to be finished, in this way."""
+    return {
+        "ConditionExpression": "#number = :number AND kind = :kind",
+        "ExpressionAttributeNames": {"#number": "number"},
+        "ExpressionAttributeValues": {":number": _number(number), ":kind": _text(kind)},
+    }
+
+
+def turn_back(number: int, kind: str, undo: str) -> Expression:
+    """Turn a decision in parts into its undoing. Condition: nobody else has, or finished it."""
+    condition = is_in_parts(number, kind)
+    values = {**condition["ExpressionAttributeValues"], ":undo": _text(undo)}
+    return {
+        **condition,
+        "UpdateExpression": "SET kind = :undo",
+        "ExpressionAttributeValues": values,
+    }
+
+
+def meet_goal(job: str) -> Expression:
+    """Note which job has reached a sweep's goal. Condition: there is such a group."""
+    return {
+        "UpdateExpression": "SET metBy = :job",
+        "ConditionExpression": "attribute_exists(digest)",
+        "ExpressionAttributeValues": {":job": _text(job)},
     }
 
 

@@ -7,13 +7,15 @@ a release needs no migration. A job's person has the one that the default patter
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
 from enum import StrEnum
-from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.adapters.dynamodb.layout.sweep_text import packed, unpacked
 from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -33,7 +35,7 @@ from slotq_core.model.pools import (
     PoolState,
 )
 from slotq_core.model.users import Yielded
-from slotq_core.ports.stored import Change, Ledger
+from slotq_core.ports.stored import Change, InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
@@ -103,6 +105,12 @@ def history_of(change: Change) -> Items:
     if change.ended:
         items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **entered}
     return items
+
+
+def taken_back(change: Change) -> list[table.Key]:
+    """Return the keys of what `history_of` has added for an attempt that a change takes back."""
+    begun = Change(before=replace(change.before, attempt=None), after=change.before)
+    return [] if not change.takes_back else [*history_of(begun)]
 
 
 def entry_time_of(record: Mapping[str, Value]) -> str | None:
@@ -196,7 +204,13 @@ def stored_group_of(item: Mapping[str, Value]) -> StoredGroup:
     group = Group(
         name=_text(item["name"]),
         members=_texts(item["members"]),
-        max_parallel=_whole(item["maxParallel"]),
+        max_parallel=_whole(item["maxParallel"]) if "maxParallel" in item else None,
+        min_members=_whole(item["minMembers"]) if "minMembers" in item else None,
+        mandatory=_texts(item.get("mandatory", {"L": []})),
+        same_pool=item.get("samePool", {"BOOL": False})["BOOL"] is True,
+        ends_with=_text(item["endsWith"]) if "endsWith" in item else "",
+        sites={name: _text(site) for name, site in item.get("sites", {"M": {}})["M"].items()},
+        heartbeat=_whole(item["heartbeat"]) if "heartbeat" in item else None,
     )
     return StoredGroup(
         group=group,
@@ -204,19 +218,65 @@ def stored_group_of(item: Mapping[str, Value]) -> StoredGroup:
         project=_text(item["project"]),
         digest=_text(item["digest"]),
         at=_whole(item["at"]),
+        rendezvous=_text(item["rendezvous"]) if "rendezvous" in item else "",
+        sweep=unpacked(item["sweep"]["B"]) if "sweep" in item else None,
+        met_by=_text(item["metBy"]) if "metBy" in item else "",
     )
 
 
 def write_group(stored: StoredGroup) -> Item:
     group = stored.group
+    rules: Item = {}
+    if group.max_parallel is not None:
+        rules["maxParallel"] = {"N": str(group.max_parallel)}
+    if group.min_members is not None:
+        rules["minMembers"] = {"N": str(group.min_members)}
+    if group.mandatory:
+        rules["mandatory"] = {"L": [{"S": name} for name in group.mandatory]}
+    if group.same_pool:
+        rules["samePool"] = {"BOOL": True}
+    if group.ends_with:
+        rules["endsWith"] = {"S": group.ends_with}
+    if group.sites:
+        rules["sites"] = {"M": {name: {"S": site} for name, site in group.sites.items()}}
+    if group.heartbeat is not None:
+        rules["heartbeat"] = {"N": str(group.heartbeat)}
+    if stored.rendezvous:
+        rules["rendezvous"] = {"S": stored.rendezvous}
     return {
         "name": {"S": group.name},
         "members": {"L": [{"S": name} for name in group.members]},
-        "maxParallel": {"N": str(group.max_parallel)},
+        **rules,
         "submitter": {"S": stored.submitter},
         "project": {"S": stored.project},
         "digest": {"S": stored.digest},
         "at": {"N": str(stored.at)},
+        **({"sweep": {"B": packed(stored.sweep)}} if stored.sweep else {}),
+    }
+
+
+def in_parts_of(item: Mapping[str, Value]) -> InParts:
+    """Return a decision in parts."""
+    try:
+        told = json.loads(zlib.decompress(item["steps"]["B"]))
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    return InParts(
+        number=_whole(item["number"]),
+        kind=PartsKind(_text(item["kind"])),
+        steps=tuple((job_of(before), job_of(after)) for before, after in told),
+    )
+
+
+def write_in_parts(decision: InParts) -> Item:
+    """Return a decision in parts. The jobs of a group are much alike, so a compressed one takes
+    some hundred bytes."""
+    told = [[write(job) for job in step] for step in decision.steps]
+    packed = zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+    return {
+        "number": {"N": str(decision.number)},
+        "kind": {"S": decision.kind.value},
+        "steps": {"B": packed},
     }
 
 
@@ -284,31 +344,29 @@ def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, 
 def write(record: Record) -> Item:
     """Return a record's fields that differ from their defaults, as attributes."""
     return {
-        _attribute(type(record).__name__, field.name): _value(field.name, value)
-        for field in fields(record)
-        if not _is_default(value := getattr(record, field.name), field, record)
+        attribute: _value(name, value)
+        for name, attribute, default in _ATTRIBUTES[type(record)]
+        if (value := getattr(record, name)) != _default(record, name, default)
     }
 
 
-def _is_default(value: object, field: Any, record: Record) -> bool:
-    if field.name == "person" and isinstance(record, Job):
-        return value == BY_DEFAULT.person(record.submitter)
-    if field.default_factory is not MISSING:
-        return bool(value == field.default_factory())
-    return field.default is not MISSING and bool(value == field.default)
+def _default(record: Record, field: str, default: object) -> object:
+    """What a field holds without an attribute: a job's person follows from its submitter."""
+    if field == "person" and isinstance(record, Job):
+        return BY_DEFAULT.person(record.submitter)
+    return default
 
 
 def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
     """Return the fields of a record; unknown attributes are ignored."""
-    found = {}
-    for field in fields(kind):
-        value = item.get(_attribute(kind.__name__, field.name))
-        if value is not None:
-            found[field.name] = _READERS[kind][field.name](value)
-    return found
+    readers = _READERS[kind]
+    return {
+        name: readers[name](value)
+        for name, attribute, _ in _ATTRIBUTES[kind]
+        if (value := item.get(attribute)) is not None
+    }
 
 
-@cache
 def _attribute(kind: str, field: str) -> str:
     """Return a field's attribute name in camelCase, DynamoDB's custom, with DESIGN's names
     `jobName` and `jobState`. `kind`: the record's class name."""
@@ -324,8 +382,8 @@ def _value(field: str, value: object) -> Value:
     match value:
         case bool():
             return {"BOOL": value}
-        case int():
-            return {"N": str(value)}
+        case int() | float():
+            return {"N": repr(value)}
         case StrEnum():
             return {"S": value.value}
         case str():
@@ -362,6 +420,11 @@ def _demand(value: Value) -> Demand:
 def _parts(value: Value) -> tuple[tuple[str, Demand], ...]:
     pairs = (each["L"] for each in value["L"])
     return tuple((_text(pool), _demand(demand)) for pool, demand in pairs)
+
+
+def _metrics(value: Value) -> tuple[tuple[str, float], ...]:
+    pairs = (each["L"] for each in value["L"])
+    return tuple((_text(name), float(number["N"])) for name, number in pairs)
 
 
 def _capacity(value: Value) -> Demand:
@@ -418,6 +481,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "cause": _text,
         "message": _text,
         "digest": _text,
+        "metrics": _metrics,
         "version": _whole,
     },
     Attempt: {
@@ -436,6 +500,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "saved_step": _whole,
         "reported": _flag,
         "silent_since": _whole,
+        "heartbeat_missed": _flag,
         "stalled_at": _whole,
         "step": _whole,
         "steps": _whole,
@@ -471,6 +536,8 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "ended_at": _whole,
         "lost_since": _whole,
         "beneficiary": lambda value: beneficiary_of(value["M"]),
+        "evicted_for": _text,
+        "outcome": _text,
     },
     DaySum: {
         "day": _text,
@@ -544,3 +611,18 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "stopped": _flag,
     },
 }
+
+
+_ATTRIBUTES: Mapping[type[Record], Sequence[tuple[str, str, object]]] = {
+    kind: [
+        (
+            field.name,
+            _attribute(kind.__name__, field.name),
+            field.default if field.default_factory is MISSING else field.default_factory(),
+        )
+        for field in fields(kind)
+    ]
+    for kind in get_args(Record)
+}
+"""Each field of each record: its name, its attribute's, and its default, MISSING if it has none.
+Made once: every load and every commit asks."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
+from slotq_core.model.notices.rules import Digest, Event, Notification, Receiver
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
 from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
@@ -104,4 +105,12 @@ _sharing = _reading(
     user_groups=_each(_reading(UserGroup, members=tuple)),
     unchecked=lambda values: frozenset(map(Subscription, values)),
     scheduler=_reading(SchedulerSettings),
+    notifications=_each(
+        _reading(
+            Notification,
+            events=lambda values: tuple(map(Event, values)),
+            receiver=_reading(Receiver),
+            digest=Digest,
+        )
+    ),
 )

@@ -25,16 +25,21 @@
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration, with
                                                   its `digest`; `repairs`; all callers' use of the
-                                                  limits at the last audit (`waiting`, `lines`)
+                                                  limits at the last audit (`waiting`, `lines`);
+                                                  `groupDecisions`, and `inParts` while PARTS exists
     CONFIG              LIMITS                    the limits of callers and of the queue
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
     CONFIG              SHARING#<hash>#<00>       departments, projects and operators: a document
                                                   that never changes; REVISION names the current one
     GROUP#<group>       GROUP                     a group: its rules and the names of its members
     OPENING             <group>                   a group's submission until its members are in line
+    PARTS               PARTS                     a decision about a group that is not finished yet
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
+    NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
+    NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
+    NOTICE#<id>         TOLD                      that message was made: nobody makes it again
     SEEN                <training job>            a running training job that no job expects
     POISON              <key>                     an unreadable item, unchanged
 
@@ -59,9 +64,20 @@ Jobs that come after others. The submission of such a job requires that each awa
 is `followed`, so an end comes either before the submission or after it. An end of a followed job
 stays in DUE until the pass that reads it there has changed all jobs in AFTER.
 
-Groups. Members are stored with a copy in AFTER under `JOB#group:<group>`, which no job has as its
-name, and in no line. The transaction that puts the GROUP item requires that OPENING still has the
-same submission. Then the members leave AFTER for their lines, and OPENING goes last.
+A job after a group has its copy in AFTER under `JOB#group:<group>`, which no job has as its name.
+Its submission requires the same of one living member. When that member has ended, the pass makes
+the next living one `followed` before it forgets the end. If none lives, it changes all jobs in
+AFTER.
+
+Groups. Members are stored with a copy in AFTER under `JOB#entry:<group>`, and in no line. The
+transaction that puts the GROUP item requires that OPENING still has the same submission. Then the
+members leave AFTER for their lines, and OPENING goes last.
+
+A decision about a group (a start, a claim, an eviction …) is conditioned on `groupDecisions` in
+REVISION, and raises it. A load reads that item before any pool, so two passes never decide about
+one group without each other's knowledge, whatever pools they touch. One beyond a transaction's
+limit puts PARTS and `inParts` in its first part. A load that finds `inParts` reads PARTS, and its
+pass finishes the decision before it plans. Every further part requires PARTS; the last removes it.
 
 A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
 that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
@@ -77,6 +93,10 @@ The record of use. The transaction that ends an attempt puts an ENDED item under
 so that no two handlers collide there. ENDED items expire as records of ended jobs do, but not
 within a week. Once a day is over, its ENDED items are added up: parts first, then the USAGE item
 that names them, on the condition that nobody was faster. USAGE items never expire.
+
+Notifications. One transaction puts a message's TOLD item, on the condition that there is none, the
+message itself in PENDING, and the count for the digest. A message leaves PENDING when its receiver
+has taken it, so one whose sender dies is sent again. TOLD items expire after a month.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the
@@ -107,6 +127,7 @@ DUE = "DUE"
 CONFIG = "CONFIG"
 CALLERS = "CALLERS"
 OPENING = "OPENING"
+PARTS = "PARTS"
 JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
 AFTER_PREFIX = "AFTER#"
@@ -121,6 +142,8 @@ LEDGER = "LEDGER"
 HEALTH = "HEALTH"
 SCHEDULER = "SCHEDULER"
 SEEN = "SEEN"
+PENDING = "NOTICE#PENDING"
+DIGESTS = "NOTICE#DIGESTS"
 POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
@@ -191,6 +214,10 @@ def opening_key(group: str) -> Key:
     return OPENING, group
 
 
+def parts_key() -> Key:
+    return PARTS, PARTS
+
+
 def name_key(training_job: str) -> Key:
     return f"NAME#{training_job}", "NAME"
 
@@ -256,6 +283,18 @@ def usage_part_key(part: str) -> Key:
     """The key of a part of a day's sums. `part` begins with the day."""
     day, _, rest = part.partition("#")
     return f"{USAGE}#{day}", rest
+
+
+def pending_key(moment: int, message: str) -> Key:
+    return PENDING, f"{iso(moment)}#{message}"
+
+
+def digest_key(day: str, notification: str) -> Key:
+    return DIGESTS, f"{day}#{notification}"
+
+
+def told_key(message: str) -> Key:
+    return f"NOTICE#{message}", "TOLD"
 
 
 def health_key(pool: str) -> Key:

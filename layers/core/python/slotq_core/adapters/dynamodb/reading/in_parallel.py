@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from slotq_core.ports.surroundings import InParallel, one_by_one
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["IN_FLIGHT", "InParallel", "Threads", "one_by_one"]
 
 IN_FLIGHT = 16
 """Maximum number of reads at once. The client needs as many connections."""
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-class InParallel(Protocol):
-    def __call__(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
-        """Return what `read` returns for each argument, in the order of the arguments. Raises the
-        first error in that order. `read` must not call this again."""
-
-
-def one_by_one(read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
-    """Read in this thread, in order: for tests that decide who calls when, and where calls take no
-    time."""
-    return [read(each) for each in asked]
 
 
 class Threads:

@@ -10,14 +10,16 @@ which are read first, and on the version of each job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.items import Item, in_parts_of
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, parsed
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
@@ -30,7 +32,7 @@ from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived
-from slotq_core.errors import Conflict, InvalidRequest
+from slotq_core.errors import Conflict, InvalidRequest, NotUnderstood
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
@@ -41,7 +43,8 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports.stored import Change, Poison, World
+from slotq_core.ports.stored import Change, InParts, Poison, World
+from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.usage import UsageBook
 
 _ALL_LINES = table.LINES, None
@@ -56,10 +59,15 @@ _MOST_FORGOTTEN = 100
 class _Capacity:
     """The pools, who shares them, and who holds their slots."""
 
+    stand: Stand
     pools: tuple[Pool, ...]
-    sharing: Sharing
+    """With their health, and what others occupy."""
     holders: Mapping[str, Holders]
     spent: Spending
+
+    @property
+    def sharing(self) -> Sharing:
+        return self.stand.sharing
 
     @property
     def active(self) -> list[Job]:
@@ -79,6 +87,19 @@ class _Capacity:
         return [job for each in self.holders.values() for job in each.claimants]
 
 
+class GroupRecords(Protocol):
+    """What a load asks of the groups that users have submitted."""
+
+    def of(self, names: Iterable[str]) -> Mapping[str, Group]:
+        """Return these groups by name, as far as they exist."""
+
+    def with_ended(
+        self, groups: Iterable[Group], living: AbstractSet[str], now: int
+    ) -> tuple[Group, ...]:
+        """Return these groups, a gang with what has become of its ended members. `living`: jobs
+        that the load has seen alive."""
+
+
 class WorldLoader:
     def __init__(
         self,
@@ -88,12 +109,11 @@ class WorldLoader:
         pause: Callable[[float], None],
         in_parallel: InParallel,
         *,
-        groups: Callable[[Iterable[str]], Mapping[str, Group]],
+        groups: GroupRecords,
         usage: UsageBook,
         commit: Callable[[Sequence[Change]], object],
     ) -> None:
-        """Set up the loader. `pause` waits for a number of seconds. `groups` returns
-        the groups of some names, as far as they exist. `commit`: as the store's."""
+        """Set up the loader. `pause` waits for a number of seconds. `commit`: as the store's."""
         self._calls = calls
         self._configuration = configuration
         self._groups, self._usage = groups, usage
@@ -112,10 +132,11 @@ class WorldLoader:
         sieve.add(late)
         capacity = self._capacity(sieve, now)
         lines, due_read = self._lines_and_due(now, sieve)
-        due, ended = due_and_ended(sieve.read(due_read, copy_of))
-        due = due_part(due, now)
+        later, ended = due_and_ended(sieve.read(due_read, copy_of))
+        due = due_part(later, now)
+        held = [*capacity.active, *capacity.claimants]
         named = [parsed(line.name).group for line in lines]
-        groups = self._groups([*named, *(job.group for job in due)])
+        groups = self._groups.of([*named, *(job.group for job in (*held, *due))])
         waiting = WaitingLines(
             self._waiting,
             self._bounds,
@@ -132,7 +153,12 @@ class WorldLoader:
         found = waiting.read_first(sieve)
         first = [job for each in found for job in each.jobs]
         stand_ins = [*waiting.stand_ins.values()]
-        world = _world(capacity, [*first, *stand_ins], due, sieve, groups)
+        here = {job.group for job in (*held, *first, *due)}
+        living = {job.name for job in (*held, *first, *later)}
+        with_ended = self._groups.with_ended(
+            [group for group in groups.values() if group.name in here], living, now
+        )
+        world = _world(capacity, [*first, *stand_ins], due, sieve, with_ended)
 
         def more(need: Need) -> Found:
             reading = Sieve()
@@ -152,6 +178,8 @@ class WorldLoader:
             world,
             snapshot=snapshot,
             ended=ended,
+            in_parts=self._in_parts(sieve) if capacity.stand.in_parts else None,
+            poison=sieve.poison,
             more=more,
             ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
             keep_bounds=lambda: self._keep(waiting, capacity, snapshot, now),
@@ -190,6 +218,18 @@ class WorldLoader:
             for change in changes if len(changes) > 1 else ():
                 self._tell_apart([change.before])
 
+    def in_parts(self) -> InParts | None:
+        """Return the decision that is to be finished. Raises NotUnderstood."""
+        sieve = Sieve()
+        found = self._in_parts(sieve)
+        if sieve.poison:
+            raise NotUnderstood("a decision about a group cannot be read")
+        return found
+
+    def _in_parts(self, sieve: Sieve) -> InParts | None:
+        item = self._calls.item(table.parts_key())
+        return next(iter(sieve.read([item] if item else [], in_parts_of)), None)
+
     def forget(self) -> None:
         """Forget what is kept of pools: a decision that rested on it was refused."""
         self._held.forget()
@@ -200,8 +240,11 @@ class WorldLoader:
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
-        groups = self._groups(job.group for job in (*waiting, *due))
-        world = _world(capacity, waiting, due, sieve, groups)
+        living = [*capacity.active, *capacity.claimants, *waiting, *due]
+        groups = self._groups.of(job.group for job in living)
+        names = {job.name for job in living}
+        with_ended = self._groups.with_ended(groups.values(), names, now)
+        world = _world(capacity, waiting, due, sieve, with_ended)
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
@@ -248,8 +291,8 @@ class WorldLoader:
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
         return _Capacity(
+            stand=configured,
             pools=tuple(pools),
-            sharing=configured.sharing,
             holders=holders,
             spent=spending(configured, self._usage, now),
         )
@@ -265,7 +308,7 @@ def _world(
     waiting: Iterable[Job],
     due: Iterable[Job],
     sieve: Sieve,
-    groups: Mapping[str, Group],
+    groups: Sequence[Group],
 ) -> World:
     """Return the input of a pass. `waiting`: the jobs in lines; claimants come first."""
     everyone = [*capacity.claimants, *waiting]
@@ -278,8 +321,9 @@ def _world(
             due,
             spent=capacity.spent,
             yields=capacity.yields,
-            groups=groups.values(),
+            groups=groups,
         ),
+        group_decisions=capacity.stand.group_decisions,
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
         poison=sieve.poison,
     )

@@ -230,7 +230,7 @@ class Inspection:
     def _after(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         for name, item in seen.jobs.items():
             job = whole_job(item)
-            if job is not None and job.awaited_jobs:
+            if job is not None and job.awaited:
                 yield from self._awaited.check(name, mend=mend)
 
     def _again(self, seen: _Seen) -> Iterator[Job]:

@@ -36,7 +36,10 @@ class Quarantine:
             self._line(key, poison)
         elif kind == table.LEDGER:
             self._ledger(key[0].removeprefix(table.POOL_PREFIX))
-        elif f"{kind}#" in {table.HELD_PREFIX, table.YIELD_PREFIX} or kind == table.HEALTH:
+        elif f"{kind}#" in {table.HELD_PREFIX, table.YIELD_PREFIX} or kind in {
+            table.HEALTH,
+            table.PARTS,
+        }:
             self._aside(key, poison)
         else:
             self.copies.check(bearer(key), [key], mend=True)

@@ -3,7 +3,8 @@
 "A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
 minimum, cancelled ones do not; members left out at the start may join while the gang runs and end
-`cancelled`, reason `left_out`, with it. A failed start rolls the others back." (DESIGN 5.4)
+`cancelled`, reason `left_out`, with it. A failed start rolls the others back." (DESIGN 5.4) A gang
+that ends with one of its members ends at that member's end, and when it is broken.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import position, rank
-from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGang
+from slotq_core.policy.plan import Decision, EndGroup, LeaveOut, RollBack, Start, StartGang
+
+_CANCELS = frozenset({StopCause.CANCELLED, StopCause.GROUP_ENDED})
+"""Stops after which the job ends as cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,16 @@ class Gang:
         has ended without completing."""
         left = [name for name in self.group.members if name not in self.group.ended]
         return len(left) < self.needed or not self.mandatory <= set(left)
+
+    @property
+    def end(self) -> str:
+        """What has ended the gang, as a sentence; empty: nothing has, or members end alone."""
+        last = self.group.ends_with
+        if not last:
+            return ""
+        if (state := self.group.ended.get(last)) is not None:
+            return f"its group {self.group.name} ended with {last}, which is {state}"
+        return f"too few of its group {self.group.name} can still complete" if self.broken else ""
 
     @cached_property
     def runs(self) -> bool:
@@ -159,7 +173,7 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     active = _by_group(snapshot.active)
     return {
         group.name: Gang(
-            group=_with_cancels(group, active.get(group.name, ())),
+            group=_with_last_stops(group, active.get(group.name, ())),
             waiting=tuple(waiting.get(group.name, ())),
             active=tuple(active.get(group.name, ())),
         )
@@ -168,27 +182,47 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     }
 
 
-def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
-    """The group with cancelled members counted as ended though they have not stopped yet: the other
-    members need not stop for them."""
-    cancelled = {
-        job.name: JobState.CANCELLED
-        for job in active
-        if job.attempt and job.attempt.stop and job.attempt.stop.cause is StopCause.CANCELLED
-    }
-    return replace(group, ended={**cancelled, **group.ended}) if cancelled else group
+def _with_last_stops(group: Group, active: Sequence[Job]) -> Group:
+    """The group with members that stop for good counted as ended though they have not stopped yet:
+    the other members need not stop for them."""
+    ends = ((job.name, _end_after_stop(job)) for job in active)
+    stopped = {name: end for name, end in ends if end is not None}
+    return replace(group, ended={**stopped, **group.ended}) if stopped else group
 
 
-def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:
-    """What has happened to gangs since the last plan: rollbacks and members to leave out."""
+def _end_after_stop(job: Job) -> JobState | None:
+    """The state in which a job that stops for good will end, unless it completes; None: it waits
+    again after its stop, or does not stop."""
+    stop = job.attempt.stop if job.attempt else None
+    if stop is None:
+        return None
+    if stop.cause in _CANCELS:
+        return JobState.CANCELLED
+    return JobState.FAILED if stop.cause is StopCause.STALLED and not job.retries else None
+
+
+def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
+    """What has happened to gangs since the last plan: ends, rollbacks and members to leave out."""
     for _, gang in sorted(gangs(snapshot).items()):
-        if gang.runs:
+        if gang.end:
+            yield from _ended(gang)
+        elif gang.runs:
             rolled = _to_roll_back(gang)
             if rolled:
                 yield RollBack(group=gang.group.name, jobs=rolled)
         elif not gang.active and (gang.broken or _is_over(gang)):
             for job in sorted(gang.waiting, key=position):
                 yield LeaveOut(job=job)
+
+
+def _ended(gang: Gang) -> Iterator[LeaveOut | EndGroup]:
+    """The end of a gang that ends with one of its members: nobody starts any more."""
+    live = [job for job in gang.active if job.attempt and not job.attempt.stop]
+    if live:
+        jobs = tuple(sorted(live, key=position))
+        yield EndGroup(group=gang.group.name, jobs=jobs, why=gang.end)
+    for job in sorted(gang.waiting, key=position):
+        yield LeaveOut(job=job)
 
 
 def _to_roll_back(gang: Gang) -> tuple[Job, ...]:

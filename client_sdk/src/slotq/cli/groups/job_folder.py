@@ -1,0 +1,116 @@
+"""`slotq submit JOB_FOLDER`: a federated job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from boto3.exceptions import Boto3Error
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.cli.app import App
+from slotq.cli.words import Pair, Word
+from slotq.errors import CannotReach
+from slotq.federated.job_folder import job_in
+from slotq.federated.members import FederatedGroup, group_of
+from slotq.jobs.submission import settings_tags, with_tags
+from slotq.output.group_tables import group_page
+from slotq_core.model.reasons import units
+
+_PER_SITE = ("pools", "demand")
+"""Settings that meta.json gives each site."""
+_OWN = ("file", "name", "dry_run")
+"""The other parameters that a federated job has."""
+
+sites_option = click.option(
+    "--site",
+    "sites",
+    type=Pair(),
+    multiple=True,
+    metavar="SITE=POOL",
+    help="The pool of a site of a JOB_FOLDER, or of its server; may be given several times.",
+)
+
+
+class FileOrFolder(Word):
+    """A file, which is opened, or the path of a folder."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and Path(value).is_dir():
+            return Path(value)
+        return click.File(encoding="utf-8").convert(value, param, ctx)
+
+
+def option_of(name: str) -> str:
+    """The option behind a name of `slotq submit`, without its hyphens."""
+    spelt = {"inputs": "input", "environment": "env", "workload": "class", "forwards": "forward"}
+    return spelt.get(name, name).replace("_", "-")
+
+
+def submit_folder(
+    app: App,
+    given: Mapping[str, Any],
+    *,
+    sites: Mapping[str, str],
+    settings: Mapping[str, Any],
+) -> None:
+    """Submit a federated job, or print what would be submitted. `given`: the parameters of `slotq
+    submit`, `file` being the folder; `settings`: those that become tags."""
+    _check_usage(given, settings)
+    client = app.client()
+    pools = client.pools()
+    names = [pool.name for pool in pools]
+    job = job_in(given["file"], pools=names, mapped=sites, name=given["name"])
+    tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
+    group = group_of(job, client.config, pools, tags=tags)
+    if given["dry_run"]:
+        members = [with_tags(each, client.tags) for each in group.members]
+        click.echo(
+            json.dumps({"name": group.name, "gang": group.gang, "members": members}, indent=2)
+        )
+        return
+    _upload(app, app.aws(client, "s3") if group.uploads else None, group)
+    _say(app, f"submitting {units(len(group.members), 'members')} of {group.name}")
+    view = client.submit_gang(group.name, group.members, **group.gang)
+    app.answer(view, group_page(view))
+
+
+def _check_usage(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raises UsageError for an option that a federated job has no use for."""
+    if given["command"]:
+        raise click.UsageError("give a folder or a command line after --, not both")
+    for name, value in given.items():
+        if value and name not in _OWN:
+            raise click.UsageError(
+                f"--{option_of(name)} is not for a JOB_FOLDER: the job.json of each app has its "
+                "request"
+            )
+    for name in _PER_SITE:
+        if settings[name]:
+            raise click.UsageError(
+                f"--{name} is not for a JOB_FOLDER: meta.json says it for each site"
+            )
+
+
+def _upload(app: App, s3: Any, group: FederatedGroup) -> None:
+    """Upload the code of the apps. Raises CannotReach."""
+    for uri, content in group.uploads.items():
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=content)
+        except (Boto3Error, BotoCoreError, ClientError) as error:
+            raise CannotReach(
+                f"the code cannot be uploaded to {uri}: {error}. Check that the bucket exists and "
+                "that you have s3:PutObject on it."
+            ) from None
+        _say(app, f"uploaded {uri} ({len(content) / 1000:,.0f} kB)")
+
+
+def _say(app: App, line: str) -> None:
+    if not app.json:
+        click.echo(line, err=True)

@@ -1,0 +1,180 @@
+"""`slotq whatif`: what a change would do to the queue as it stands."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.exits import Exit
+from slotq.cli.name_arguments import JobName
+from slotq.cli.queue.config_command import show_changes
+from slotq.cli.whatif.putting import put
+from slotq.cli.whatif.tables import answer_tables
+from slotq.cli.whatif.wanted import (
+    Wanted,
+    milliseconds,
+    moves,
+    priorities,
+    quotas,
+    sizes,
+    with_new_jobs,
+)
+from slotq.cli.words import Amount, Pair
+from slotq.client import QueueClient
+from slotq.document.comparison import compared as compared_documents
+from slotq.simulate.whatif import Change, Told, changed, compared, forecast
+from slotq.simulate.whatif.runtimes import Runtimes
+from slotq_core.wire.document.views import AppliedView
+from slotq_core.wire.document.writing import written
+
+_EXAMPLES = """\b
+slotq whatif --pool p5=4
+slotq whatif --quota team-a=3 --hours 24 --diff
+slotq whatif --submit request.json --runtime 6h
+slotq whatif --priority my-job=9 --apply"""
+
+
+def _runtimes(texts: tuple[str, ...]) -> Runtimes:
+    """`4h`: each job; `my-job=4h`: one job."""
+    every, single = None, {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if equals:
+            single[name] = milliseconds(value)
+        else:
+            every = milliseconds(text)
+    return Runtimes(every=every, of=single)
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--pool", "pools", type=Pair(), multiple=True, metavar="POOL=SLOTS", help="A pool's size."
+)
+@click.option(
+    "--quota", "quotas_", type=Pair(), multiple=True, metavar="PROJECT=SLOTS",
+    help="A project's quota; by pool: PROJECT='{p5: 3}'.",
+)  # fmt: skip
+@click.option(
+    "--priority", "priorities_", type=Pair(), multiple=True, metavar="JOB=NUMBER|CLASS",
+    help="A job's priority.",
+)  # fmt: skip
+@click.option(
+    "--move", "moves_", type=Pair(), multiple=True, metavar="JOB=POOLS",
+    help="The pools that a job accepts, comma separated.",
+)  # fmt: skip
+@click.option("--cancel", type=JobName(), multiple=True, metavar="JOB", help="A job is cancelled.")
+@click.option("--hold", type=JobName(), multiple=True, metavar="JOB", help="A waiting job is held.")
+@click.option(
+    "--release", type=JobName(), multiple=True, metavar="JOB", help="A held job is released."
+)
+@click.option(
+    "--submit", "files", type=click.File(encoding="utf-8"), multiple=True, metavar="FILE",
+    help="A job is submitted: a CreateTrainingJob request.",
+)  # fmt: skip
+@click.option(
+    "--add", "added", multiple=True, metavar="KEY=VALUE,...",
+    help="The same without a request: slots=2,pool=p5,priority=9. Also name, project, class, "
+    "preemptible.",
+)  # fmt: skip
+@click.option(
+    "--runtime", "runtimes", multiple=True, metavar="[JOB=]DURATION",
+    help="How long jobs run in all, such as 4h.  [what they report, else MaxRuntimeInSeconds]",
+)  # fmt: skip
+@click.option(
+    "--hours", type=Amount(min=0, max=720), default=8.0, show_default=True, help="How far to look."
+)
+@click.option(
+    "--diff", is_flag=True,
+    help="Print only the change of the configuration, as `slotq config diff` does.",
+)  # fmt: skip
+@click.option(
+    "--apply", "applies", is_flag=True, help="Then put the change into force, if confirmed."
+)
+@click.option("--yes", is_flag=True, help="Confirmed.")
+@json_option
+@click.pass_obj
+def whatif(
+    app: App,
+    *,
+    pools: tuple[tuple[str, str], ...],
+    quotas_: tuple[tuple[str, str], ...],
+    priorities_: tuple[tuple[str, str], ...],
+    moves_: tuple[tuple[str, str], ...],
+    cancel: tuple[str, ...],
+    hold: tuple[str, ...],
+    release: tuple[str, ...],
+    files: tuple[TextIO, ...],
+    added: tuple[str, ...],
+    runtimes: tuple[str, ...],
+    hours: float,
+    diff: bool,
+    applies: bool,
+    yes: bool,
+) -> None:
+    """Show what a change would do: what starts, waits and is evicted.
+
+    The simulator runs the queue as it stands, with the change and without, by the queue's own
+    policy. Nothing is changed without --apply. Without any change, it shows what the queue does
+    next. docs/whatif.md says what it assumes.
+    """
+    client, assumed = app.client(), _runtimes(runtimes)
+    change = Change(
+        pools=sizes(pools),
+        quotas=quotas(quotas_),
+        priorities=priorities(priorities_),
+        moves=moves(moves_),
+        cancels=cancel,
+        holds=hold,
+        releases=release,
+    )
+    told = Told.of(client.scenario())
+    there = [pool.name for pool in told.settings.pools]
+    wanted = with_new_jobs(client, change, files, added, pools=there)
+    _check_usage(wanted, diff=diff, applies=applies)
+    after = changed(told, wanted.change)
+    if diff:
+        _show_diff(app, told, after)
+    else:
+        answer = compared(
+            forecast(told, hours=hours, runtimes=assumed),
+            forecast(after, hours=hours, runtimes=assumed),
+            touched=wanted.touched,
+        )
+        app.answer(answer, answer_tables(answer, changes=not wanted.is_nothing))
+    if applies:
+        _apply(app, client, wanted, told, after, sure=yes)
+
+
+def _check_usage(wanted: Wanted, *, diff: bool, applies: bool) -> None:
+    configures = wanted.change.pools or wanted.change.quotas
+    if diff and not configures:
+        raise click.UsageError("--diff shows a change of the configuration: give --pool or --quota")
+    if applies and wanted.is_nothing:
+        raise click.UsageError("--apply: give a change, such as --pool p5=4")
+    if applies and wanted.invented:
+        raise click.UsageError("--apply: a job of --add has no request; use --submit FILE")
+
+
+def _show_diff(app: App, told: Told, after: Told) -> None:
+    changes = compared_documents(written(told.settings), written(after.settings))
+    if app.json:
+        view = AppliedView(revision=told.revision, dry_run=True, changes=changes)
+        app.answer(view, "")
+    else:
+        show_changes(app, changes, old=f"queue (revision {told.revision})", new="what if")
+
+
+def _apply(
+    app: App, client: QueueClient, wanted: Wanted, told: Told, after: Told, *, sure: bool
+) -> None:
+    """Put the change into force, once the user has confirmed it."""
+    if not sure:
+        if not app.asks():
+            raise click.UsageError("--apply asks before it changes anything; confirm with --yes")
+        if not click.confirm("Put this into force?", err=True):
+            click.echo("Nothing was changed.", err=True)
+            raise click.exceptions.Exit(int(Exit.NO))
+    configures = told.settings != after.settings
+    put(client, wanted, written(after.settings) if configures else None, told.revision)

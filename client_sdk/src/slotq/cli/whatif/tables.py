@@ -1,0 +1,61 @@
+"""The answer of `slotq whatif`, for people."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from slotq.output.job_tables import columns
+from slotq.simulate.whatif import words
+from slotq.simulate.whatif.views import NowView, WhatIfView
+from slotq_core.timestamps import from_iso
+
+SHOWN = 40
+"""Rows of each table; --json has them all."""
+_COLORS = {"starts": "green", "evicted": "red", "waits": "yellow"}
+
+
+def answer_tables(view: WhatIfView, *, changes: bool) -> RenderableType:
+    """Now, and the time after. `changes`: whether anything is changed."""
+    parts: list[RenderableType] = [Text(words.head(view), style="dim")]
+    if view.now:
+        parts += [Text(), _now(view, changes=changes)]
+    else:
+        parts += [Text(), Text(words.QUIET)]
+    if view.timeline:
+        parts += [Text(), _timeline(view)]
+    elif changes:
+        parts += [Text(), Text(words.same(view))]
+    parts += [Text(each, style="yellow") for each in words.partial(view)]
+    return Group(*parts)
+
+
+def _now(view: WhatIfView, *, changes: bool) -> Table:
+    heads = ("WITHOUT THE CHANGE", "WITH IT") if changes else ("NOW",)
+    shared = any(row.project for row in view.now)
+    table = columns("JOB", *(["PROJECT"] if shared else []), *heads)
+    for row in view.now[:SHOWN]:
+        cells = (_state(row.before), _state(row.after)) if changes else (_state(row.after),)
+        table.add_row(row.job, *([row.project] if shared else []), *cells)
+    _note_rest(table, len(view.now))
+    return table
+
+
+def _state(now: NowView) -> Text:
+    return Text(words.state(now), style=_COLORS.get(now.what, ""))
+
+
+def _timeline(view: WhatIfView) -> Table:
+    table = columns("JOB", "", "WITHOUT THE CHANGE", "WITH IT")
+    begin = from_iso(view.at)
+    for row in view.timeline[:SHOWN]:
+        sides = (words.moment(side, begin) for side in (row.before, row.after))
+        table.add_row(row.job, words.EVENTS[row.event], *sides)
+    _note_rest(table, len(view.timeline))
+    return table
+
+
+def _note_rest(table: Table, number: int) -> None:
+    if number > SHOWN:
+        table.add_row(Text(f"and {number - SHOWN:,} more (--json has all)", style="dim"))

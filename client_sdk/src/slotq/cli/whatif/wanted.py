@@ -1,0 +1,172 @@
+"""The options of `slotq whatif`, read as a change of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TextIO
+
+import click
+import yaml
+
+from slotq.cli.verbs.request_file import from_file
+from slotq.cli.words import PRIORITY
+from slotq.client import QueueClient
+from slotq.jobs.request_check import check
+from slotq.jobs.submission import jsonable, settings_tags, with_tags
+from slotq.simulate.whatif import Change, NewJob
+from slotq.simulate.whatif.new_jobs import described, in_project
+from slotq_core.model.jobs import Workload
+from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views import MeView
+
+_KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def milliseconds(text: str) -> int:
+    """`90s`, `30m`, `4h`, `2d`, or seconds; in milliseconds. Raises BadParameter."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
+    if not number.isascii() or not number.isdigit() or not 0 < len(number) <= 9:
+        raise click.BadParameter(f"'{text}' is no duration such as 90s, 30m, 4h or 2d")
+    return int(number) * _SECONDS[unit] * 1000
+
+
+def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """`p5=4`: pools with their slots."""
+    return {name: _slots(name, text) for name, text in pairs}
+
+
+def quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """`team-a=3` or `team-a={p5: 3}`: projects with their quotas, as the configuration has them."""
+    return {name: _yaml(name, text) for name, text in pairs}
+
+
+def priorities(pairs: Sequence[tuple[str, str]]) -> dict[str, int | str]:
+    return {name: PRIORITY.convert(text, None, None) for name, text in pairs}
+
+
+def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(each.strip() for each in text.split(",")) for name, text in pairs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The change, and the requests behind its new jobs."""
+
+    change: Change
+    requests: tuple[dict[str, Any], ...] = ()
+    """The requests of --submit."""
+    invented: bool = False
+    """Whether a new job has no request (--add)."""
+
+    @property
+    def touched(self) -> set[str]:
+        """The jobs that the change names."""
+        change = self.change
+        return {
+            *change.priorities,
+            *change.moves,
+            *change.cancels,
+            *change.holds,
+            *change.releases,
+            *(new.submission.name for new in change.submits),
+        }
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.change == Change()
+
+
+def with_new_jobs(
+    client: QueueClient,
+    change: Change,
+    files: Sequence[TextIO],
+    added: Sequence[str],
+    *,
+    pools: Sequence[str],
+) -> Wanted:
+    """The change with jobs from request files and from descriptions (`slots=2,pool=p5`). `pools`:
+    the names of those that there are."""
+    if not files and not added:
+        return Wanted(change=change)
+    me, config = client.me(), client.config
+    requests = []
+    for file in files:
+        tags = settings_tags(priority=config.priority, project=config.project)
+        request = with_tags(from_file(file, None), tags)
+        check(jsonable(request))
+        requests.append(request)
+    news = [_of_request(request, me) for request in requests]
+    news += [
+        _described(text, number, pools, me, config.project)
+        for number, text in enumerate(added, start=1)
+    ]
+    return Wanted(
+        change=replace(change, submits=tuple(news)),
+        requests=tuple(requests),
+        invented=bool(added),
+    )
+
+
+def _of_request(request: Mapping[str, Any], me: MeView) -> NewJob:
+    submission, _ = parse_submission(jsonable(request))
+    longest = (request.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds")
+    return NewJob(
+        submission=in_project(submission, me),
+        submitter=me.caller,
+        max_runtime=None if longest is None else int(longest) * 1000,
+    )
+
+
+def _described(
+    text: str, number: int, pools: Sequence[str], me: MeView, project: str | None
+) -> NewJob:
+    """A job of `slots=2,pool=p5,priority=9`."""
+    told = dict(part.partition("=")[::2] for part in text.split(","))
+    if wrong := next((key for key, value in told.items() if key not in _KEYS or not value), None):
+        raise click.UsageError(f"--add {text}: '{wrong}' is not one of {', '.join(_KEYS)}, with =")
+    if "pool" not in told and len(pools) != 1:
+        raise click.UsageError(f"--add {text}: name a pool, such as pool={pools[0]}")
+    priority = (
+        priorities([("priority", told["priority"])])["priority"] if "priority" in told else None
+    )
+    return described(
+        me,
+        name=told.get("name", f"new-job-{number}"),
+        slots=_slots("slots", told.get("slots", "1")),
+        pool=told.get("pool", pools[0]),
+        priority=priority,
+        project=told.get("project", project or ""),
+        workload=_workload(told.get("class", Workload.TRAINING.value)),
+        preemptible=_switch(told.get("preemptible", "true")),
+    )
+
+
+def _slots(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 7:
+        raise click.UsageError(f"{name}={text}: give a number of slots")
+    return int(text)
+
+
+def _yaml(name: str, text: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise click.UsageError(
+            f"{name}={text}: give slots, or a mapping such as {{p5: 3}}"
+        ) from None
+
+
+def _workload(text: str) -> Workload:
+    try:
+        return Workload(text)
+    except ValueError:
+        kinds = ", ".join(kind.value for kind in Workload)
+        raise click.UsageError(f"class={text}: the classes are {kinds}") from None
+
+
+def _switch(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise click.UsageError(f"preemptible={text}: give true or false")
+    return text == "true"

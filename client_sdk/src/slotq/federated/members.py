@@ -1,0 +1,140 @@
+"""The group that a federated job becomes: a gang of the server and the clients.
+
+The group starts with the server, the mandatory clients and `min_clients` clients at least, and ends
+with the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotq.configuration.settings import Config
+from slotq.errors import InvalidRequest, NotConfigured
+from slotq.federated.app_folder import TEMPLATE, App, code_of, with_code
+from slotq.federated.deploy_map import SERVER
+from slotq.federated.job_folder import JobFolder
+from slotq.federated.meta import Meta
+from slotq.jobs.submission import settings_tags, with_tags
+from slotq.packaging.command_job import CHANNEL, needed
+from slotq_core.wire.views import PoolView
+
+_DISK, _LONGEST = 30, 86_400
+"""The disk in GB and the maximum runtime in seconds of a template that names none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FederatedGroup:
+    name: str
+    members: tuple[dict[str, Any], ...]
+    """CreateTrainingJob requests, the server's first."""
+    gang: Mapping[str, Any]
+    """The rules of the gang, as POST /groups takes them."""
+    uploads: Mapping[str, bytes]
+    """The code by S3 URI."""
+
+
+def group_of(
+    job: JobFolder,
+    config: Config,
+    pools: Sequence[PoolView],
+    *,
+    tags: Mapping[str, str] | None = None,
+) -> FederatedGroup:
+    """The group. `tags`: settings of every member, before those of the templates. Raises
+    InvalidRequest, and NotConfigured where neither template nor config has a needed value."""
+    meta = job.meta
+    types = {pool.name: pool.instance_type for pool in pools}
+    members: list[dict[str, Any]] = []
+    uploads: dict[str, bytes] = {}
+    for site, app_name in meta.apps.items():
+        app = job.apps[app_name]
+        request = _completed(app, config, meta.members[site])
+        request = _placed(request, site, meta, types, config)
+        request = with_tags(request, tags or {}, override=True)
+        output = request["OutputDataConfig"]["S3OutputPath"]
+        members.append(with_code(app, request, output))
+        uploads.update(code_of(app, output))
+    return FederatedGroup(
+        name=meta.name, members=tuple(members), gang=rules_of(meta), uploads=uploads
+    )
+
+
+def rules_of(meta: Meta) -> dict[str, Any]:
+    """The rules of the gang, as POST /groups takes them."""
+    names = meta.members
+    rules: dict[str, Any] = {
+        "min_members": 1 + meta.min_clients,
+        "mandatory": [names[SERVER], *(names[site] for site in meta.mandatory)],
+        "ends_with": names[SERVER],
+        "sites": {name: site for site, name in names.items() if site != SERVER},
+    }
+    return rules if meta.heartbeat is None else {**rules, "heartbeat_seconds": meta.heartbeat}
+
+
+def _completed(app: App, config: Config, name: str) -> dict[str, Any]:
+    """The template as a request, with what it leaves out."""
+    where = f"{app.name}/{TEMPLATE}"
+    made = dict(app.template)
+    algorithm = _section(made, "AlgorithmSpecification", where)
+    if "AlgorithmName" not in algorithm:
+        image = algorithm.get("TrainingImage") or config.image
+        algorithm["TrainingImage"] = needed("image", image, f"TrainingImage in {where}")
+    algorithm.setdefault("TrainingInputMode", "File")
+    role = made.get("RoleArn") or config.role
+    output = _section(made, "OutputDataConfig", where)
+    path = output.get("S3OutputPath") or config.output
+    output["S3OutputPath"] = path = needed(
+        "output", path, f"OutputDataConfig.S3OutputPath in {where}"
+    )
+    resources = _section(made, "ResourceConfig", where)
+    if "InstanceGroups" not in resources:
+        resources.setdefault("InstanceCount", 1)
+    resources.setdefault("VolumeSizeInGB", _DISK)
+    if any(one.get("ChannelName") == CHANNEL for one in made.get("InputDataConfig") or ()):
+        raise InvalidRequest(
+            f"the channel '{CHANNEL}' carries the code; choose another name in {where}",
+            field="InputDataConfig",
+        )
+    return {
+        **made,
+        "TrainingJobName": name,
+        "AlgorithmSpecification": algorithm,
+        "RoleArn": needed("role", role, f"RoleArn in {where}"),
+        "OutputDataConfig": output,
+        "ResourceConfig": resources,
+        "StoppingCondition": made.get("StoppingCondition") or {"MaxRuntimeInSeconds": _LONGEST},
+        "CheckpointConfig": made.get("CheckpointConfig")
+        or {"S3Uri": f"{path.rstrip('/')}/{name}/checkpoints"},
+    }
+
+
+def _section(template: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    value = template.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{key} in {where} must be an object", field=key)
+    return dict(value)
+
+
+def _placed(
+    request: dict[str, Any], site: str, meta: Meta, types: Mapping[str, str], config: Config
+) -> dict[str, Any]:
+    """The request in the site's pool, with what the job needs there."""
+    pool = meta.pools.get(site)
+    tags = settings_tags(pools=pool, demand=meta.needs.get(site) or None)
+    request = with_tags(request, tags, override=True)
+    resources = request["ResourceConfig"]
+    if "InstanceGroups" in resources:
+        return request
+    kind = types[pool] if pool else resources.get("InstanceType") or config.instance_type
+    if kind is None:
+        kinds = list(dict.fromkeys(types.values()))
+        if len(kinds) != 1:
+            raise NotConfigured(
+                f"nothing says where the server runs: name its pool with --site {SERVER}=POOL "
+                f"({', '.join(types) or 'there is no pool'}), or give its {TEMPLATE} an "
+                "InstanceType"
+            )
+        kind = kinds[0]
+    return {**request, "ResourceConfig": {**resources, "InstanceType": kind}}

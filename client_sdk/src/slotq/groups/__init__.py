@@ -1,0 +1,6 @@
+"""Jobs submitted together.
+
+bodies     what is sent for a new group
+clones     the members of a group, once more under other names
+gathering  `slotq.gang`: jobs that are submitted together at the end of a block
+"""

@@ -1,0 +1,133 @@
+"""`slotq.gang`: the training jobs of a block, submitted together when it ends.
+
+    with slotq.gang("ring", min_members=2):
+        first.fit(wait=False)
+        second.fit(wait=False)
+
+It works for whatever goes through the queue: both SDKs, and boto3 after `slotq.install`. Inside the
+block a job is only gathered: it is described as pending, and nothing is in the queue. If the block
+raises, nothing is submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from slotq.errors import InvalidRequest
+from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.views import JobView
+
+
+class Door(Protocol):
+    """Whatever submits training jobs, and now hands over those of a gang."""
+
+    def submit_gang(self, gang: Gang) -> GroupView: ...
+
+    def caller(self) -> str:
+        """The ARN of whoever submits."""
+
+
+class Gang:
+    """The jobs gathered so far, and the rules. The rules may be changed until the block ends."""
+
+    def __init__(
+        self, name: str, *, min_members: int | None, mandatory: Iterable[str], same_pool: bool
+    ) -> None:
+        self.name, self.min_members, self.same_pool = name, min_members, same_pool
+        self.mandatory = [mandatory] if isinstance(mandatory, str) else [*mandatory]
+        """Names of jobs. The SDKs choose names with each submission: add them inside the block."""
+        self.requests: dict[str, Mapping[str, Any]] = {}
+        """The CreateTrainingJob requests, by job name."""
+        self.group: GroupView | None = None
+        """The group, once it is submitted."""
+        self.door: Door | None = None
+
+    def gather(self, request: Mapping[str, Any], door: Door) -> JobView:
+        """Take a job; returns what is known of it before it is submitted. Raises InvalidRequest if
+        another session has submitted the first."""
+        if self.door not in {None, door}:
+            raise InvalidRequest(
+                f"the jobs of gang {self.name} must all go through one session of one queue"
+            )
+        name = str(request.get("TrainingJobName") or "")
+        if name in self.requests:
+            raise InvalidRequest(
+                f"gang {self.name} has a job named '{name}' already", field="TrainingJobName"
+            )
+        self.door = door
+        self.requests[name] = request
+        return self.known(name)
+
+    def known(self, name: str) -> JobView:
+        """What is known of a gathered job: it is described as one that waits."""
+        now = datetime.now(UTC).isoformat()
+        return JobView(
+            name=name,
+            state="pending",
+            priority=0,
+            entry_time=now,
+            changed_at=now,
+            demand={},
+            pools=[],
+            preemptible=True,
+            min_runtime=0,
+            retries=0,
+            submitter=self.door.caller() if self.door else "",
+            group=self.name,
+            attempts_begun=0,
+            evictions=0,
+        )
+
+
+_now: ContextVar[Gang | None] = ContextVar("slotq_gang", default=None)
+
+
+@contextmanager
+def gang(
+    name: str,
+    *,
+    min_members: int | None = None,
+    mandatory: Iterable[str] = (),
+    same_pool: bool = False,
+) -> Iterator[Gang]:
+    """Submit the training jobs of this block as one gang when it ends: all start together, or
+    `min_members` of them with all `mandatory` ones, in one pool with `same_pool`.
+
+    Use `fit(wait=False)` inside the block. Raises InvalidRequest where the block has submitted
+    nothing, and what `QueueClient.submit_gang` raises.
+    """
+    if _now.get() is not None:
+        raise InvalidRequest("a gang is gathered already: end its block before the next one")
+    made = Gang(name, min_members=min_members, mandatory=mandatory, same_pool=same_pool)
+    token = _now.set(made)
+    try:
+        yield made
+    finally:
+        _now.reset(token)
+    if made.door is None:
+        raise InvalidRequest(f"gang {name} has no jobs: nothing was submitted inside its block")
+    made.group = made.door.submit_gang(made)
+
+
+def gathering() -> Gang | None:
+    """The gang of the block that runs, if there is one."""
+    return _now.get()
+
+
+def gathered(name: object) -> JobView | None:
+    """The job of that name, if it is gathered and not submitted yet."""
+    found = _now.get()
+    return found.known(str(name)) if found and name in found.requests else None
+
+
+def check_submitted(name: str) -> None:
+    """Raises InvalidRequest if the job is only gathered: it cannot be waited for."""
+    if gathered(name) is not None:
+        raise InvalidRequest(
+            f"{name} is submitted when the block of its gang ends: do not wait for it inside "
+            "(`fit(wait=False)`), but after it"
+        )

@@ -1,0 +1,131 @@
+"""Cards that follow their jobs: displayed once, then updated where they stand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from slotq.errors import SlotQError
+from slotq.jobs.follow import ended
+from slotq.jobs.notebook.buttons import Buttons, Verbs, buttons_of
+from slotq.jobs.notebook.card import card
+from slotq.jobs.notebook.kernel import Display, display_here, show_widget
+from slotq.jobs.rendering import Bundle
+from slotq_core.wire.views import JobView
+
+PAUSE = 5.0
+"""Seconds between two looks at the queue."""
+MOST = 20
+"""The most cards that follow their jobs at once; the oldest stop first."""
+PATIENCE = 60
+"""Looks in a row that may fail before a card stops following."""
+
+
+class Queue(Verbs, Protocol):
+    """The methods of QueueClient used here."""
+
+    def job(self, name: str) -> JobView: ...
+
+
+@dataclass
+class _Card:
+    key: str
+    name: str
+    queue: Queue
+    shown: Bundle
+    buttons: Buttons | None = None
+    failures: int = 0
+
+
+class LiveCards:
+    """The cards of one kernel. A thread looks for them while there are any."""
+
+    def __init__(self, display: Display, *, starts: Callable[[Callable[[], None]], None]) -> None:
+        """`starts` runs a function beside the caller's."""
+        self._display, self._starts = display, starts
+        self._cards: list[_Card] = []
+        self._lock = threading.Lock()
+        self._follows = False
+        self._numbers = count(1)
+
+    def show(self, job: JobView, queue: Queue) -> None:
+        """Display a card, and follow its job until it has ended."""
+        made = _Card(f"slotq-card-{next(self._numbers)}", job.name, queue, card(job))
+        self._display(made.key, made.shown)
+        if ended(job):
+            return
+        made.buttons = buttons_of(job, queue, self.seen)
+        if made.buttons is not None:
+            show_widget(made.buttons.box)
+        with self._lock:
+            self._cards = [*self._cards, made][-MOST:]
+            begins, self._follows = not self._follows, True
+        if begins:
+            self._starts(self._follow)
+
+    def seen(self, job: JobView) -> None:
+        """Show on the job's cards what somebody else has just learned of it."""
+        for each in [it for it in self._cards if it.name == job.name]:
+            self._update(each, job)
+
+    def look(self) -> bool:
+        """Look at each job once. Returns whether any card still follows."""
+        for each in list(self._cards):
+            try:
+                self._update(each, each.queue.job(each.name))
+                each.failures = 0
+            except SlotQError:
+                each.failures += 1
+                if each.failures >= PATIENCE:
+                    self._forget(each)
+        with self._lock:
+            self._follows = bool(self._cards)
+            return self._follows
+
+    def _follow(self) -> None:
+        time.sleep(PAUSE)
+        while self.look():
+            time.sleep(PAUSE)
+
+    def _update(self, it: _Card, job: JobView) -> None:
+        made = card(job)
+        if made != it.shown:
+            it.shown = made
+            self._display(it.key, made)
+        if it.buttons is not None:
+            it.buttons.update(job)
+        if ended(job):
+            self._forget(it)
+
+    def _forget(self, it: _Card) -> None:
+        with self._lock:
+            self._cards = [each for each in self._cards if each is not it]
+
+
+def _in_a_thread(run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name="slotq-cards", daemon=True).start()
+
+
+_here: list[LiveCards] = []
+"""The cards of this process; none before the first is shown."""
+
+
+def show(job: JobView, queue: Queue) -> bool:
+    """Display a live card. Returns False where no notebook is served."""
+    if not _here:
+        display = display_here()
+        if display is None:
+            return False
+        _here.append(LiveCards(display, starts=_in_a_thread))
+    _here[0].show(job, queue)
+    return True
+
+
+def seen(job: JobView) -> None:
+    """Update the cards of this job, if any."""
+    for cards in _here:
+        cards.seen(job)

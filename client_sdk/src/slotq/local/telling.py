@@ -1,0 +1,72 @@
+"""Tells people of their jobs, as the deployed notifier does (docs/notifications.md).
+
+What is deployed is a function behind the table's stream. Here a thread hands the stream's records
+to the same code, twice a second, and rings its schedule. Webhooks may be on this machine.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from slotq.local.endpoint import Endpoint
+from slotq.local.services.aws import TABLE
+from slotq.local.services.stream import JobStream, attached
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
+from slotq_core.adapters.dynamodb.notices.stream import change_in
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.receivers.sending import Sender
+from slotq_core.adapters.settings import SystemClock
+from slotq_core.errors import NotUnderstood, SlotQError
+from slotq_core.operations.notices.delivering import Told
+from slotq_core.operations.notices.telling import Notices
+
+_PAUSE = 0.5
+_SCHEDULE = 60.0
+_BUDGET = 60_000
+"""What a deployed handler has (ms)."""
+
+
+class Telling:
+    """The notifier of an emulator."""
+
+    def __init__(self, endpoint: Endpoint, *, say: Callable[[str], None] = print) -> None:
+        self._clock, self._say = SystemClock(), say
+        self._stream: JobStream = attached(TABLE, account=endpoint.account, region=endpoint.region)
+        database = endpoint.client("dynamodb")
+        self._notices = Notices(
+            DynamoStore(database, TABLE),
+            DynamoOutbox(TableCalls(database, TABLE)),
+            Sender(endpoint.client, queue=TABLE, loopback=True),
+            self._clock,
+        )
+        self._rang = time.monotonic()
+
+    def run(self, closed: threading.Event) -> None:
+        """Tell until the emulator is closed. What fails is tried again."""
+        while not closed.wait(_PAUSE):
+            try:
+                self.step()
+            except SlotQError as error:
+                self._say(f"notifications: {error}")
+
+    def step(self) -> None:
+        until = self._clock.now() + _BUDGET
+        for record in self._stream.batch():
+            try:
+                change = change_in(record)
+            except NotUnderstood as error:
+                self._say(f"notifications: {error}")
+                change = None
+            if change is not None:
+                self._tell(self._notices.hear([(change.before, change.after)], until=until))
+            self._stream.handled(1)
+        if time.monotonic() - self._rang >= _SCHEDULE:
+            self._rang = time.monotonic()
+            self._tell(self._notices.look(until=until))
+
+    def _tell(self, told: Told) -> None:
+        for why in (*told.left, *told.given_up):
+            self._say(f"not notified: {why}")

@@ -1,0 +1,93 @@
+"""Refuse the calls that would start training jobs past the queue.
+
+Training jobs that SageMaker itself creates take the instances that the queue counts on, and the
+queue neither orders nor sees them. Who wants that says so: `with slotq.direct(): ...`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.errors import Refused
+from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
+from slotq.session.other_calls.judged import INSTEAD, PIPELINES
+from slotq.session.other_calls.pipelines import training_steps
+
+_direct: ContextVar[bool] = ContextVar("slotq_direct", default=False)
+
+
+class PastTheQueue(Refused):
+    """The call would start training jobs that the queue does not see."""
+
+    code = "past_the_queue"
+
+
+@contextmanager
+def direct() -> Iterator[None]:
+    """Let the calls inside start training jobs past the queue, in this thread: tuning jobs, AutoML
+    jobs and pipelines. They compete with the queue's jobs for the same instances. CreateTrainingJob
+    still goes to the queue."""
+    token = _direct.set(True)
+    try:
+        yield
+    finally:
+        _direct.reset(token)
+
+
+class Refusing:
+    """`client` returns the boto3 client for `sagemaker` in a region. It reads the definitions of
+    pipelines."""
+
+    def __init__(self, *, client: Callable[[str], Any]) -> None:
+        self._client = client
+
+    def calls(self) -> tuple[TakenCall, ...]:
+        return tuple(
+            TakenCall(operation=f"sagemaker.{name}", before=partial(self._look, name))
+            for name in INSTEAD
+        )
+
+    def _look(
+        self, operation: str, params: Params, context: Context
+    ) -> Callable[[], Answer] | None:
+        if _direct.get():
+            return None
+        what = "starts training jobs past the queue"
+        if operation in PIPELINES:
+            what = self._trouble(params, str(context.get("client_region") or ""))
+        if not what:
+            return None
+        return partial(_refuse, f"{operation} {what}: {INSTEAD[operation]}")
+
+    def _trouble(self, params: Params, region: str) -> str:
+        """Why the pipeline is not started; empty: no step of it trains."""
+        try:
+            steps = training_steps(self._definition(params, region))
+        except (ClientError, BotoCoreError, ValueError) as error:
+            return f"may start training jobs past the queue (its steps cannot be read: {error})"
+        if not steps:
+            return ""
+        named = f"step {steps[0]}" if len(steps) == 1 else f"steps {', '.join(steps)}"
+        return f"starts training jobs past the queue ({named})"
+
+    def _definition(self, params: Params, region: str) -> str:
+        client = self._client(region)
+        with untouched():
+            if execution := params.get("PipelineExecutionArn"):
+                found = client.describe_pipeline_definition_for_execution(
+                    PipelineExecutionArn=execution
+                )
+            else:
+                version = {key: params[key] for key in ("PipelineVersionId",) if params.get(key)}
+                found = client.describe_pipeline(PipelineName=params.get("PipelineName"), **version)
+        return str(found["PipelineDefinition"])
+
+
+def _refuse(message: str) -> Answer:
+    raise PastTheQueue(f"{message}. To go past the queue on purpose: with slotq.direct(): ...")

@@ -1,0 +1,190 @@
+"""What the user changes in thought, and the queue after it.
+
+A change of the configuration goes through the same reading as a real one, a change of a job through
+the same rules, so what the queue would refuse is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from slotq.errors import NoSuchJob, NoSuchPool
+from slotq.simulate.whatif.told import Told
+from slotq_core.admission.dependencies import consequences
+from slotq_core.admission.prescribed import usable_pools
+from slotq_core.admission.requirements import in_parts
+from slotq_core.admission.rules import admit, classed
+from slotq_core.admission.subscription import Stand, check, held_by_fixed
+from slotq_core.admission.user_groups import rights_of
+from slotq_core.errors import InvalidRequest, NameTaken, NoSuchProject
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.users import AUTO, AUTO_VALUE
+from slotq_core.operations.amend import with_hold
+from slotq_core.policy.lifecycle.apply import cancelled
+from slotq_core.policy.lifecycle.demotion import come_into
+from slotq_core.privacy.identity import People
+from slotq_core.requests.checkpoints import assured
+from slotq_core.wire.document.amending import with_project
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.document.writing import written
+from slotq_core.wire.pool_definition import defined
+
+WHO = "you"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A job that is submitted in thought."""
+
+    submission: Submission
+    submitter: str
+    """The ARN of who would submit it; empty: nobody in particular."""
+    max_runtime: int | None = None
+    """The longest that it may run in all (ms)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """All that is changed, at once and now."""
+
+    pools: dict[str, int] = field(default_factory=dict)
+    """Sizes in slots, by pool."""
+    quotas: dict[str, object] = field(default_factory=dict)
+    """By project, as a project's entry in the configuration has it: slots, or a mapping."""
+    priorities: dict[str, int | str] = field(default_factory=dict)
+    """Numbers or classes, by job."""
+    moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The pools that a job shall accept, by job."""
+    cancels: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
+    submits: tuple[NewJob, ...] = ()
+
+
+def changed(told: Told, change: Change) -> Told:
+    """The queue after the change. Raises Refused: NoSuchJob, NoSuchPool, NoSuchProject, TooLate,
+    InvalidRequest, Oversubscribed, and what a submission raises."""
+    after = replace(told, settings=_settings(told, change))
+    for name, priority in change.priorities.items():
+        after = after.with_job(_prioritised(_found(after, name), priority, after))
+    for name, pools in change.moves.items():
+        after = after.with_job(_moved(_found(after, name), pools, after))
+    for name, held in (
+        *((it, True) for it in change.holds),
+        *((it, False) for it in change.releases),
+    ):
+        job = with_hold(_found(after, name), held=held, by=WHO, now=told.at)
+        after = after.with_job(job)
+    for name in change.cancels:
+        after = _cancelled(after, _found(after, name))
+    for new in change.submits:
+        after = _submitted(after, new)
+    return after
+
+
+def _settings(told: Told, change: Change) -> Settings:
+    settings = told.settings
+    known = {pool.name for pool in settings.pools}
+    if missing := next((name for name in change.pools if name not in known), None):
+        raise NoSuchPool(f"there is no pool '{missing}'; there are {', '.join(sorted(known))}")
+    settings = replace(
+        settings,
+        pools=tuple(
+            defined(pool.name, {"slots": change.pools[pool.name]}, pool)
+            if pool.name in change.pools
+            else pool
+            for pool in settings.pools
+        ),
+    )
+    for name, quota in change.quotas.items():
+        if settings.sharing.project(name) is None:
+            there = ", ".join(each.name for each in settings.sharing.projects)
+            said = f"the projects are {there}" if there else "there are none"
+            raise NoSuchProject(f"there is no project '{name}'; {said}")
+        settings = with_project(settings, name, {"quota": quota})
+    after = read(written(settings))
+    held = held_by_fixed(job for job in told.jobs if job.active)
+    check(Stand(settings=told.settings, held=held), Stand(settings=after, held=held))
+    return after
+
+
+def _found(told: Told, name: str) -> Job:
+    job = told.job(name)
+    if job is None:
+        raise NoSuchJob(f"there is no job '{name}' that waits or runs", field="name")
+    return job
+
+
+def _prioritised(job: Job, priority: int | str, told: Told) -> Job:
+    rights = rights_of(told.settings.sharing, job.person)
+    named = priority if isinstance(priority, str) else ""
+    value = priority if isinstance(priority, int) else AUTO_VALUE
+    asked = replace(
+        job, priority=value, priority_class=named, admitted_class="", auto=named == AUTO
+    )
+    after = classed(asked, rights)
+    return come_into(after, rights.classes) if after.priority_class != job.priority_class else after
+
+
+def _moved(job: Job, pools: tuple[str, ...], told: Told) -> Job:
+    if job.parts:
+        raise InvalidRequest(f"job {job.name} runs in several pools at once, and stays there")
+    known = {pool.name: pool for pool in told.pools}
+    if missing := next((name for name in pools if name not in known), None):
+        raise NoSuchPool(f"there is no pool '{missing}'; there are {', '.join(sorted(known))}")
+    claim = job.claim if job.claim and job.claim.pool in pools else None
+    return replace(job, pools=pools, claim=claim)
+
+
+def _cancelled(told: Told, job: Job) -> Told:
+    after = cancelled(job, WHO, told.at)
+    left = told.with_job(after)
+    if not after.terminal:
+        return left
+    followers = _followers(left)
+    changed_jobs = consequences(job.name, JobState.CANCELLED, followers, told.at)
+    gone = {job.name, *(late.name for _, late in changed_jobs if late.terminal)}
+    groups = tuple(
+        replace(
+            group,
+            ended={
+                **group.ended,
+                **{name: JobState.CANCELLED for name in group.members if name in gone},
+            },
+        )
+        for group in told.groups
+    )
+    return replace(left.with_jobs(late for _, late in changed_jobs), groups=groups)
+
+
+def _followers(told: Told) -> Callable[[str], Iterable[Job]]:
+    return lambda name: [job for job in told.jobs if name in job.waits_for]
+
+
+def _submitted(told: Told, new: NewJob) -> Told:
+    """Take the job in as the queue's door does, but for what the door alone can know: the roles
+    that it allows, and limits on callers."""
+    if told.job(new.submission.name) is not None:
+        raise NameTaken(f"a job named '{new.submission.name}' exists already")
+    sharing = told.settings.sharing
+    project = sharing.project(new.submission.project)
+    by_default = project.pools if project else ()
+    submission = in_parts(new.submission, told.pools, by_default)
+    pools = usable_pools(submission, told.pools, project)
+    people = People(session_roles=sharing.session_roles)
+    job = admit(
+        submission,
+        pools,
+        submitter=new.submitter,
+        now=told.at,
+        states={job.name: job.state for job in told.jobs},
+        rights=rights_of(sharing, people.person(new.submitter)),
+        people=people,
+        by_default=by_default,
+    )
+    limits = dict(told.limits)
+    if new.max_runtime is not None:
+        limits[job.name] = new.max_runtime
+    return replace(told.with_job(assured(job, pools)), limits=limits)

@@ -1,0 +1,141 @@
+"""Where two forecasts of one queue differ: now, and in the time after."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from slotq.simulate.run.record import Event as Happened
+from slotq.simulate.whatif.forecast import Forecast
+from slotq.simulate.whatif.runtimes import STOP
+from slotq.simulate.whatif.views import (
+    AssumedView,
+    Event,
+    MomentView,
+    NowRow,
+    NowView,
+    TimelineRow,
+    What,
+    WhatIfView,
+)
+from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, JobState
+from slotq_core.timestamps import iso, seconds
+from slotq_core.wire.document.differences import differences
+from slotq_core.wire.document.views import entry_change_view
+
+SAME = 60_000
+"""Moments that are nearer to each other than this (ms) count as the same."""
+
+_KINDS: dict[str, Event] = {
+    "start": "start",
+    "evict": "evict",
+    "yield": "evict",
+    "complete": "complete",
+    "fail": "fail",
+    "cancel": "cancel",
+}
+_ORDER: tuple[What, ...] = (
+    "evicted", "starts", "ended", "stops", "runs", "waits", "held", "absent",
+)  # fmt: skip
+"""The order of the jobs now, by what the change brings."""
+
+
+def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
+    """Compare the queue without a change and with it. `touched`: jobs that are told of in any
+    case."""
+    told = before.told
+    changes = differences(told.settings, after.told.settings)
+    return WhatIfView(
+        at=iso(told.at),
+        until=iso(before.until),
+        revision=told.revision,
+        withheld=len(told.withheld),
+        left_out=told.left_out,
+        assumed=AssumedView(
+            stop_seconds=seconds(STOP),
+            runtimes={
+                source.value: number
+                for source, number in sorted(after.runtimes.sources(after.told).items())
+            },
+        ),
+        now=sorted(_now(before, after, touched), key=_place),
+        timeline=sorted(_timeline(before, after), key=_moment),
+        configuration=[entry_change_view(each) for each in changes],
+    )
+
+
+def _now(before: Forecast, after: Forecast, touched: Collection[str]) -> Iterator[NowRow]:
+    for name in dict.fromkeys((*_names(before), *_names(after))):
+        one, other = now_of(before, name), now_of(after, name)
+        if other.what == "absent":
+            other = NowView(what="ended", why="cancelled")
+        moves = {one.what, other.what} & {"starts", "evicted"}
+        if moves or (one.what, one.pool) != (other.what, other.pool) or name in touched:
+            job = after.told.job(name) or before.told.job(name)
+            yield NowRow(job=name, project=job.project if job else "", before=one, after=other)
+
+
+def _names(of: Forecast) -> Iterable[str]:
+    return (job.name for job in of.told.jobs)
+
+
+def now_of(of: Forecast, name: str) -> NowView:
+    """What the passes at the first moment do with the job."""
+    if name not in of.record.states:
+        return NowView(what="absent")
+    at = of.told.at
+    state = JobState(of.record.state_at(name, at))
+    here = [each for each in of.record.events if each.t == at and each.job == name]
+    for event in reversed(here):
+        match _KINDS.get(event.event):
+            case "start":
+                return NowView(what="starts", pool=event.pool)
+            case "evict":
+                return NowView(what="evicted", pool=event.pool, why=event.reason)
+    job = of.told.job(name)
+    pool = job.attempt.pool if job and job.attempt else None
+    if state in TERMINAL_STATES:
+        return NowView(what="ended")
+    if state is JobState.HELD:
+        return NowView(what="held")
+    if state in QUEUED_STATES:
+        return NowView(what="waits", why=of.reasons.get(name, ""))
+    return NowView(what="stops" if state is JobState.STOPPING else "runs", pool=pool)
+
+
+def _timeline(before: Forecast, after: Forecast) -> Iterator[TimelineRow]:
+    one, other = _histories(before), _histories(after)
+    for key in dict.fromkeys((*one, *other)):
+        was, then = one.get(key), other.get(key)
+        if was is None or then is None or _differ(was, then):
+            job, kind, _ = key
+            yield TimelineRow(job=job, event=kind, before=_view(was), after=_view(then))
+
+
+def _histories(of: Forecast) -> dict[tuple[str, Event, int], Happened]:
+    """Each event by job, kind and how often that kind has happened to the job before."""
+    found: dict[tuple[str, Event, int], Happened] = {}
+    counts: dict[tuple[str, Event], int] = {}
+    for event in of.record.events:
+        kind = _KINDS.get(event.event)
+        if kind is not None and event.job:
+            number = counts[event.job, kind] = counts.get((event.job, kind), 0) + 1
+            found[event.job, kind, number] = event
+    return found
+
+
+def _differ(was: Happened, then: Happened) -> bool:
+    return was.pool != then.pool or abs(was.t - then.t) >= SAME
+
+
+def _view(event: Happened | None) -> MomentView | None:
+    if event is None:
+        return None
+    return MomentView(at=iso(event.t), pool=event.pool, why=event.reason)
+
+
+def _place(row: NowRow) -> tuple[int, int, str]:
+    return _ORDER.index(row.after.what), _ORDER.index(row.before.what), row.job
+
+
+def _moment(row: TimelineRow) -> tuple[str, str]:
+    return min(each.at for each in (row.before, row.after) if each), row.job

@@ -1,0 +1,121 @@
+"""The queue as it stands, as GET /scenario told it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from slotq_core.adapters.snapshots import snapshot_of
+from slotq_core.admission.contents import counting
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Spending
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.document.contents import read
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.scenario.reading import (
+    durations_of,
+    group_of,
+    health_of,
+    job_of,
+    spending_of,
+    yielded_of,
+)
+from slotq_core.wire.scenario.views import ScenarioView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """The queue at one moment, with what is known of its jobs."""
+
+    at: int
+    """The moment, by the queue's clock (ms)."""
+    revision: int
+    settings: Settings
+    known: tuple[Pool, ...]
+    """What is known of the pools beside their settings."""
+    jobs: tuple[Job, ...]
+    groups: tuple[Group, ...]
+    yields: tuple[Yielded, ...]
+    spent: Spending
+    etas: Mapping[str, int]
+    """How long (ms) jobs say that they still run, by job."""
+    limits: Mapping[str, int]
+    """The longest that jobs may run in all (ms), by job."""
+    withheld: frozenset[str]
+    left_out: int
+
+    @classmethod
+    def of(cls, view: ScenarioView) -> Told:
+        settings = read(view.configuration)
+        facts = {each.name: each for each in view.pools}
+        known = tuple(
+            Pool(
+                name=pool.name,
+                instance_type=pool.instance_type,
+                capacity=pool.capacity,
+                contents=tuple(facts[pool.name].contents),
+                foreign=Demand(facts[pool.name].foreign),
+                health=health_of(facts[pool.name].health),
+            )
+            for pool in settings.pools
+            if pool.name in facts
+        )
+        return cls(
+            at=from_iso(view.at),
+            revision=view.revision,
+            settings=settings,
+            known=known,
+            jobs=tuple(map(job_of, view.jobs)),
+            groups=tuple(map(group_of, view.groups)),
+            yields=tuple(map(yielded_of, view.yields)),
+            spent=spending_of(view.spent),
+            etas=durations_of({each.name: each.eta_seconds for each in view.jobs}),
+            limits=durations_of({each.name: each.max_runtime for each in view.jobs}),
+            withheld=frozenset(each.name for each in view.jobs if each.withheld),
+            left_out=view.left_out,
+        )
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of the settings, with what is known of them."""
+        known = {pool.name: pool for pool in self.known}
+        counted = counting(self.settings.pools, self.settings.sharing, before=self.known)
+        return tuple(
+            replace(pool, foreign=known[pool.name].foreign, health=known[pool.name].health)
+            if pool.name in known
+            else pool
+            for pool in counted
+        )
+
+    def snapshot(self) -> Snapshot:
+        """What the next pass decides on."""
+        return snapshot_of(
+            self.pools,
+            self.settings.sharing,
+            (job for job in self.jobs if job.active),
+            (job for job in self.jobs if job.waits),
+            (job for job in self.jobs if job.state is JobState.BACKOFF),
+            spent=self.spent,
+            yields=self.yields,
+            groups=self.groups,
+        )
+
+    def job(self, name: str) -> Job | None:
+        return next((job for job in self.jobs if job.name == name), None)
+
+    def with_job(self, job: Job) -> Told:
+        """With this job in the place of the one of its name, or beside the others. An ended one is
+        left out."""
+        others = tuple(each for each in self.jobs if each.name != job.name)
+        return replace(self, jobs=others if job.terminal else (*others, job))
+
+    def with_jobs(self, jobs: Iterable[Job]) -> Told:
+        told = self
+        for job in jobs:
+            told = told.with_job(job)
+        return told

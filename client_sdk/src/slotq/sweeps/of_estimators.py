@@ -1,0 +1,80 @@
+"""`session.sweep(estimator, space)`: sweeps of what an estimator or a trainer would run."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from slotq.errors import InvalidRequest
+from slotq.sweeps.definition import define
+from slotq.sweeps.sweep import Queue, Sweep, submitted
+from slotq_core import names
+
+
+class Training(Protocol):
+    """The method of TrainingCalls used here."""
+
+    def captured(self, call: Callable[[], object]) -> dict[str, Any]: ...
+
+
+class Sweeping:
+    """The sweeps of a session. The session has `queue` and its training calls."""
+
+    queue: Queue
+    _training: Training
+
+    def sweep(
+        self,
+        estimator: Any,
+        space: Any,
+        *,
+        max_parallel: int,
+        name: str | None = None,
+        inputs: Any = None,
+        trials: int | None = None,
+        seed: int = 0,
+        first: int = 1,
+        objective: str | Mapping[str, Any] | None = None,
+        halving: Mapping[str, Any] | None = None,
+    ) -> Sweep:
+        """Train an estimator (or a `ModelTrainer`) for each point of `space`, at most
+        `max_parallel` at once. Uploads its code once, and returns when the queue has all jobs.
+
+        `inputs`: what `fit` (or `train`) would be given. The rest is as for `QueueClient.sweep`.
+        Give a `name`, and the same call again finds the sweep.
+        """
+        chosen = name or _name(estimator)
+        if not names.is_legal(chosen):
+            raise InvalidRequest(f"'{chosen}' cannot be a name: use {names.RULE}", field="name")
+        template = self._training.captured(_call(estimator, chosen, inputs))
+        definition = define(
+            name=chosen,
+            template={key: it for key, it in template.items() if key != "TrainingJobName"},
+            space=space,
+            max_parallel=max_parallel,
+            trials=trials,
+            seed=seed,
+            first=first,
+            objective=objective,
+            halving=halving,
+        )
+        return submitted(self.queue, definition)
+
+
+def _call(estimator: Any, name: str, inputs: Any) -> Callable[[], object]:
+    """What makes the SDK put the request together."""
+    if hasattr(estimator, "fit"):
+        return lambda: estimator.fit(inputs, wait=False, job_name=name)
+    if hasattr(estimator, "train"):
+        more = {} if inputs is None else {"input_data_config": inputs}
+        return lambda: estimator.train(wait=False, logs=False, **more)
+    raise InvalidRequest("a sweep takes an estimator or a ModelTrainer", field="estimator")
+
+
+def _name(estimator: Any) -> str:
+    """A name that no earlier sweep has."""
+    base = str(getattr(estimator, "base_job_name", None) or "sweep")
+    legal = re.sub(r"[^a-zA-Z0-9]+", "-", base).strip("-")[:30] or "sweep"
+    return f"{legal}-{time.strftime('%y%m%d-%H%M%S', time.gmtime())}"

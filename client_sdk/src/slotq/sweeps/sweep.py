@@ -1,0 +1,260 @@
+"""A submitted sweep: its results, the best of them, and verbs for it whole."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Protocol
+
+from slotq.errors import InvalidRequest, NoSuchGroup
+from slotq.jobs.many import Many, Outcome
+from slotq.jobs.notices import print_line
+from slotq.sweeps.definition import Definition, has_ended, number_of, round_name
+from slotq.sweeps.space import Parameters
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.groups.sweep import SweepView, TrialView, ranked
+from slotq_core.wire.groups.views import GroupView
+
+POLL = 10.0
+"""Seconds between two looks at a sweep while waiting."""
+
+_EACH = 0.02
+"""Seconds more for each member: a look reads them all."""
+
+
+_NOTHING_SOUGHT = {"metric": "", "maximize": False, "goal": None}
+
+
+class Queue(Protocol):
+    """The methods of QueueClient used here."""
+
+    def group(self, name: str) -> GroupView: ...
+    def submit_group(
+        self,
+        name: str,
+        members: Iterable[Mapping[str, Any]],
+        *,
+        max_parallel: int,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> GroupView: ...
+    def many(self, jobs: Iterable[str], *, states: Iterable[str] | None = None) -> Many: ...
+
+
+class Sweep:
+    """A sweep in the queue. Its trials come in one round, or in several groups one after the
+    other: `NAME`, `NAME-round-2` … ."""
+
+    def __init__(
+        self, queue: Queue, rounds: Sequence[GroupView], definition: Definition | None = None
+    ) -> None:
+        """`definition`: what further rounds are made from; None: this process does not know."""
+        self._queue, self._definition = queue, definition
+        self.rounds = [*rounds]
+        """The groups so far, as last looked at."""
+
+    @property
+    def name(self) -> str:
+        return self.rounds[0].name
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many trials are in each state."""
+        return dict(Counter(trial.state or "expired" for trial in self.results()))
+
+    def refresh(self) -> Sweep:
+        """Look at the queue again."""
+        self.rounds = rounds_of(self._queue, self.name)
+        return self
+
+    def results(self, sort: str = "") -> list[TrialView]:
+        """One line for each trial, as last looked at (`refresh` looks again). A trial that went on
+        in a later round has its line of there. `sort` as `sorted_by` takes it."""
+        latest = {number_of(trial): trial for each in self.rounds for trial in _trials(each)}
+        return sorted_by(list(latest.values()), sort, maximize=self._told.maximize)
+
+    def best(self) -> TrialView | None:
+        """The best of the trials that have completed; with rounds of one halving, of the last
+        round that has any. None: none has completed with an objective."""
+        halving = self._definition is None or self._definition.halving is not None
+        rounds = [_trials(each) for each in reversed(self.rounds)]
+        groups = rounds if halving else [[trial for each in rounds for trial in each]]
+        found = (ranked(each, maximize=self._told.maximize) for each in groups)
+        return next((each[0] for each in found if each), None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all trials of the rounds so far have ended."""
+        return all(has_ended(trial) for each in self.rounds for trial in _trials(each))
+
+    def cancel(self) -> list[Outcome]:
+        """Cancel every trial that waits or runs."""
+        return self._queue.many([*self._living()]).cancel()
+
+    def retry(self) -> list[Outcome]:
+        """Submit the trials that failed, were cancelled or stopped once more, in the same sweep and
+        under the same limit."""
+        vain = {JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
+        jobs = [trial.job for trial in self.results() if trial.state in vain]
+        return self._queue.many([job for job in jobs if job]).retry()
+
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        poll: float = POLL,
+        say: Callable[[str], None] = print_line,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Sweep:
+        """Wait until all trials have ended, submitting further rounds, and say how it goes.
+
+        Whoever stops waiting loses nothing: the queue goes on with the present round, and the same
+        sweep submitted and waited for again goes on with the next. Raises TimeoutError.
+        """
+        until = None if timeout is None else clock() + timeout
+        said = ""
+        while True:
+            self.refresh()
+            line = standing(self)
+            if line != said:
+                say(line)
+                said = line
+            if self.ended and not self._begin_next():
+                return self
+            if self.ended:
+                continue
+            pause = poll + _EACH * len(_trials(self.rounds[-1]))
+            if until is not None and clock() >= until:
+                raise TimeoutError(f"sweep {self.name} has not ended within {timeout:g} s")
+            sleep(pause if until is None else max(0.0, min(pause, until - clock())))
+
+    def _begin_next(self) -> bool:
+        """Submit the next round, if there is one. Returns whether there is."""
+        if self._definition is None or self._told.met_by:
+            return False
+        trials = self._definition.following([_trials(each) for each in self.rounds])
+        if not trials:
+            return False
+        number = len(self.rounds) + 1
+        self.rounds.append(submit_round(self._queue, self._definition, number, trials))
+        return True
+
+    def _living(self) -> Iterable[str]:
+        for trial in self.results():
+            if trial.job and not has_ended(trial):
+                yield trial.job
+
+    @property
+    def _told(self) -> SweepView:
+        told = self.rounds[-1].sweep
+        assert told is not None
+        return told
+
+
+def submitted(queue: Queue, definition: Definition) -> Sweep:
+    """Submit the first round, or find the sweep: the same sweep again is the same sweep, also where
+    its code was uploaded again. Raises NameTaken, and what a submission of a group raises."""
+    trials = definition.first()
+    if not trials:
+        raise InvalidRequest("the space proposes no trials", field="space")
+    there = _known(queue, definition.name)
+    if there and _is_that(there[0], definition, trials):
+        return Sweep(queue, there, definition)
+    group = submit_round(queue, definition, 1, trials)
+    return Sweep(queue, [group, *there[1:]], definition)
+
+
+def submit_round(
+    queue: Queue, definition: Definition, number: int, trials: Mapping[int, Parameters]
+) -> GroupView:
+    return queue.submit_group(
+        definition.group_name(number),
+        definition.requests(number, trials),
+        max_parallel=definition.max_parallel,
+        sweep=definition.told(trials),
+    )
+
+
+def rounds_of(queue: Queue, name: str) -> list[GroupView]:
+    """The groups of a sweep, round after round. Raises NoSuchGroup, and InvalidRequest if the group
+    is no sweep that told its parameters or its metric."""
+    first = queue.group(name)
+    if first.sweep is None:
+        raise InvalidRequest(
+            f"group {name} was submitted without saying what its members try; "
+            f"`slotq show {name}` shows its jobs",
+            field="name",
+        )
+    found = [first]
+    for number in count(2):
+        try:
+            found.append(queue.group(round_name(name, number)))
+        except NoSuchGroup:
+            break
+    return found
+
+
+def _known(queue: Queue, name: str) -> list[GroupView]:
+    try:
+        return rounds_of(queue, name)
+    except (NoSuchGroup, InvalidRequest):
+        return []
+
+
+def _is_that(group: GroupView, definition: Definition, trials: Mapping[int, Parameters]) -> bool:
+    """Whether the group tries and looks for what the definition does, as many at once."""
+    if group.sweep is None or group.max_parallel != definition.max_parallel:
+        return False
+    found = group.sweep.model_dump(include={"metric", "maximize", "goal"})
+    there = {**found, "parameters": [trial.parameters for trial in group.sweep.trials]}
+    return there == {**_NOTHING_SOUGHT, **definition.told(trials)}
+
+
+def _trials(group: GroupView) -> list[TrialView]:
+    return group.sweep.trials if group.sweep else []
+
+
+def sorted_by(trials: Sequence[TrialView], key: str, *, maximize: bool) -> list[TrialView]:
+    """The trials in the order of a column: `objective` (the best first, then those that have
+    not completed), `state`, `name` or a parameter; with `-` before it the other way round. Those
+    without a value come last. Empty: as
+    submitted. Raises InvalidRequest."""
+    if not key:
+        return [*trials]
+    column, down = key.removeprefix("-"), key.startswith("-")
+    known = {"objective", "state", "name", *(name for t in trials for name in t.parameters or {})}
+    if column not in known:
+        raise InvalidRequest(
+            f"sort takes one of {', '.join(sorted(known))}, not {column!r}", field="sort"
+        )
+
+    def value(trial: TrialView) -> Any:
+        if column in {"objective", "state", "name"}:
+            return getattr(trial, column)
+        return (trial.parameters or {}).get(column)
+
+    having = [trial for trial in trials if value(trial) is not None]
+    rest = [trial for trial in trials if value(trial) is None]
+    if column == "objective":
+        down = down != maximize
+    mixed = len({isinstance(value(trial), str) for trial in having}) > 1
+    order = (lambda trial: str(value(trial))) if mixed else value
+    having.sort(key=order, reverse=down)
+    if column == "objective":
+        having.sort(key=lambda trial: trial.state != JobState.COMPLETED)
+    return [*having, *rest]
+
+
+def standing(sweep: Sweep) -> str:
+    """Where the sweep stands, in one line."""
+    results = sweep.results()
+    states = Counter(trial.state or "expired" for trial in results)
+    parts = [f"{states[state]} {state.value}" for state in JobState if states.get(state)]
+    last = sweep.rounds[-1].name
+    of = f" ({last})" if last != sweep.name else ""
+    best = sweep.best()
+    value = best.objective if best else None
+    found = f"; best {value:g} ({best.name})" if best and value is not None else ""
+    return f"{sweep.name}{of}: {', '.join(parts)}{found}"

@@ -1,0 +1,63 @@
+"""What the page asks that the queue's API does not have: POST below /own, in the API's form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from slotq.errors import CannotReach, NotAllowed, NotConfigured, Refused, SlotQError
+from slotq.ui import starts, verbs, what_if
+from slotq.ui.relay import Reply, refusal
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Queue(what_if.Queue, verbs.Queue, Protocol):
+    """What of QueueClient is used here."""
+
+
+class OwnCalls:
+    def __init__(self, queue: Queue) -> None:
+        change, many = what_if.WhatIf(queue), verbs.Verbs(queue)
+        self._posts: Mapping[str, Callable[[bytes], Reply]] = {
+            "/own/whatif": _answering(what_if.WhatIfBody, change.answer),
+            "/own/whatif/apply": _answering(what_if.ApplyBody, change.apply),
+            "/own/start": _answering(starts.StartBody, starts.Starts(queue).answer),
+            "/own/jobs": _answering(verbs.ManyBody, many.many),
+            "/own/clone": _answering(verbs.CloneBody, many.clone),
+        }
+
+    def at(self, path: str) -> Callable[[bytes], Reply] | None:
+        """What answers a POST of a body to this path; None: nothing does."""
+        return self._posts.get(path)
+
+
+def _answering(
+    body: type[Body], answer: Callable[[Body], Mapping[str, Any]]
+) -> Callable[[bytes], Reply]:
+    def reply(content: bytes) -> Reply:
+        """Every failure becomes an answer in the API's form."""
+        try:
+            asked = body.model_validate_json(content)
+        except ValidationError as error:
+            fault = error.errors(include_input=False, include_url=False)[0]
+            field = ".".join(str(part) for part in fault["loc"])
+            said = f"{field}: {fault['msg']}" if field else str(fault["msg"])
+            return refusal(400, "invalid_request", said)
+        try:
+            return Reply(status=200, body=json.dumps(answer(asked)).encode())
+        except Refused as error:
+            return refusal(error.status, error.code, error.message)
+        except NotAllowed as error:
+            return refusal(403, "not_allowed", str(error))
+        except CannotReach as error:
+            return refusal(502, "cannot_reach", str(error))
+        except NotConfigured as error:
+            return refusal(502, "not_configured", str(error))
+        except SlotQError as error:
+            return refusal(502, "unexpected", str(error))
+
+    return reply

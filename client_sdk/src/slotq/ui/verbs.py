@@ -1,0 +1,88 @@
+"""Verbs of the command line for which the API has no single call: one for many jobs, and clone."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from slotq.errors import InvalidRequest
+from slotq.jobs.many import Many
+from slotq.ui.what_if import priority_of
+from slotq_core.wire.views import JobView
+
+MOST_OF_A_GROUP = 1000
+"""The most jobs of one call: a whole group."""
+
+
+class Queue(Protocol):
+    """What of QueueClient is used here."""
+
+    def many(self, jobs: list[str], *, states: list[str] | None = None) -> Many: ...
+    def clone(
+        self,
+        name: str,
+        new_name: str,
+        *,
+        priority: int | str | None = None,
+        project: str | None = None,
+    ) -> JobView: ...
+
+
+class ManyBody(BaseModel):
+    """One verb for many jobs."""
+
+    model_config = ConfigDict(extra="forbid")
+    verb: Literal["cancel", "hold", "release", "priority"]
+    names: list[str] = Field(min_length=1, max_length=MOST_OF_A_GROUP)
+    states: list[str] = Field(min_length=1, max_length=20)
+    """Only jobs that are still in one of these states are changed."""
+    priority: str = ""
+
+
+class CloneBody(BaseModel):
+    """A job's request, submitted once more."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    new_name: str
+    priority: str = ""
+    """A number or a class; empty: the first job's."""
+    project: str = ""
+    """Empty: the first job's."""
+
+
+class Verbs:
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def many(self, asked: ManyBody) -> dict[str, Any]:
+        """How many jobs were changed, and each refusal with its job. Raises SlotQError where none
+        could be reached."""
+        jobs = self._queue.many(asked.names, states=asked.states)
+        match asked.verb:
+            case "cancel":
+                outcomes = jobs.cancel()
+            case "hold":
+                outcomes = jobs.hold()
+            case "release":
+                outcomes = jobs.release()
+            case "priority":
+                if not asked.priority.strip():
+                    raise InvalidRequest("give a priority: a number or a class", field="priority")
+                outcomes = jobs.set_priority(priority_of(asked.priority))
+        refused = [
+            {"job": each.name, "message": str(each.error)} for each in outcomes if each.error
+        ]
+        return {"changed": len(outcomes) - len(refused), "refused": refused}
+
+    def clone(self, asked: CloneBody) -> dict[str, Any]:
+        """The new job. Raises SlotQError: NotAllowed where the request is not shown whole to the
+        caller."""
+        job = self._queue.clone(
+            asked.name,
+            asked.new_name,
+            priority=priority_of(asked.priority) if asked.priority.strip() else None,
+            project=asked.project.strip() or None,
+        )
+        return job.model_dump()

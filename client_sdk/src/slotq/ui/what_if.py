@@ -1,0 +1,205 @@
+"""What a change of the queue would do, by the simulator and never by the page; and the change put
+into force. In the words of `slotq whatif`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Protocol
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from slotq.document.comparison import compared as compared_documents
+from slotq.document.comparison import diff_lines
+from slotq.errors import InvalidRequest, Outdated, SlotQError
+from slotq.simulate.whatif import (
+    Change,
+    NewJob,
+    Told,
+    WhatIfView,
+    changed,
+    compared,
+    forecast,
+    words,
+)
+from slotq.simulate.whatif import steps as putting
+from slotq.simulate.whatif.new_jobs import described
+from slotq.simulate.whatif.runtimes import Runtimes
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.document.writing import written
+from slotq_core.wire.scenario.views import ScenarioView
+from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.views import MeView
+
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
+MOST_JOBS = 200
+"""The most jobs of one kind of change: a whole group."""
+
+Names = Annotated[list[str], Field(default=[], max_length=MOST_JOBS)]
+
+
+class Queue(putting.Queue, Protocol):
+    """What of QueueClient is used here."""
+
+    def scenario(self) -> ScenarioView: ...
+    def me(self) -> MeView: ...
+
+
+class AddedBody(BaseModel):
+    """A job of which there is no request yet."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=63)
+    slots: int = Field(ge=1, le=9_999_999)
+    pool: str
+    priority: str = ""
+    project: str = ""
+
+
+class WhatIfBody(BaseModel):
+    """Changes, all at one moment. Each field as the option of `slotq whatif` of that name."""
+
+    model_config = ConfigDict(extra="forbid")
+    pools: dict[str, Annotated[int, Field(ge=0, le=9_999_999)]] = Field(default={}, max_length=100)
+    """Slots, by pool."""
+    quotas: dict[str, Annotated[str, Field(max_length=1_000)]] = Field(default={}, max_length=100)
+    """Slots, or a mapping such as `{p5: 2}`, by project."""
+    priorities: dict[str, str] = Field(default={}, max_length=MOST_JOBS)
+    """Numbers or classes, by job."""
+    moves: dict[str, list[str]] = Field(default={}, max_length=MOST_JOBS)
+    """The pools that a job shall accept."""
+    cancels: Names
+    holds: Names
+    releases: Names
+    adds: list[AddedBody] = Field(default=[], max_length=20)
+    hours: float = Field(default=8, ge=0, le=72)
+    runtime_hours: float | None = Field(default=None, gt=0, le=8_760)
+    """How long jobs run in all that do not say so themselves."""
+
+
+class ApplyBody(WhatIfBody):
+    revision: int
+    """The configuration's, in the answer that was looked at."""
+
+
+class WhatIf:
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def answer(self, asked: WhatIfBody) -> dict[str, Any]:
+        """The answer as `slotq whatif --json` has it, with `words`. Raises SlotQError."""
+        told = Told.of(self._queue.scenario())
+        change = self._change(asked)
+        after = changed(told, change)
+        every = None if asked.runtime_hours is None else round(asked.runtime_hours * 3_600_000)
+        view = compared(
+            forecast(told, hours=asked.hours, runtimes=Runtimes(every=every)),
+            forecast(after, hours=asked.hours, runtimes=Runtimes(every=every)),
+            touched=_touched(asked),
+        )
+        return {**view.model_dump(), "words": in_words(view), "diff": _diff(told, after)}
+
+    def apply(self, asked: ApplyBody) -> dict[str, Any]:
+        """Put the change into force: what was done, and why the next step was refused, if one was.
+        Raises SlotQError where nothing was done."""
+        if asked.adds:
+            raise InvalidRequest("a job without a request cannot be submitted: use Submit")
+        told, change = Told.of(self._queue.scenario()), self._change(asked)
+        if told.revision != asked.revision:
+            raise Outdated("the configuration has changed since you asked: look at the answer anew")
+        after = changed(told, change)
+        document = written(after.settings) if told.settings != after.settings else None
+        done: list[str] = []
+        for said, do in putting.steps(self._queue, change, document, told.revision):
+            try:
+                do()
+            except SlotQError as error:
+                if not done:
+                    raise
+                return {"done": done, "refused": str(error)}
+            done.append(said)
+        return {"done": done, "refused": ""}
+
+    def _change(self, asked: WhatIfBody) -> Change:
+        return Change(
+            pools=asked.pools,
+            quotas={name: _quota(name, text) for name, text in asked.quotas.items()},
+            priorities={name: priority_of(text) for name, text in asked.priorities.items()},
+            moves={name: tuple(pools) for name, pools in asked.moves.items()},
+            cancels=tuple(asked.cancels),
+            holds=tuple(asked.holds),
+            releases=tuple(asked.releases),
+            submits=self._new(asked.adds),
+        )
+
+    def _new(self, added: list[AddedBody]) -> tuple[NewJob, ...]:
+        if not added:
+            return ()
+        me = self._queue.me()
+        return tuple(
+            described(
+                me,
+                name=each.name,
+                slots=each.slots,
+                pool=each.pool,
+                priority=priority_of(each.priority) if each.priority.strip() else None,
+                project=each.project,
+            )
+            for each in added
+        )
+
+
+def _touched(asked: WhatIfBody) -> set[str]:
+    """The jobs that the change names."""
+    added = (each.name for each in asked.adds)
+    names = (asked.priorities, asked.moves, asked.cancels, asked.holds, asked.releases, added)
+    return {name for each in names for name in each}
+
+
+def in_words(view: WhatIfView) -> dict[str, Any]:
+    """The answer as the terminal prints it. Rows in the order of `now` and `timeline`."""
+    begin = from_iso(view.at)
+    return {
+        "head": words.head(view),
+        "quiet": words.QUIET,
+        "same": words.same(view),
+        "now": [
+            {"before": words.state(row.before), "after": words.state(row.after)} for row in view.now
+        ],
+        "timeline": [
+            {
+                "event": words.EVENTS[row.event],
+                "before": words.moment(row.before, begin),
+                "after": words.moment(row.after, begin),
+            }
+            for row in view.timeline
+        ],
+        "partial": [*words.partial(view)],
+    }
+
+
+def _diff(told: Told, after: Told) -> str:
+    """The change of the configuration, as `slotq whatif --diff` prints it; empty: it stays."""
+    changes = compared_documents(written(told.settings), written(after.settings))
+    lines = diff_lines(changes, old=f"queue (revision {told.revision})", new="what if")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def priority_of(text: str) -> int | str:
+    """A number or a class. Raises InvalidRequest."""
+    given = text.strip()
+    if not _NUMBER.fullmatch(given):
+        return given
+    if abs(int(given)) > PRIORITY_LIMIT:
+        raise InvalidRequest(f"a priority is from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}")
+    return int(given)
+
+
+def _quota(name: str, text: str) -> object:
+    """Raises InvalidRequest. Anchors are refused: a few could make a very large document."""
+    try:
+        if not {"&", "*"}.intersection(text):
+            return yaml.safe_load(text)
+    except yaml.YAMLError:
+        pass
+    raise InvalidRequest(f"{name}={text}: give slots, or a mapping such as {{p5: 3}}")

@@ -1,0 +1,60 @@
+// The pictures of the documentation, taken anew: `make pictures`. SHOTS=FOLDER: each view instead, in light and
+// dark, wide and narrow, to be looked at.
+
+import { mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, test } from "vitest";
+import { world, type World } from "./world";
+
+const PICTURES = fileURLToPath(new URL("../../../docs/pictures", import.meta.url));
+const WIDE = { width: 1180, height: 760 };
+const NARROW = { width: 390, height: 844 };
+const VIEWS: Record<string, string> = {
+  queue: "/",
+  jobs: "/jobs",
+  job: "/jobs/clip-train",
+  evicted: "/jobs/vit-large",
+  what_if: "/what-if?pool=p5%3D6",
+  groups: "/groups",
+  group: "/groups/lr-grid",
+  submit: "/submit",
+  projects: "/projects",
+  people: "/people",
+  settings: "/settings",
+};
+/** What the documentation shows. */
+const SHOWN: [string, "light" | "dark"][] = [
+  ["queue", "light"],
+  ["what_if", "light"],
+  ["job", "dark"],
+];
+
+let busy: World<{ link: string }>;
+beforeAll(async () => {
+  busy = await world("busy");
+});
+afterAll(() => busy.end());
+
+async function shoot(view: string, path: string, colorScheme: "light" | "dark", viewport = WIDE, fullPage = false) {
+  const page: Page = await (await busy.browser.newContext({ colorScheme, viewport })).newPage();
+  await page.goto(busy.facts.link);
+  await page.getByRole("heading", { name: /^p5/ }).waitFor();
+  await page.goto(new URL(VIEWS[view]!, busy.facts.link).href);
+  await page.getByRole("heading", { level: 1 }).waitFor({ state: "attached" });
+  await page.waitForTimeout(2500); // The simulator answers, on what-if and on a job that waits.
+  await page.screenshot({ path, fullPage });
+  await page.context().close();
+}
+
+const folder = process.env.SHOTS;
+test.skipIf(folder)("the pictures of the documentation", async () => {
+  for (const [view, scheme] of SHOWN) await shoot(view, `${PICTURES}/ui_${view}.png`, scheme);
+});
+test.runIf(folder)("each view, to be looked at", async () => {
+  mkdirSync(folder!, { recursive: true });
+  for (const view of Object.keys(VIEWS))
+    for (const scheme of ["light", "dark"] as const)
+      for (const [width, viewport] of [["wide", WIDE], ["narrow", NARROW]] as const)
+        await shoot(view, `${folder}/${view}-${scheme}-${width}.png`, scheme, viewport, true);
+});

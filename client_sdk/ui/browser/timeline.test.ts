@@ -1,0 +1,94 @@
+// The timeline of 5,000 attempts: each interaction is drawn within 100 ms.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { least, LONGEST } from "./measure";
+import { complaints, world, type World } from "./world";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let many: World<{ link: string; attempts: number }>;
+let page: Page;
+let said: string[];
+
+beforeAll(async () => {
+  many = await world("many_attempts");
+  page = await many.browser.newPage({ viewport: { width: 1280, height: 900 } });
+  said = complaints(page);
+  await page.goto(many.facts.link);
+  await page.getByRole("img", { name: `p4: ${(many.facts.attempts / 2).toLocaleString("en")} attempts` }).waitFor();
+});
+afterAll(async () => {
+  expect(said).toEqual([]);
+  await many.end();
+});
+
+const press = (name: string) =>
+  `() => [...document.querySelectorAll("main button")].find((button) => button.textContent === "${name}").click()`;
+const key = (name: string) =>
+  `() => document.querySelector(".chart").dispatchEvent(new KeyboardEvent("keydown", { key: "${name}", bubbles: true }))`;
+const POINT = `(n) => {
+  const lanes = document.querySelector("svg.lanes");
+  const box = lanes.getBoundingClientRect();
+  const at = { clientX: box.left + 100 + 50 * n, clientY: box.top + 8, bubbles: true };
+  lanes.dispatchEvent(new PointerEvent("pointermove", at));
+}`;
+
+test("a pool is a few shapes", async () => {
+  expect(await page.locator("svg.lanes *").count()).toBeLessThan(700);
+});
+
+test("zooming by buttons", async () => {
+  expect(await least(page, "zooming in", press("Zoom in"), press("Zoom out"))).toBeLessThan(LONGEST);
+  expect(await least(page, "zooming out", press("Zoom out"), press("Zoom in"))).toBeLessThan(LONGEST);
+});
+
+test("moving and zooming by keys", async () => {
+  expect(await least(page, "moving", key("ArrowLeft"), key("ArrowRight"))).toBeLessThan(LONGEST);
+  expect(await least(page, "zooming in", key("+"), key("-"))).toBeLessThan(LONGEST);
+});
+
+test("pointing at an attempt", async () => expect(await least(page, "pointing", POINT)).toBeLessThan(LONGEST));
+
+test("opening the table", async () => {
+  const toggle = `() => document.querySelector("summary").click()`;
+  expect(await least(page, "opening the table", toggle, `() => { document.querySelector("details").open = false; }`)).toBeLessThan(LONGEST);
+});
+
+test("the keyboard alone reaches minutes and months", async () => {
+  const chart = page.getByRole("group", { name: /^Timeline:/ });
+  await chart.focus();
+  const length = async () => {
+    const query = new URL(page.url()).searchParams;
+    return (Date.parse(query.get("to") ?? "") || Date.now()) - Date.parse(query.get("from")!);
+  };
+  for (let n = 0; n < 16; n++) await page.keyboard.press("+");
+  expect(await length()).toBe(60_000);
+  for (let n = 0; n < 24; n++) await page.keyboard.press("-");
+  expect(Math.abs((await length()) - 366 * 86_400_000)).toBeLessThan(60_000); // The present goes on.
+});
+
+test.each([
+  ["light", 1280],
+  ["dark", 1280],
+  ["light", 390],
+  ["dark", 390],
+] as const)("axe finds nothing in %s, %d points wide", async (colorScheme, width) => {
+  const context = await many.browser.newContext({ viewport: { width, height: 844 }, colorScheme });
+  const looked = await context.newPage();
+  const complained = complaints(looked);
+  await looked.goto(many.facts.link);
+  await looked.getByRole("img", { name: /^p4/ }).waitFor();
+  await looked.getByText("As a table").click();
+  await looked.getByRole("table", { name: "Attempts" }).waitFor();
+  await looked.evaluate(AXE);
+  const found = await looked.evaluate(
+    "axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target).join(' ')))",
+  );
+  expect(found).toEqual([]);
+  expect(await looked.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+  expect(complained).toEqual([]);
+  await context.close();
+});

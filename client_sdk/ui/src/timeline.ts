@@ -1,0 +1,259 @@
+// What the timeline draws: windows of time, lanes of a pool, and bars as paths. Few shapes, however
+// many attempts: bars narrower than a point are drawn together, and a whole pool is three paths.
+
+import { get, type AttemptsPage, type HeldSlots } from "./api";
+import { counted, lasting, person } from "./words";
+
+export interface Span {
+  /** Moments in ms. */
+  from: number;
+  to: number;
+}
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+const SHORTEST = MINUTE;
+const LONGEST = 366 * DAY;
+export const MOST_ATTEMPTS = 5_000;
+const MOST_PAGES = 20;
+
+/** The window with `factor` times its length, around its middle; one that ends now goes on to. */
+export function zoomed({ from, to }: Span, factor: number, now: number): Span {
+  const length = Math.min(LONGEST, Math.max(SHORTEST, (to - from) * factor));
+  const end = to >= now ? now : Math.min(now, (from + to) / 2 + length / 2);
+  return { from: end - length, to: end };
+}
+
+/** The window moved by a part of its length, never beyond the present. */
+export function moved({ from, to }: Span, part: number, now: number): Span {
+  const end = Math.min(now, to + (to - from) * part);
+  return { from: end - (to - from), to: end };
+}
+
+/** All pages of a window as one answer, up to MOST_ATTEMPTS; `next` stays where there is more. */
+export async function attemptsIn(asked: Record<string, string>, signal: AbortSignal): Promise<AttemptsPage> {
+  let page = await get("/attempts", asked, signal);
+  const { attempts } = page;
+  let { gone, unreadable } = page;
+  for (let pages = 1; page.next && attempts.length < MOST_ATTEMPTS && pages < MOST_PAGES; pages++) {
+    page = await get("/attempts", { ...asked, from: page.start, to: page.end, next: page.next }, signal);
+    attempts.push(...page.attempts);
+    gone += page.gone;
+    unreadable += page.unreadable;
+  }
+  return { ...page, attempts, gone, unreadable };
+}
+
+export interface Held {
+  of: HeldSlots;
+  lane: number;
+  begin: number;
+  /** When it got its instances; `end` if it never did. */
+  runs: number;
+  end: number;
+}
+
+export interface PoolLanes {
+  pool: string;
+  lanes: number;
+  held: Held[];
+}
+
+/** The attempts of each pool, each in the first lane that is free when it begins. */
+export function lanesOf(attempts: HeldSlots[], now: number): PoolLanes[] {
+  const pools = new Map<string, Held[]>();
+  for (const of of attempts) {
+    const begin = Date.parse(of.admitted_at);
+    const end = of.ended_at ? Date.parse(of.ended_at) : Math.max(begin, now);
+    const runs = of.running_since ? Date.parse(of.running_since) : end;
+    const held = { of, lane: 0, begin, runs, end };
+    const there = pools.get(of.pool);
+    if (there) there.push(held);
+    else pools.set(of.pool, [held]);
+  }
+  return [...pools]
+    .sort(([one], [other]) => one.localeCompare(other))
+    .map(([pool, held]) => {
+      const ends: number[] = [];
+      held.sort((one, other) => one.begin - other.begin);
+      for (const each of held) {
+        const free = ends.findIndex((end) => end <= each.begin);
+        each.lane = free < 0 ? ends.length : free;
+        ends[each.lane] = each.end;
+      }
+      return { pool, lanes: ends.length, held };
+    });
+}
+
+export interface Mark {
+  x: number;
+  y: number;
+  text: string;
+}
+
+export interface Drawing {
+  starts: string;
+  runs: string;
+  evicted: string;
+  /** What stands within bars: names, and whom an attempt was evicted for. */
+  names: Mark[];
+  /** The labels of evictions that have room only behind their bar. */
+  labels: Mark[];
+  height: number;
+  lane: number;
+  /** How many rectangles the paths have. */
+  shapes: number;
+}
+
+const TALL = 22;
+const MOST_HEIGHT = 528;
+const LEAST_LANE = 3;
+const LETTER = 7;
+const MOST_NAMES = 150;
+
+/** The paths of a pool in a window, `width` points wide. */
+export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: number): Drawing {
+  const lane = Math.max(LEAST_LANE, Math.min(TALL, Math.floor(MOST_HEIGHT / Math.max(1, lanes))));
+  const thick = lane > 6 ? lane - 4 : lane - 1;
+  const at = (moment: number) => ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
+  const starts: string[] = [];
+  const runs: string[] = [];
+  const evicted: string[] = [];
+  const names: Mark[] = [];
+  const wanted: [Held, Mark][] = [];
+  /** By lane, up to where its narrow bars are drawn already. */
+  const drawn: number[] = [];
+  for (const each of held) {
+    if (each.end < from || each.begin >= to) continue;
+    const y = each.lane * lane + 2;
+    const begin = at(each.begin);
+    const end = at(each.end);
+    let room = lane === TALL && names.length < MOST_NAMES ? end - begin - 8 : 0;
+    if (each.of.evicted && each.end <= to) {
+      const tip = Math.max(3, Math.min(5, thick / 2));
+      evicted.push(`M${round(end)} ${y}v${thick}l${-tip} ${-thick / 2}z`);
+      const whole = forWhom(each.of);
+      const short = whole.replace(/^evicted (?=for )/, "");
+      const text = room > whole.length * LETTER + tip ? whole : short;
+      const needs = text.length * LETTER + tip;
+      if (room > needs) {
+        names.push({ x: end - needs - 4, y: y + thick - 5, text });
+        room -= needs + LETTER;
+      } else wanted.push([each, { x: end + 3, y: y + thick - 5, text: whole }]);
+    }
+    if (each.of.job && room > each.of.job.length * LETTER)
+      names.push({ x: begin + 4, y: y + thick - 5, text: each.of.job });
+    if (end - begin < 1) {
+      const point = Math.floor(begin);
+      if (point >= (drawn[each.lane] ?? -1)) {
+        runs.push(box(point, y, 1, thick));
+        drawn[each.lane] = point + 1;
+      }
+    } else {
+      const middle = at(each.runs);
+      if (middle > begin) starts.push(box(begin, y, middle - begin, thick));
+      if (end > middle) runs.push(box(middle, y, end - middle, thick));
+    }
+  }
+  return {
+    starts: starts.join(""),
+    runs: runs.join(""),
+    evicted: evicted.join(""),
+    names,
+    labels: lane === TALL ? withRoom(wanted, held, { from, to }, width) : [],
+    height: Math.max(1, lanes) * lane + 4,
+    lane,
+    shapes: starts.length + runs.length + evicted.length,
+  };
+}
+
+/** The labels that cover neither the window's edge nor a bar that follows in their lane. */
+function withRoom(wanted: [Held, Mark][], held: Held[], { from, to }: Span, width: number): Mark[] {
+  const lanes = new Map<number, number[]>();
+  for (const { lane, begin } of held) {
+    const begins = lanes.get(lane);
+    if (begins) begins.push(begin);
+    else lanes.set(lane, [begin]);
+  }
+  return wanted
+    .filter(([{ lane, end }, { x, text }]) => {
+      const next = lanes.get(lane)?.find((begin) => begin >= end) ?? to;
+      return x + text.length * LETTER < ((Math.min(next, to) - from) / (to - from)) * width;
+    })
+    .slice(0, MOST_NAMES)
+    .map(([, mark]) => mark);
+}
+
+const round = (number: number): number => Math.round(number * 10) / 10;
+const box = (x: number, y: number, width: number, height: number): string =>
+  `M${round(x)} ${y}h${round(Math.max(1, width))}v${height}h${-round(Math.max(1, width))}z`;
+
+/** The attempt at a point of the drawing. */
+export function under(pool: PoolLanes, span: Span, width: number, lane: number, x: number, y: number): HeldSlots | undefined {
+  const moment = span.from + (x / width) * (span.to - span.from);
+  const near = (2 / width) * (span.to - span.from);
+  const row = Math.floor((y - 2) / lane);
+  let best: Held | undefined;
+  for (const each of pool.held)
+    if (each.lane === row && each.begin - near <= moment && moment <= each.end + near) best = each;
+  return best?.of;
+}
+
+export const nameOf = (of: HeldSlots): string => of.job || "a job of others";
+
+/** Whom an attempt was evicted for. */
+export function forWhom({ evicted }: HeldSlots): string {
+  if (!evicted) return "";
+  if (evicted.job) return `evicted for ${evicted.job}`;
+  if (evicted.project || evicted.submitter)
+    return `evicted for a job of ${[person(evicted.submitter), evicted.project].filter(Boolean).join(", ")}`;
+  return "evicted";
+}
+
+export function inWords(of: HeldSlots, now: number): string {
+  const whose = [person(of.submitter), of.project].filter(Boolean).join(", ");
+  const end = of.ended_at ? Date.parse(of.ended_at) : now;
+  const how = of.evicted ? forWhom(of) : (of.outcome ?? (of.ended_at ? "ended" : "goes on"));
+  const held = `${counted(of.slots, "slot")} for ${lasting((end - Date.parse(of.admitted_at)) / 1000)}`;
+  return `${nameOf(of)}${whose && ` (${whose})`}, attempt ${of.number}: ${held}; ${how}`;
+}
+
+export interface Tick {
+  x: number;
+  text: string;
+}
+
+const STEPS = [1, 5, 15, 30, 60, 180, 360, 720].map((minutes) => minutes * MINUTE);
+const DAYS = [1, 2, 7, 14];
+const BETWEEN = 90;
+
+/** Round moments of the reader's own time, with room between them. */
+export function ticks({ from, to }: Span, width: number): Tick[] {
+  const least = ((to - from) * BETWEEN) / Math.max(BETWEEN, width);
+  const found: number[] = [];
+  const step = STEPS.find((each) => each >= least);
+  const days = DAYS.find((each) => each * DAY >= least);
+  const at = new Date(from);
+  if (step) {
+    const zone = at.getTimezoneOffset() * MINUTE;
+    for (let moment = Math.ceil((from - zone) / step) * step + zone; moment < to; moment += step) found.push(moment);
+  } else if (days) {
+    at.setHours(0, 0, 0, 0);
+    for (; at.getTime() < to; at.setDate(at.getDate() + days)) found.push(at.getTime());
+  } else {
+    const months = Math.max(1, Math.ceil(least / (30 * DAY)));
+    at.setHours(0, 0, 0, 0);
+    at.setDate(1);
+    for (; at.getTime() < to; at.setMonth(at.getMonth() + months)) found.push(at.getTime());
+  }
+  const said: Intl.DateTimeFormatOptions = step
+    ? { hour: "2-digit", minute: "2-digit" }
+    : days
+      ? { day: "numeric", month: "short" }
+      : { month: "short", year: "numeric" };
+  const format = new Intl.DateTimeFormat(undefined, said);
+  return found
+    .filter((moment) => moment >= from)
+    .map((moment) => ({ x: ((moment - from) / (to - from)) * width, text: format.format(moment) }));
+}

@@ -1,0 +1,48 @@
+// Below a confirmation: who would be evicted and who would start, by the policy itself.
+
+import { useEffect, useState } from "preact/hooks";
+import { sentences, whatIf, type Answer, type Change } from "../whatif";
+
+const PAUSE = 400;
+
+export function Consequences({ change }: { change: Change }) {
+  const [answer, setAnswer] = useState<Answer>();
+  const [trouble, setTrouble] = useState("");
+  const asked = JSON.stringify(change);
+  useEffect(() => {
+    const given = new AbortController();
+    const timer = setTimeout(() => {
+      whatIf(JSON.parse(asked) as Change, given.signal)
+        .then((found) => {
+          setAnswer(found);
+          setTrouble("");
+        })
+        .catch((error: Error) => {
+          if (!given.signal.aborted) {
+            setAnswer(undefined);
+            setTrouble(error.message);
+          }
+        });
+    }, PAUSE);
+    return () => {
+      clearTimeout(timer);
+      given.abort();
+    };
+  }, [asked]);
+  const lines = answer ? sentences(answer) : [];
+  return (
+    <div role="status" class="consequences">
+      {trouble && <p>What would happen is not known: {trouble}</p>}
+      {!trouble && !answer && <p>Asking what would happen …</p>}
+      {answer && !lines.length && <p>No other job starts or is evicted for it.</p>}
+      {lines.length > 0 && (
+        <ul>
+          {lines.map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+        </ul>
+      )}
+      {answer && answer.withheld > 0 && <p>Partial: {answer.withheld} jobs of others are not named.</p>}
+    </div>
+  );
+}

@@ -1,0 +1,164 @@
+// One group: its rules, what it lacks, its members, and what can be done to all of them.
+
+import { call, ofGroup, type Group, type Job, type Me } from "../api";
+import { useLive } from "../live";
+import { Deeds, type Question } from "../parts/confirmation";
+import { Rows, type Column } from "../parts/rows";
+import { isActive, Priority, State, waits } from "../parts/state";
+import { Trouble } from "../parts/trouble";
+import { isDenied, mayChange } from "../rights";
+import type { Change } from "../whatif";
+import { clock, counted, lasting, person, since } from "../words";
+import { atOnce, GroupBar, kindOf, statesOf } from "./groups";
+import { jobLink } from "./queue";
+import { Trials } from "./trials";
+
+export function GroupPage({ name, me }: { name: string; me: Me | undefined }) {
+  const live = useLive(`group ${name}`, (signal) => call<Group>("GET", ofGroup(name), { signal }));
+  const group = live.value;
+  return (
+    <>
+      <h1>
+        {name} {group?.state && <span class={`state ${group.state}`}>{group.state}</span>}
+      </h1>
+      <Trouble of={[live]} />
+      {group && (
+        <>
+          <p class="story">
+            A {kindOf(group)} of {counted(group.members, "job")}
+            {atOnce(group)}: {statesOf(group) || "no record of them is left"}.
+          </p>
+          <GroupBar group={group} />
+          {group.message && <p>{group.message}</p>}
+          {group.reason && <p>{group.reason.text}</p>}
+          <Deeds of={questions(group, me)} done={live.refresh} />
+          <Facts group={group} />
+          {group.sweep && <Trials sweep={group.sweep} group={name} />}
+          <section aria-labelledby="members">
+            <h2 id="members">Members</h2>
+            <Rows
+              label={`The members of ${name}`}
+              rows={group.jobs}
+              columns={columns(group, live.at)}
+              keyOf={(job) => job.name}
+              empty="No record of a member is left."
+            />
+          </section>
+        </>
+      )}
+    </>
+  );
+}
+
+function Facts({ group }: { group: Group }) {
+  const { gang } = group;
+  const facts: [string, string][] = [
+    ["Must run at once", gang ? counted(gang.needed ?? 0, "member") : ""],
+    ["Ready to start", gang ? counted(gang.ready ?? 0, "member") : ""],
+    ["Must be among them", (gang?.mandatory ?? []).join(", ")],
+    ["Missing", (gang?.missing ?? []).join(", ")],
+    ["All in one pool", gang?.same_pool ? "yes" : ""],
+    ["Ends with", gang?.ends_with ?? ""],
+    ["May be silent for", gang?.heartbeat_seconds ? lasting(gang.heartbeat_seconds) : ""],
+    ["Result", group.result ?? ""],
+    ["Project", group.project ?? ""],
+    ["Submitted by", person(group.submitter ?? "")],
+    ["Submitted", group.submitted_at ? clock(group.submitted_at) : ""],
+  ];
+  return (
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+const columns = (group: Group, now: number): Column<Job>[] => [
+  { name: "Job", cell: jobLink, kind: "main" },
+  { name: "Site", cell: (job) => group.gang?.sites?.[job.name], of: (job) => group.gang?.sites?.[job.name] },
+  { name: "State", cell: (job) => <State job={job} /> },
+  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", "), kind: "wide" },
+  { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
+  { name: "Since", cell: (job) => since(job.changed_at, now), kind: "number" },
+  { name: "Says", cell: (job) => <span class="why">{job.message}</span>, of: (job) => job.message, kind: "wide" },
+];
+
+interface Many {
+  name: string;
+  verb: "cancel" | "hold" | "release" | "priority";
+  says: string;
+  fits: (job: Job) => boolean;
+  change: (names: string[], value: string) => Change;
+  asks?: { label: string; value: string };
+}
+
+const MANY: Many[] = [
+  {
+    name: "Hold",
+    verb: "hold",
+    says: "Those that wait do not start until they are released. They keep their entry time.",
+    fits: (job) => waits(job) && job.state !== "held",
+    change: (holds) => ({ holds }),
+  },
+  {
+    name: "Release",
+    verb: "release",
+    says: "They may start again, at their entry time.",
+    fits: (job) => job.state === "held",
+    change: (releases) => ({ releases }),
+  },
+  {
+    name: "Priority",
+    verb: "priority",
+    says: "Those that wait move in their lines at once; those that run may be evicted with a lower one.",
+    fits: (job) => waits(job) || isActive(job),
+    change: (names, value) => ({ priorities: Object.fromEntries(names.map((name) => [name, value.trim()])) }),
+    asks: { label: "New priority", value: "" },
+  },
+  {
+    name: "Cancel",
+    verb: "cancel",
+    says: "Those that wait end and do not run. Those that run are stopped; what they have not saved is lost.",
+    fits: (job) => waits(job) || isActive(job),
+    change: (cancels) => ({ cancels }),
+  },
+];
+
+/** The simulator takes at most so many jobs of one kind of change. */
+const MOST = 200;
+
+/** What can be done to the members that it fits, as far as the caller may. */
+export function questions(group: Group, me: Me | undefined): Question[] {
+  if (isDenied("PATCH", "/jobs")) return [];
+  return MANY.flatMap(({ fits, verb, change, says, ...rest }): Question[] => {
+    const jobs = group.jobs.filter((job) => fits(job) && mayChange(me, job));
+    if (!jobs.length) return [];
+    const names = jobs.map((job) => job.name);
+    const states = [...new Set(jobs.map((job) => job.state))];
+    const question: Question = {
+      ...rest,
+      title: `${rest.name}: ${counted(jobs.length, "job")} of ${group.name}`,
+      says,
+      ...(names.length <= MOST && { change: (value: string) => change(names, value) }),
+      act: (value: string) => toMany({ verb, names, states, priority: value.trim() }),
+    };
+    return [question];
+  });
+}
+
+async function toMany(body: { verb: string; names: string[]; states: string[]; priority: string }): Promise<void> {
+  const { changed, refused } = await call<{ changed: number; refused: { job: string; message: string }[] }>(
+    "POST",
+    "/jobs",
+    { base: "/own", body },
+  );
+  const [first] = refused;
+  if (first)
+    throw new Error(`${counted(changed, "job")} changed; ${refused.length} refused. ${first.job}: ${first.message}`);
+}

@@ -1,0 +1,377 @@
+// When each job held slots, and who was evicted for whom. The window and the pool stand in the address.
+
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Link, useSearchParams } from "wouter-preact";
+import { ofJob, type AttemptsPage, type HeldSlots } from "../api";
+import { useLive } from "../live";
+import { Rows, type Column } from "../parts/rows";
+import { Trouble } from "../parts/trouble";
+import {
+  attemptsIn,
+  DAY,
+  drawing,
+  forWhom,
+  inWords,
+  lanesOf,
+  moved,
+  nameOf,
+  ticks,
+  under,
+  zoomed,
+  type PoolLanes,
+  type Span,
+  type Tick,
+} from "../timeline";
+import { clock, counted, lasting, person } from "../words";
+import "./timeline.css";
+
+const LENGTHS: [string, number][] = [
+  ["15 minutes", DAY / 96],
+  ["an hour", DAY / 24],
+  ["6 hours", DAY / 4],
+  ["a day", DAY],
+  ["a week", 7 * DAY],
+  ["30 days", 30 * DAY],
+  ["half a year", 182 * DAY],
+];
+const IN = 0.5;
+const OUT = 2;
+const STEP = 0.25;
+
+/** A moment of the address; undefined where it is none. */
+const momentIn = (text: string | null): number | undefined => {
+  const found = Date.parse(text ?? "");
+  return Number.isNaN(found) ? undefined : found;
+};
+
+export function Timeline() {
+  const [query, setQuery] = useSearchParams();
+  const from = momentIn(query.get("from"));
+  const to = momentIn(query.get("to"));
+  const pool = query.get("pool") ?? "";
+  const asked: Record<string, string> = {};
+  if (from !== undefined) asked.from = new Date(from).toISOString();
+  if (to !== undefined) asked.to = new Date(to).toISOString();
+  if (pool) asked.pool = pool;
+  const live = useLive(JSON.stringify(asked), (signal) => attemptsIn(asked, signal), to === undefined ? 15 : 300);
+  // What is known is drawn in the new window until its own answer comes.
+  const known = useRef<AttemptsPage>();
+  if (live.value) known.current = live.value;
+  const page = known.current;
+  const now = live.at || Date.now();
+  const end = to ?? now;
+  const begin = from ?? end - DAY;
+  const span = { from: begin, to: Math.max(end, begin + 1) };
+  const pools = useMemo(() => lanesOf(page?.attempts ?? [], page ? Date.parse(page.as_of) : 0), [page]);
+  const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((each) => each.evicted)), [page]);
+  const show = (wanted: Span) =>
+    setQuery(
+      (old) => {
+        const next = new URLSearchParams(old);
+        next.set("from", new Date(wanted.from).toISOString());
+        if (wanted.to >= now) next.delete("to");
+        else next.set("to", new Date(wanted.to).toISOString());
+        return next;
+      },
+      { replace: true },
+    );
+  const acts: Acts = {
+    in: () => show(zoomed(span, IN, now)),
+    out: () => show(zoomed(span, OUT, now)),
+    earlier: () => show(moved(span, -STEP, now)),
+    later: () => show(moved(span, STEP, now)),
+    now: () => show({ from: now - (span.to - span.from), to: now }),
+  };
+  return (
+    <>
+      <h1>Timeline</h1>
+      <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((each) => each.pool)} />
+      <Trouble of={[live]} />
+      <p>
+        {clock(new Date(span.from).toISOString())} to {to === undefined ? "now" : clock(new Date(span.to).toISOString())}
+      </p>
+      {page && <Notes page={page} />}
+      <Chart pools={pools} span={span} acts={acts} now={now} />
+      {page && pools.length === 0 && <p class="empty">No attempt held slots in this window.</p>}
+      <h2>
+        Evictions <small>{counted(evictions.length, "attempt")}</small>
+      </h2>
+      <Rows label="Evictions" rows={evictions} columns={EVICTIONS} keyOf={keyOf} empty="Nobody was evicted." />
+      {page && <AsTable page={page} now={now} />}
+    </>
+  );
+}
+
+interface Acts {
+  in: () => void;
+  out: () => void;
+  earlier: () => void;
+  later: () => void;
+  now: () => void;
+}
+
+function Controls({
+  acts,
+  span,
+  show,
+  now,
+  pool,
+  pools,
+}: {
+  acts: Acts;
+  span: Span;
+  show: (wanted: Span) => void;
+  now: number;
+  pool: string;
+  pools: string[];
+}) {
+  const [, setQuery] = useSearchParams();
+  const length = LENGTHS.find(([, each]) => Math.abs(each - (span.to - span.from)) < each / 100);
+  const choose = (name: string) =>
+    setQuery(
+      (old) => {
+        const next = new URLSearchParams(old);
+        if (name) next.set("pool", name);
+        else next.delete("pool");
+        return next;
+      },
+      { replace: true },
+    );
+  return (
+    <div class="actions" role="group" aria-label="Window">
+      <button type="button" onClick={acts.in}>
+        Zoom in
+      </button>
+      <button type="button" onClick={acts.out}>
+        Zoom out
+      </button>
+      <button type="button" onClick={acts.earlier}>
+        Earlier
+      </button>
+      <button type="button" onClick={acts.later}>
+        Later
+      </button>
+      <button type="button" onClick={acts.now}>
+        Now
+      </button>
+      <label>
+        Length
+        <select
+          value={length?.[0] ?? ""}
+          onChange={(event) => {
+            const wanted = LENGTHS.find(([name]) => name === event.currentTarget.value)?.[1];
+            if (wanted) show(zoomed(span, wanted / (span.to - span.from), now));
+          }}
+        >
+          {!length && <option value="">{lasting((span.to - span.from) / 1000)}</option>}
+          {LENGTHS.map(([name]) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Pool
+        <select value={pool} onChange={(event) => choose(event.currentTarget.value)}>
+          <option value="">all</option>
+          {[...new Set(pool ? [pool, ...pools] : pools)].sort().map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+    </div>
+  );
+}
+
+function Notes({ page }: { page: AttemptsPage }) {
+  const notes = [
+    page.next && `Only the first ${counted(page.attempts.length, "attempt")} of this window are drawn: zoom in, or choose a pool.`,
+    page.gone &&
+      `${counted(page.gone, "attempt")} ended then or later, and the queue no longer keeps them one by one: slotq usage has their sums.`,
+    page.unreadable && `${counted(page.unreadable, "record")} cannot be read and are not drawn.`,
+  ].filter(Boolean);
+  return notes.length ? <p class="trouble">{notes.join(" ")}</p> : null;
+}
+
+function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; acts: Acts; now: number }) {
+  const chart = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [pointed, setPointed] = useState<HeldSlots>();
+  useLayoutEffect(() => {
+    const look = () => setWidth(Math.max(100, Math.round(chart.current?.clientWidth || 800)));
+    look();
+    addEventListener("resize", look);
+    return () => removeEventListener("resize", look);
+  }, []);
+  const keys: Record<string, () => void> = {
+    "+": acts.in,
+    "=": acts.in,
+    "-": acts.out,
+    ArrowLeft: acts.earlier,
+    ArrowRight: acts.later,
+    n: acts.now,
+  };
+  const marks = ticks(span, width);
+  return (
+    <div
+      ref={chart}
+      class="chart"
+      role="group"
+      tabIndex={0}
+      aria-label="Timeline: plus and minus zoom, the arrows move, n goes to the present. The tables below have the same in words."
+      onKeyDown={(event) => {
+        const act = keys[event.key];
+        if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        act();
+      }}
+    >
+      <ul class="legend">
+        <li>
+          <span class="key starts" aria-hidden="true" />
+          starts
+        </li>
+        <li>
+          <span class="key used" aria-hidden="true" />
+          runs
+        </li>
+        <li>
+          <span class="key evicted" aria-hidden="true" />
+          is evicted
+        </li>
+      </ul>
+      <p class="pointed">{pointed ? inWords(pointed, now) : "Point at a bar to see whose it is."}</p>
+      <svg class="axis" viewBox={`0 0 ${width} 18`} height="18" aria-hidden="true">
+        {marks.map(({ x, text }) => (
+          <text key={text + x} x={Math.min(x, width - 60)} y="13">
+            {text}
+          </text>
+        ))}
+      </svg>
+      {pools.map((pool) => (
+        <Lanes key={pool.pool} pool={pool} span={span} width={width} marks={marks} point={setPointed} />
+      ))}
+    </div>
+  );
+}
+
+function Lanes({
+  pool,
+  span,
+  width,
+  marks,
+  point,
+}: {
+  pool: PoolLanes;
+  span: Span;
+  width: number;
+  marks: Tick[];
+  point: (of: HeldSlots | undefined) => void;
+}) {
+  const { from, to } = span;
+  const drawn = useMemo(() => drawing(pool, { from, to }, width), [pool, from, to, width]);
+  const evictions = pool.held.filter((each) => each.of.evicted).length;
+  const what = [counted(pool.held.length, "attempt"), counted(evictions, "eviction")].join(", ");
+  const look = (event: PointerEvent) => {
+    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
+    point(under(pool, span, width, drawn.lane, event.clientX - box.left, event.clientY - box.top));
+  };
+  return (
+    <section aria-labelledby={`lanes-${pool.pool}`}>
+      <h2 id={`lanes-${pool.pool}`}>
+        {pool.pool} <small>{what}</small>
+      </h2>
+      <svg
+        class="lanes"
+        viewBox={`0 0 ${width} ${drawn.height}`}
+        height={drawn.height}
+        role="img"
+        aria-label={`${pool.pool}: ${what}`}
+        onPointerMove={look}
+        onPointerDown={look}
+        onPointerLeave={() => point(undefined)}
+      >
+        <path class="grid" d={marks.map(({ x }) => `M${Math.round(x)} 0v${drawn.height}`).join("")} />
+        <path class="starts" d={drawn.starts} />
+        <path class="runs" d={drawn.runs} />
+        <path class="evicted" d={drawn.evicted} />
+        {drawn.names.map(({ x, y, text }) => (
+          <text key={`${x} ${y}`} class="name" x={x} y={y}>
+            {text}
+          </text>
+        ))}
+        {drawn.labels.map(({ x, y, text }) => (
+          <text key={`${x} ${y}`} class="label" x={x} y={y}>
+            {text}
+          </text>
+        ))}
+      </svg>
+    </section>
+  );
+}
+
+/** The same in words, drawn once somebody opens it. */
+function AsTable({ page, now }: { page: AttemptsPage; now: number }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>As a table</summary>
+      {open && (
+        <Rows label="Attempts" rows={page.attempts} columns={columns(now)} keyOf={keyOf} empty="No attempts." />
+      )}
+    </details>
+  );
+}
+
+const newestFirst = (attempts: HeldSlots[]): HeldSlots[] =>
+  attempts.sort((one, other) => ((one.ended_at ?? "") < (other.ended_at ?? "") ? 1 : -1));
+
+/** Attempts of others have no name: two may be alike in all that is told. */
+const keyOf = (of: HeldSlots, index: number): string =>
+  [of.job || index, of.number, of.pool, of.admitted_at, of.ended_at].join(" ");
+
+const jobOf = (of: HeldSlots) => (of.job ? <Link href={ofJob(of.job)}>{of.job}</Link> : nameOf(of));
+
+function gains({ evicted }: HeldSlots) {
+  if (!evicted) return "";
+  const name = evicted.job && <Link href={ofJob(evicted.job)}>{evicted.job}</Link>;
+  const whose = [person(evicted.submitter), evicted.project].filter(Boolean).join(", ");
+  if (!name && !whose) return "no particular job";
+  return (
+    <>
+      {name || "a job of others"}
+      {whose && ` (${whose})`}
+    </>
+  );
+}
+
+/** A moment in few letters; the whole of it where one points. */
+const when = (moment: string) => <span title={clock(moment)}>{SHORT.format(new Date(moment))}</span>;
+const SHORT = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+
+const EVICTIONS: Column<HeldSlots>[] = [
+  { name: "When", cell: (of) => of.ended_at && when(of.ended_at) },
+  { name: "Evicted", cell: jobOf, kind: "main" },
+  { name: "For", cell: gains },
+  { name: "Pool", cell: (of) => of.pool, kind: "wide" },
+  { name: "Who", cell: (of) => person(of.submitter), kind: "wide" },
+  { name: "Project", cell: (of) => of.project, of: (of) => of.project, kind: "wide" },
+];
+
+const columns = (now: number): Column<HeldSlots>[] => [
+  { name: "Job", cell: jobOf, kind: "main" },
+  { name: "Attempt", cell: (of) => of.number, kind: "wide" },
+  { name: "Pool", cell: (of) => of.pool, kind: "wide" },
+  { name: "From", cell: (of) => when(of.admitted_at) },
+  {
+    name: "For",
+    cell: (of) => lasting(((of.ended_at ? Date.parse(of.ended_at) : now) - Date.parse(of.admitted_at)) / 1000),
+    kind: "wide",
+  },
+  { name: "How it ended", cell: (of) => forWhom(of) || (of.outcome ?? (of.ended_at ? "" : "goes on")) },
+  { name: "Who", cell: (of) => person(of.submitter), kind: "wide" },
+  { name: "Project", cell: (of) => of.project, of: (of) => of.project, kind: "wide" },
+];

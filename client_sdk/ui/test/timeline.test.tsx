@@ -1,0 +1,246 @@
+import { cleanup, fireEvent, render, screen, within } from "@testing-library/preact";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { AttemptsPage, HeldSlots } from "../src/api";
+import { attemptsIn, DAY, drawing, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
+import { Timeline } from "../src/views/timeline";
+
+const HOUR = DAY / 24;
+const BEGIN = Date.parse("2026-11-20T00:00:00Z");
+const at = (hours: number) => new Date(BEGIN + hours * HOUR).toISOString();
+const DAY_LONG = { from: BEGIN, to: BEGIN + DAY };
+
+const attempt = (job: string, from: number, to: number | null, fields: Partial<HeldSlots> = {}): HeldSlots => ({
+  job,
+  number: 1,
+  project: "vision",
+  submitter: "arn:aws:iam::1:user/ada",
+  workload: "training",
+  pool: "p5",
+  instance_type: "ml.p5.48xlarge",
+  slots: 1,
+  admitted_at: at(from),
+  running_since: at(from),
+  ended_at: to === null ? null : at(to),
+  outcome: to === null ? null : "completed",
+  evicted: null,
+  ...fields,
+});
+const evicted = (job: string, from: number, to: number, by: Partial<NonNullable<HeldSlots["evicted"]>> = {}) =>
+  attempt(job, from, to, {
+    outcome: "evicted",
+    evicted: { job: "urgent", project: "speech", submitter: "", workload: "", lost_since: at(from), ...by },
+  });
+const page = (attempts: HeldSlots[], fields: Partial<AttemptsPage> = {}): AttemptsPage => ({
+  version: 1,
+  start: at(0),
+  end: at(24),
+  as_of: at(24),
+  attempts,
+  gone: 0,
+  unreadable: 0,
+  next: null,
+  ...fields,
+});
+
+/** Answers in turn, the last again and again; returns the addresses that were asked for. */
+const answers = (...said: AttemptsPage[]): string[] => {
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", async (address: string) => {
+    asked.push(address);
+    return new Response(JSON.stringify(said[Math.min(asked.length, said.length) - 1]));
+  });
+  return asked;
+};
+
+beforeEach(() => history.replaceState(null, "", `/timeline?from=${at(0)}&to=${at(24)}`));
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+const span = () => {
+  const query = new URLSearchParams(location.search);
+  return [query.get("from"), query.get("to")];
+};
+
+test("attempts that overlap have lanes of their own", () => {
+  const [pool] = lanesOf([attempt("a", 0, 2), attempt("b", 1, 3), attempt("c", 2, 4), attempt("d", 3, null)], BEGIN + DAY);
+  expect(pool!.held.map((each) => each.lane)).toEqual([0, 1, 0, 1]);
+  expect(pool!.held[3]!.end).toBe(BEGIN + DAY);
+});
+
+test("pools are apart, in order", () => {
+  const found = lanesOf([attempt("a", 0, 2), attempt("b", 0, 2, { pool: "p4" })], 0);
+  expect(found.map(({ pool, lanes }) => [pool, lanes])).toEqual([
+    ["p4", 1],
+    ["p5", 1],
+  ]);
+});
+
+test("a bar stands where its time is, pale until it runs", () => {
+  const [pool] = lanesOf([attempt("a", 6, 18, { running_since: at(12) })], 0);
+  const drawn = drawing(pool!, DAY_LONG, 240);
+  expect(drawn.starts).toMatch(/^M60 2h60v/);
+  expect(drawn.runs).toMatch(/^M120 2h60v/);
+});
+
+test("bars narrower than a point are drawn together", () => {
+  const many = Array.from({ length: 5000 }, (_, n) => attempt(`job${n}`, n / 500, (n + 1) / 500));
+  const [pool] = lanesOf(many, 0);
+  expect(pool!.lanes).toBe(1);
+  expect(drawing(pool!, DAY_LONG, 240).shapes).toBe(100);
+  const near = drawing(pool!, { from: BEGIN, to: BEGIN + HOUR / 50 }, 240);
+  expect(near.shapes).toBe(10);
+});
+
+test("a narrow bar that was evicted keeps its mark", () => {
+  const [pool] = lanesOf([attempt("a", 0, 0.001), evicted("b", 0.001, 0.002)], 0);
+  const drawn = drawing(pool!, DAY_LONG, 240);
+  expect([drawn.evicted.match(/M/g)!.length, drawn.labels.map((label) => label.text)]).toEqual([1, ["evicted for urgent"]]);
+});
+
+test("a label does not cover the bar that follows", () => {
+  const labels = (...attempts: HeldSlots[]) => drawing(lanesOf(attempts, 0)[0]!, DAY_LONG, 800);
+  const within = labels(evicted("a", 0, 6), attempt("b", 6, 9));
+  expect(within.names.map(({ text, x }) => [text, x < 200])).toContainEqual(["evicted for urgent", true]);
+  expect(within.labels).toEqual([]);
+  expect(labels(evicted("a", 0, 3), attempt("b", 3, 9)).names.map(({ text }) => text)).toContain("for urgent");
+  expect(labels(evicted("a", 0, 2), attempt("b", 3, 9)).labels).toEqual([]);
+  const behind = labels(evicted("a", 0, 2), attempt("b", 20, 21));
+  expect(behind.labels.map(({ text, x }) => [text, x > 66])).toEqual([["evicted for urgent", true]]);
+});
+
+test("what is outside the window is not drawn", () => {
+  const [pool] = lanesOf([evicted("a", -9, -1), attempt("b", 25, 26), evicted("c", 20, 30)], 0);
+  const drawn = drawing(pool!, DAY_LONG, 240);
+  expect([drawn.shapes, drawn.evicted]).toEqual([1, ""]);
+});
+
+test("5,000 attempts are drawn well within 100 ms", () => {
+  const many = Array.from({ length: 5000 }, (_, n) => (n % 10 ? attempt : evicted)(`job${n}`, (n % 97) / 5, (n % 97) / 5 + (n % 13) / 3));
+  const times = Array.from({ length: 5 }, () => {
+    const began = performance.now();
+    for (const pool of lanesOf(many, 0)) expect(drawing(pool, DAY_LONG, 1200).shapes).toBeGreaterThan(0);
+    return performance.now() - began;
+  });
+  expect(Math.min(...times)).toBeLessThan(100); // What else runs on the machine is no part of it.
+});
+
+test("zooming keeps the middle, and the present where the window ends there", () => {
+  const now = BEGIN + 2 * DAY;
+  expect(zoomed(DAY_LONG, 0.5, now)).toEqual({ from: BEGIN + DAY / 4, to: BEGIN + (3 * DAY) / 4 });
+  expect(zoomed({ from: now - DAY, to: now }, 0.5, now)).toEqual({ from: now - DAY / 2, to: now });
+  expect(zoomed(DAY_LONG, 100, now).to).toBe(now);
+  let least = DAY_LONG;
+  let most = DAY_LONG;
+  for (let n = 0; n < 40; n++) [least, most] = [zoomed(least, 0.5, now), zoomed(most, 2, now)];
+  expect([least.to - least.from, most.to - most.from]).toEqual([60_000, 366 * DAY]);
+});
+
+test("the window never goes beyond the present", () => {
+  expect(moved(DAY_LONG, 0.5, BEGIN + 2 * DAY)).toEqual({ from: BEGIN + DAY / 2, to: BEGIN + 1.5 * DAY });
+  expect(moved(DAY_LONG, 0.5, BEGIN + DAY)).toEqual(DAY_LONG);
+});
+
+test.each([60_000, HOUR, DAY, 7 * DAY, 90 * DAY, 366 * DAY])("a window of %d ms has a few moments with room", (length) => {
+  const found = ticks({ from: BEGIN + 12_345, to: BEGIN + 12_345 + length }, 1000);
+  expect(found.length).toBeGreaterThan(0);
+  expect(found.length).toBeLessThan(15);
+  for (const [n, tick] of found.entries()) if (n) expect(tick.x - found[n - 1]!.x).toBeGreaterThan(60);
+});
+
+test("the attempt under the pointer is found", () => {
+  const [pool] = lanesOf([attempt("a", 0, 12), attempt("b", 6, 24)], 0);
+  expect(under(pool!, DAY_LONG, 240, 22, 60, 10)?.job).toBe("a");
+  expect(under(pool!, DAY_LONG, 240, 22, 200, 30)?.job).toBe("b");
+  expect(under(pool!, DAY_LONG, 240, 22, 200, 10)).toBeUndefined();
+});
+
+test("an eviction is told as far as one may know", () => {
+  expect(forWhom(evicted("a", 0, 1))).toBe("evicted for urgent");
+  expect(forWhom(evicted("a", 0, 1, { job: "" }))).toBe("evicted for a job of speech");
+  expect(forWhom(evicted("a", 0, 1, { job: "", project: "" }))).toBe("evicted");
+  expect(inWords(attempt("", 0, 1, { submitter: "", outcome: null }), 0)).toBe(
+    "a job of others (vision), attempt 1: 1 slot for 1 h; ended",
+  );
+});
+
+test("pages are put together, up to 5,000 attempts", async () => {
+  const thousand = Array.from({ length: 1000 }, (_, n) => attempt(`job${n}`, 0, 1));
+  const asked = answers(...Array.from({ length: 9 }, (_, n) => page(thousand, { next: `cursor${n}`, gone: 1 })));
+  const found = await attemptsIn({ pool: "p5" }, new AbortController().signal);
+  expect([found.attempts.length, found.gone, found.next, asked.length]).toEqual([5000, 5, "cursor4", 5]);
+  expect(new URLSearchParams(asked[1]!.split("?")[1]).get("next")).toBe("cursor0");
+  expect(new URLSearchParams(asked[1]!.split("?")[1]).get("from")).toBe(at(0));
+});
+
+test("a search without end comes to an end", async () => {
+  const asked = answers(page([], { next: "cursor" }));
+  await attemptsIn({}, new AbortController().signal);
+  expect(asked.length).toBe(20);
+});
+
+test("an eviction is a mark, and a row with both sides", async () => {
+  answers(page([evicted("victim", 1, 6), attempt("urgent", 6, null)]));
+  render(<Timeline />);
+  const table = await screen.findByRole("table", { name: "Evictions" });
+  expect(within(table).getByRole("link", { name: "victim" }).getAttribute("href")).toBe("/jobs/victim");
+  expect(within(table).getByRole("link", { name: "urgent" }).getAttribute("href")).toBe("/jobs/urgent");
+  expect(screen.getByRole("img", { name: "p5: 2 attempts, 1 eviction" })).toBeTruthy();
+  expect(screen.getByText("evicted for urgent")).toBeTruthy();
+});
+
+test("a stranger's markup is text", async () => {
+  const markup = "<img src=x onerror=alert(1)>";
+  answers(page([attempt("a", 0, 9, { project: markup }), evicted("b", 0, 5, { job: markup })]));
+  render(<Timeline />);
+  await screen.findByText(`evicted for ${markup}`);
+  expect(document.querySelector("img")).toBeNull();
+});
+
+test("the keyboard zooms and moves, and the address follows", async () => {
+  answers(page([attempt("a", 0, 9)]));
+  render(<Timeline />);
+  const chart = screen.getByRole("group", { name: /^Timeline:/ });
+  await screen.findByRole("img", { name: "p5: 1 attempt, 0 evictions" });
+  fireEvent.keyDown(chart, { key: "+" });
+  expect(span()).toEqual([at(6), at(18)]);
+  fireEvent.keyDown(chart, { key: "ArrowLeft" });
+  expect(span()).toEqual([at(3), at(15)]);
+  fireEvent.keyDown(chart, { key: "-" });
+  expect(span()).toEqual([at(-3), at(21)]);
+  fireEvent.keyDown(chart, { key: "-", ctrlKey: true }); // The browser's own zoom.
+  expect(span()).toEqual([at(-3), at(21)]);
+});
+
+test("a length and a pool are chosen, and stand in the address", async () => {
+  const asked = answers(page([attempt("a", 0, 9)]));
+  render(<Timeline />);
+  await screen.findByRole("option", { name: "p5" });
+  fireEvent.change(screen.getByLabelText("Length"), { target: { value: "an hour" } });
+  expect(span()).toEqual([at(11.5), at(12.5)]);
+  fireEvent.change(screen.getByLabelText("Pool"), { target: { value: "p5" } });
+  expect(location.search).toContain("pool=p5");
+  await vi.waitFor(() => expect(asked.at(-1)).toContain("pool=p5"));
+});
+
+test("nonsense in the address is the last day", async () => {
+  history.replaceState(null, "", "/timeline?from=nonsense&to=%3Cscript%3E");
+  const asked = answers(page([]));
+  render(<Timeline />);
+  await screen.findByText("No attempt held slots in this window.");
+  expect(asked[0]).toBe("/api/attempts");
+});
+
+test("the table has all of it in words", async () => {
+  answers(page([attempt("a", 0, null), evicted("b", 0, 5)], { gone: 7 }));
+  render(<Timeline />);
+  await screen.findByText(/^7 attempts ended then or later/);
+  const details = screen.getByText("As a table").closest("details")!;
+  expect(screen.queryByRole("table", { name: "Attempts" })).toBeNull();
+  details.open = true;
+  fireEvent(details, new Event("toggle"));
+  const table = await screen.findByRole("table", { name: "Attempts" });
+  expect(within(table).getByText("goes on")).toBeTruthy();
+  expect(within(table).getByText("evicted for urgent")).toBeTruthy();
+});

@@ -1,0 +1,140 @@
+"""The Lambda function that tells people of their jobs (docs/notifications.md). Wiring only.
+
+Two kinds of events invoke it: changes of jobs from the table's stream, and a schedule, every
+minute. It decides nothing about jobs, and nothing waits for it. It calls addresses that operators
+choose, so it has a role of its own, which may start, stop and change no job.
+
+No request, secret or URL is ever logged: errors are logged by kind and rule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import botocore
+import botocore.session
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import MetricUnit
+from botocore.config import Config
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
+from slotq_core.adapters.dynamodb.notices.stream import (
+    SOURCE,
+    JobChange,
+    change_in,
+    sequence_of,
+)
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.receivers.sending import Sender
+from slotq_core.adapters.settings import SystemClock
+from slotq_core.errors import NotUnderstood, SlotQError
+from slotq_core.operations.notices.delivering import Told
+from slotq_core.operations.notices.telling import Notices
+from slotq_core.version import __version__
+
+Event = Mapping[str, Any]
+
+QUEUE = os.environ.get("POWERTOOLS_SERVICE_NAME", "slotq-notifier")
+
+logger = Logger(service=QUEUE)
+metrics = Metrics(namespace="SlotQ", service=QUEUE)
+tracer = Tracer(service=QUEUE, auto_patch=False)
+clock = SystemClock()
+
+
+class Failed(Exception):
+    """Raised when an event could not be handled, so that Lambda retries. Names only the kind of
+    error."""
+
+
+@tracer.capture_lambda_handler(capture_response=False, capture_error=False)
+@metrics.log_metrics
+def handler(event: Event, context: Any) -> dict[str, Any]:
+    """Tell what has happened. Answer a batch of the stream with the record to go on with, if there
+    was one that could not be told yet."""
+    until = clock.now() + int(context.get_remaining_time_in_millis())
+    records = event.get("Records")
+    count("Notified", 0)
+    if not isinstance(records, list):
+        return on_schedule(until)
+    return on_changes(records, until)
+
+
+def on_schedule(until: int) -> dict[str, Any]:
+    try:
+        return said(notices().look(until=until))
+    except SlotQError as error:
+        logger.error("failed", error=type(error).__name__)
+        raise Failed(type(error).__name__) from None
+
+
+def on_changes(records: list[Any], until: int) -> dict[str, Any]:
+    """Hear of each change in order. Where one fails, the stream goes on with it: a message that was
+    made already is not made again."""
+    for record, change in changes_in(records):
+        try:
+            said(notices().hear([(change.before, change.after)], until=until))
+        except SlotQError as error:
+            logger.error("failed", error=type(error).__name__)
+            return {"batchItemFailures": [{"itemIdentifier": sequence_of(record)}]}
+    return {"batchItemFailures": []}
+
+
+def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
+    """Yield the changes of jobs. One that cannot be read is logged and left out: it would hold up
+    all others for a day."""
+    for record in records:
+        try:
+            change = change_in(record) if record.get("eventSource") == SOURCE else None
+        except (NotUnderstood, KeyError, TypeError, AttributeError) as error:
+            why = str(error) if isinstance(error, NotUnderstood) else type(error).__name__
+            logger.error("this record cannot be understood", reason=why)
+            count("Odd")
+        else:
+            if change is not None:
+                yield record, change
+
+
+def said(told: Told) -> dict[str, Any]:
+    """Count and log what became of messages; return the answer."""
+    if told.delivered:
+        count("Notified", told.delivered)
+    for why in told.left:
+        logger.warning("a notification is sent again later", why=why)
+        count("NotifiedLater")
+    for why in told.given_up:
+        logger.error("a notification was given up", why=why)
+        count("NotNotified")
+    return {"delivered": told.delivered, "left": len(told.left)}
+
+
+def count(name: str, number: int = 1) -> None:
+    metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
+
+
+@cache
+def notices() -> Notices:
+    table = os.environ["SLOTQ_TABLE"]
+    database = client("dynamodb")
+    return Notices(
+        DynamoStore(database, table, clock=clock.now),
+        DynamoOutbox(TableCalls(database, table)),
+        Sender(client, queue=table),
+        clock,
+    )
+
+
+@cache
+def client(service: str) -> Any:
+    """Return a client with short timeouts, created once per cold start."""
+    config = Config(
+        connect_timeout=2,
+        read_timeout=3,
+        retries={"mode": "standard", "total_max_attempts": 2},
+        user_agent=f"slotq/{__version__} Botocore/{botocore.__version__}",
+    )
+    return botocore.session.get_session().create_client(service, config=config)

@@ -1,0 +1,9 @@
+"""What is told of jobs, to whom and in which words. Pure.
+
+happenings  two states of a job, and what has happened in between
+composing   who hears of it, and the messages
+texts       the words of all messages
+payloads    a message in each receiver's form
+signature   how messages to webhooks are signed
+places      which URLs, topics and references may be configured
+"""

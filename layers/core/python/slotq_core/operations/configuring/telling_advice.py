@@ -1,0 +1,32 @@
+"""Notifications that go nowhere, as this queue is deployed."""
+
+from __future__ import annotations
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.notices.rules import Telling
+from slotq_core.notices.places import is_loopback
+from slotq_core.wire.document.settings import Settings
+
+
+def check_reach(settings: Settings, telling: Telling) -> None:
+    """Refuse a webhook on the queue's own machine, except in the emulator. Raises
+    InvalidRequest."""
+    for place, rule in enumerate(settings.sharing.notifications):
+        if telling is not Telling.LOCAL and is_loopback(rule.receiver.webhook):
+            raise InvalidRequest(
+                "https is needed, and a host that is not the queue's own machine: only the "
+                "emulator calls itself",
+                field=f"notifications[{place}].to.webhook",
+            )
+
+
+def warnings_of(settings: Settings, telling: Telling) -> list[str]:
+    """Return what the operator should know, as sentences."""
+    if telling is not Telling.OFF or not settings.sharing.notifications:
+        return []
+    return [
+        (
+            "nobody is told anything: update the stack with the parameter Notifications=true "
+            "(docs/notifications.md)"
+        )
+    ]

@@ -1,0 +1,104 @@
+"""The whole queue as a caller may see it, for those who want to reckon on with it.
+
+It is read as a pass reads it, strongly consistent, so that the caller's plan is the next pass's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slotq_core.errors import NoSuchJob, NotUnderstood
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import ACTIVE_STATES, QUEUED_STATES, Job, JobState
+from slotq_core.model.snapshot import StandingQueue
+from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs.lookup import JobLookup
+from slotq_core.operations.status import Status
+from slotq_core.policy.order import last_yields, position
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import World
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import MAX_RUNTIME, Request
+from slotq_core.privacy.withholding import as_seen
+
+MOST_JOBS = 4_000
+"""The most jobs in one answer. Lambda answers with at most 6 MB."""
+
+MOST_READ = 100
+"""How many requests are read for the longest time that their jobs may run: of those that hold slots
+first, then of those that come next."""
+
+_QUEUED = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD)
+
+
+class AsItStands:
+    """Reads the queue whole."""
+
+    def __init__(
+        self, store: Store, clock: Clock, authorizer: Authorizer, lookup: JobLookup
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._authorizer, self._lookup = authorizer, lookup
+
+    def read(self, *, to: str | None = None) -> StandingQueue:
+        """The queue as caller `to` may see it (None: the queue's owner)."""
+        now = self._clock.now()
+        queued = self._store.jobs(_QUEUED, limit=MOST_JOBS + 1)
+        long = len(queued) > MOST_JOBS
+        world = self._world(now, long=long)
+        snapshot = world.snapshot
+        loaded = (*snapshot.active, *snapshot.waiting, *snapshot.due)
+        jobs = tuple({job.name: job for job in (*_unplanned(queued), *loaded)}.values())
+        found = StandingQueue(
+            at=now,
+            pools=snapshot.pools,
+            jobs=jobs,
+            groups=self._groups(jobs, snapshot.groups),
+            yields=snapshot.yields,
+            spent=snapshot.spent,
+            left_out=len({job.name for job in queued} - {job.name for job in jobs}) if long else 0,
+        )
+        found = replace(found, etas=self._etas(jobs), limits=self._limits(found))
+        return as_seen(found, self._authorizer.sight(jobs, by=to))
+
+    def _world(self, now: int, *, long: bool) -> World:
+        """The world with all waiting jobs; of too long a queue, with the first of each line."""
+        if not long:
+            return self._store.load_all(now)
+        world = self._store.load(now)
+        snapshot = world.snapshot
+        waiting = tuple(job for job in snapshot.waiting if job.name not in snapshot.unread)
+        return replace(world, snapshot=replace(snapshot, waiting=waiting))
+
+    def _groups(self, jobs: Iterable[Job], known: Sequence[Group]) -> tuple[Group, ...]:
+        missing = {job.group for job in jobs} - {"", *(group.name for group in known)}
+        kept = (self._store.groups.get(name) for name in sorted(missing))
+        return (*known, *(stored.group for stored in kept if stored))
+
+    def _etas(self, jobs: Iterable[Job]) -> Mapping[str, int]:
+        running = [Status(job=job) for job in jobs if job.state in ACTIVE_STATES]
+        shown = self._lookup.with_progress(running)
+        return {it.job.name: it.eta for it in shown if it.eta is not None}
+
+    def _limits(self, queue: StandingQueue) -> Mapping[str, int]:
+        last = last_yields(queue.yields)
+        first = sorted(queue.jobs, key=lambda job: (not job.active, position(job, last)))
+        found = {}
+        for job in first[:MOST_READ]:
+            try:
+                found[job.name] = _longest(self._store.request(job.name))
+            except (NoSuchJob, NotUnderstood):
+                continue
+        return found
+
+
+def _unplanned(queued: Iterable[Job]) -> Iterable[Job]:
+    """The jobs that a plan does not see: they are held, wait for others or for a time."""
+    return (job for job in queued if job.state in QUEUED_STATES and not job.waits)
+
+
+def _longest(request: Request) -> int:
+    asked = request.get("StoppingCondition")
+    told = asked.get("MaxRuntimeInSeconds") if isinstance(asked, Mapping) else None
+    return 1000 * (told if isinstance(told, int) else MAX_RUNTIME)

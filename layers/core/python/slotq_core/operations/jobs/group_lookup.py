@@ -1,0 +1,159 @@
+"""Look groups up: one with its members, or all of them, as a caller may see them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slotq_core import names
+from slotq_core.errors import NoSuchGroup
+from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
+from slotq_core.model.reasons import Reason
+from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs.explanation import explained_list
+from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
+from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
+from slotq_core.policy.order import position
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Ahead
+from slotq_core.ports.surroundings import Clock
+
+MOST_GROUPS = 200
+"""The most groups in one answer: those with the latest members."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupStatus:
+    """A group and its members as the caller may see them."""
+
+    stored: StoredGroup
+    members: Mapping[str, Status]
+    """By member's name, in the order of the submission, without place and reason; those whose
+    records have expired are left out. In the place of a sweep's member stands its latest retry."""
+    standing: GroupStanding
+    own: bool = True
+    """Whether the caller is the person who submitted the group."""
+    result: str = ""
+    """S3 URI of the model of the member that the gang ends with, once that has completed."""
+    reason: Reason | None = None
+    """Why a gang waits, or its first member that waits. None unless somebody asked for this one
+    group."""
+
+
+class GroupLookup:
+    """The groups, as callers see them."""
+
+    def __init__(self, store: Store, clock: Clock, authorizer: Authorizer) -> None:
+        self._store, self._clock, self._authorizer = store, clock, authorizer
+
+    def status(
+        self, name: str, *, to: str | None = None, with_attempts: bool = False
+    ) -> GroupStatus:
+        """The group, as caller `to` may see it (None: the queue's owner). Raises NoSuchGroup, also
+        where the caller may see none of its members."""
+        stored = self._store.groups.get(name) if names.is_legal(name) else None
+        found = self.shown(stored, to, with_attempts=with_attempts) if stored else None
+        if found is None or not (found.members or to in {None, found.stored.submitter}):
+            raise NoSuchGroup(f"there is no group '{name[: names.LONGEST]}'", field="name")
+        return replace(found, reason=self._reason(found))
+
+    def shown(
+        self, stored: StoredGroup, to: str | None, *, with_attempts: bool = False
+    ) -> GroupStatus:
+        """The group without the reason why it waits, which costs more."""
+        every = self._members(stored.group, with_attempts=with_attempts)
+        jobs = [status.job for status in every.values()]
+        sees = self._authorizer.sight(jobs, by=to)
+        members = {
+            name: status for name, status in every.items() if sees is None or sees(status.job)
+        }
+        return GroupStatus(
+            stored=stored,
+            members=members,
+            standing=standing_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
+            own=to is None or self._is_person(to, stored.submitter),
+            result=self._result(stored.group, members),
+        )
+
+    def all(self, *, to: str | None = None, ended: bool = False) -> list[GroupStatus]:
+        """The groups with members that caller `to` may see and that have not ended, with `ended`
+        also the others, by name. Members without an entry among the latest MOST_LOOKED_AT jobs are
+        left out."""
+        found = self._store.jobs(JobState, limit=MOST_LOOKED_AT)
+        sees = self._authorizer.sight(found, by=to)
+        members: dict[str, list[Job]] = defaultdict(list)
+        for job in found:
+            if job.group and (sees is None or sees(job)):
+                members[job.group].append(job)
+        wanted = [
+            name
+            for name, jobs in members.items()
+            if ended or any(job.state not in TERMINAL_STATES for job in jobs)
+        ]
+        wanted.sort(key=lambda name: -max(job.entry_time for job in members[name]))
+        read = self._store.at_once(self._store.groups.get, sorted(wanted[:MOST_GROUPS]))
+        return [_listed(stored, members[stored.group.name]) for stored in read if stored]
+
+    def _members(self, group: Group, *, with_attempts: bool) -> dict[str, Status]:
+        """The members whose records there are. A name may by now be another group's job."""
+
+        def read(name: str) -> Status | None:
+            found = self._store.job_and_attempts(name) if with_attempts else self._store.job(name)
+            if found is None:
+                return None
+            job, attempts = found if isinstance(found, tuple) else (found, ())
+            if job.group != group.name:
+                return None
+            stands = standing_for(job, group, self._store.job)
+            if with_attempts and stands is not job:
+                again = self._store.job_and_attempts(stands.name)
+                stands, attempts = again or (stands, ())
+            return Status(job=stands, attempts=attempts)
+
+        found = zip(group.members, self._store.at_once(read, group.members), strict=True)
+        return {name: status for name, status in found if status is not None}
+
+    def _is_person(self, caller: str, submitter: str) -> bool:
+        if caller == submitter:
+            return True
+        people = self._store.configuration().people
+        return people.person(caller) == people.person(submitter)
+
+    def _result(self, group: Group, members: Mapping[str, Status]) -> str:
+        """The model of the member that the gang ends with; empty: there is none yet, or the caller
+        may not see it."""
+        found = members.get(group.ends_with)
+        if found is None or found.job.state is not JobState.COMPLETED:
+            return ""
+        attempts = found.attempts
+        if not attempts and (read := self._store.job_and_attempts(group.ends_with)) is not None:
+            attempts = read[1]
+        return attempts[-1].artifact if attempts else ""
+
+    def _reason(self, found: GroupStatus) -> Reason | None:
+        """Why the first member that waits does, in the order of the queue."""
+        waiting = sorted((it.job for it in found.members.values() if it.job.waits), key=position)
+        if not waiting or found.stored.group.max_parallel is not None:
+            return None
+        now = self._clock.now()
+        planned = explained_list(self._store.load(now), now, waiting, None)
+        told = [job for job in waiting if job.name in planned.reasons] or waiting
+        return why(told[0], planned, Ahead(jobs=0, or_more=True))
+
+
+def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:
+    known = {job.name: job for job in jobs}
+    members = {
+        name: Status(job=standing_for(known[name], stored.group, known.get))
+        for name in stored.group.members
+        if name in known
+    }
+    own = [status.job for status in members.values()]
+    return GroupStatus(
+        stored=stored,
+        members=members,
+        standing=standing_of(stored.group, own, goal_met=stored.goal_met(own)),
+    )

@@ -1,0 +1,83 @@
+"""The end of a sweep whose goal is reached: whatever still waits or runs is cancelled.
+
+Every member of a sweep with a goal is `followed`, and so is its retry. So its end stays in the
+store as a task until a pass has taken it in here, and a later pass finishes what a dead handler has
+left. A pass does this before it plans: no member starts after the goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.policy.lifecycle.apply import no_longer_needed
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+
+_TRIES = 20
+"""How often a conditional change of one job is tried while others change the same job."""
+
+
+class SweepGoals:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def take_in(self, ended: Job, *, until: int) -> list[Job]:
+        """Take in the end of a job: if it is the member that reached its sweep's goal, cancel the
+        other members. Returns those that now have to be stopped. May be repeated. Raises
+        Unavailable if there is no time left (`until`, ms), or after `_TRIES` conflicts."""
+        if not ended.group or ended.state is not JobState.COMPLETED or not ended.metrics:
+            return []
+        stored = self._store.groups.get(ended.group)
+        if stored is None or not stored.reaches_goal(ended):
+            return []
+        if stored.met_by not in {"", ended.name}:
+            return []  # The end of that one is a task too.
+        if not stored.met_by:
+            self._store.groups.meet(ended.group, job=ended.name)
+        members = self._store.at_once(
+            lambda name: self._standing(name, stored.group), stored.group.members
+        )
+        return self._cancel([job for job in members if job is not None], ended.name, until)
+
+    def _standing(self, member: str, group: Group) -> Job | None:
+        job = self._store.job(member)
+        if job is None or job.group != group.name:
+            return None
+        return standing_for(job, group, self._store.job)
+
+    def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:
+        changes = [change for job in jobs if (change := self._change(job, met_by))]
+        stopping: list[Job] = []
+        while changes:
+            if self._clock.now() >= until:
+                raise Unavailable("there is no time left to cancel the rest; a later pass goes on")
+            count = self._store.fitting(changes)
+            try:
+                done: Sequence[Job] = self._store.commit(changes[:count])
+            except Conflict:
+                done = [self._alone(change.before, met_by) for change in changes[:count]]
+            stopping += [job for job in done if not job.terminal]
+            changes = changes[count:]
+        return stopping
+
+    def _change(self, job: Job, met_by: str) -> Change | None:
+        after = no_longer_needed(job, met_by, self._clock.now())
+        return None if after == job else Change(before=job, after=after)
+
+    def _alone(self, before: Job, met_by: str) -> Job:
+        job = before
+        for _ in range(_TRIES):
+            job = self._store.job(job.name) or job
+            change = self._change(job, met_by)
+            if change is None:
+                return job
+            try:
+                return self._store.commit([change])[0]
+            except Conflict:
+                continue
+        raise Unavailable(f"job {job.name} keeps changing; a later pass cancels it")

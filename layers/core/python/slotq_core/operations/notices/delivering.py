@@ -1,0 +1,99 @@
+"""Deliver messages until their receivers have taken them, or for a day.
+
+A message is in the outbox before it is sent and leaves it afterwards. So a sender that dies before
+the call, or after it, leaves a message that whoever comes next sends (again), with the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slotq_core.errors import NotDelivered
+from slotq_core.model.notices.rules import Notification
+from slotq_core.ports.notices import Outbox, Pending, Receivers
+from slotq_core.ports.surroundings import Clock
+
+LEASE = 120_000
+"""How long a message is its sender's alone (ms): longer than a handler lives."""
+
+SLOWEST = 15_000
+"""Time (ms) that one message may take, with the secret that it needs. With less left of the
+handler's time, messages stay for the next run."""
+
+_FIRST, _LONGEST = 60_000, 1_800_000
+"""The first and the longest pause (ms) before a message is sent again. Each is twice the one
+before."""
+
+GIVE_UP = 86_400_000
+"""How long (ms) a message is tried."""
+
+_AT_ONCE = 50
+
+
+@dataclass(kw_only=True, slots=True)
+class Told:
+    """What became of messages."""
+
+    delivered: int = 0
+    left: list[str] = field(default_factory=list)
+    """Why messages were not delivered now; they are sent again. Names rules, no places."""
+    given_up: list[str] = field(default_factory=list)
+    """Why messages will never be."""
+
+
+class Delivery:
+    """Delivers messages in one run of a handler."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        receivers: Receivers,
+        clock: Clock,
+        rules: Mapping[str, Notification],
+    ) -> None:
+        """`rules`: the notifications by name, as configured now."""
+        self._outbox, self._receivers, self._clock = outbox, receivers, clock
+        self._rules = rules
+        self._down: set[str] = set()
+        """Rules whose receiver has failed in this run: each failure may take seconds."""
+
+    def send(self, pending: Pending, told: Told) -> None:
+        """Send a message that is this sender's alone."""
+        rule, message = self._rules.get(pending.message.notification), pending.message
+        if rule is None:
+            self._outbox.done(pending)  # Nobody wants to hear of it any more.
+            return
+        now = self._clock.now()
+        try:
+            if rule.name in self._down:
+                raise NotDelivered("its receiver has just failed")
+            self._receivers.send(message, rule.receiver, now=now)
+        except NotDelivered as error:
+            self._down.add(rule.name)
+            self._again(pending, now, f"{rule.name}: {error}", told)
+        else:
+            told.delivered += 1
+            self._outbox.done(pending)
+
+    def _again(self, pending: Pending, now: int, why: str, told: Told) -> None:
+        if now - pending.since >= GIVE_UP:
+            told.given_up.append(why)
+            self._outbox.done(pending)
+            return
+        told.left.append(why)
+        pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
+        self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
+
+    def run(self, told: Told, *, until: int) -> None:
+        """Send what is due, as long as there is time (ms)."""
+        while self._clock.now() + SLOWEST < until:
+            found = self._outbox.due(self._clock.now(), limit=_AT_ONCE)
+            for pending in found:
+                if self._clock.now() + SLOWEST >= until:
+                    return
+                mine = replace(pending, due=self._clock.now() + LEASE)
+                if self._outbox.move(pending, mine):
+                    self.send(mine, told)
+            if len(found) < _AT_ONCE:
+                return

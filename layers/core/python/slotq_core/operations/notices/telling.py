@@ -1,0 +1,114 @@
+"""From what happens to jobs to messages, each made once.
+
+A change of a job comes from the table's stream, at least once. What comes with time (a job that
+waits for long, the end of a day) is looked for every minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.notices.message import Message
+from slotq_core.model.notices.rules import Event, Notification
+from slotq_core.notices import composing
+from slotq_core.notices.happenings import happenings
+from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, Told
+from slotq_core.ports.notices import Outbox, Receivers
+from slotq_core.ports.store import Store
+from slotq_core.ports.surroundings import Clock
+from slotq_core.timestamps import iso
+
+LOOK_EVERY = 5
+"""Minutes between two looks for jobs that wait for long: each reads the oldest waiting jobs."""
+
+DIGEST_AFTER = 300_000
+"""How long after the end of a day (ms) its digest is made: nobody counts for that day any more."""
+
+_MOST = 1000
+"""Waiting jobs of one state that a look reads."""
+
+
+class Notices:
+    """Tells people what has happened."""
+
+    def __init__(self, store: Store, outbox: Outbox, receivers: Receivers, clock: Clock) -> None:
+        self._store, self._outbox, self._receivers = store, outbox, receivers
+        self._clock = clock
+        self._known: set[str] = set()
+        """Messages about long waits that were made: asking the table each time would cost."""
+
+    def hear(self, changes: Iterable[tuple[Job | None, Job]], *, until: int) -> Told:
+        """Tell what changes of jobs mean. May raise Unavailable: then nobody knows which of the
+        changes are told, and they are to be heard again. `until`: when the handler ends (ms)."""
+        rules, told = self._rules(), Told()
+        delivery = self._delivery(rules)
+        for before, after in changes:
+            for happening in happenings(before, after):
+                for rule in rules:
+                    if composing.hears(rule, after):
+                        message = composing.composed(rule, happening)
+                        self._make(rule, message, delivery, told, until=until)
+        return told
+
+    def look(self, *, until: int) -> Told:
+        """Tell what has come with time, and send what is due."""
+        rules, told = self._rules(), Told()
+        delivery = self._delivery(rules)
+        self._make_digests(rules)
+        if self._clock.now() // 60_000 % LOOK_EVERY == 0:
+            self._look_for_long_waits(rules, delivery, told, until=until)
+        delivery.run(told, until=until)
+        return told
+
+    def _rules(self) -> tuple[Notification, ...]:
+        return self._store.configuration().sharing.notifications
+
+    def _delivery(self, rules: Iterable[Notification]) -> Delivery:
+        by_name = {rule.name: rule for rule in rules}
+        return Delivery(self._outbox, self._receivers, self._clock, by_name)
+
+    def _make(
+        self, rule: Notification, message: Message, delivery: Delivery, told: Told, *, until: int
+    ) -> None:
+        """Make a message once. Send it now if there is time, else leave it to the next run."""
+        now = self._clock.now()
+        wanted = Event(message.event) in rule.events
+        counts_on = iso(now)[:10] if rule.digest else None
+        if not wanted and counts_on is None:
+            return
+        at_once = now + SLOWEST < until
+        due = None if not wanted else now + LEASE if at_once else now
+        pending = self._outbox.add(message, now=now, due=due, counts_on=counts_on)
+        if pending is not None and wanted and at_once:
+            delivery.send(pending, told)
+
+    def _make_digests(self, rules: Iterable[Notification]) -> None:
+        """Make the digests of the days that are over. A count is forgotten after its digest is
+        made, so that none is lost; the digest's id keeps it from being made twice."""
+        now = self._clock.now()
+        by_name = {rule.name: rule for rule in rules if rule.digest}
+        for found in self._outbox.counted(before=iso(now - DIGEST_AFTER)[:10]):
+            if (rule := by_name.get(found.notification)) is not None:
+                message = composing.digest(rule, found.day, dict(found.counts))
+                self._outbox.add(message, now=now, due=now)
+            self._outbox.forget(found)
+
+    def _look_for_long_waits(
+        self, rules: Iterable[Notification], delivery: Delivery, told: Told, *, until: int
+    ) -> None:
+        impatient = [(rule, rule.stuck_after) for rule in rules if rule.stuck_after is not None]
+        if not impatient:
+            return
+        now = self._clock.now()
+        shortest = min(stuck_after for _, stuck_after in impatient)
+        waiting = self._store.longest_waiting(before=now - shortest + 1, limit=_MOST)
+        made: set[str] = set()
+        for rule, _ in impatient:
+            for job in waiting:
+                if composing.hears(rule, job) and composing.is_stuck(rule, job, now):
+                    message = composing.waits_long(rule, job, now)
+                    if message.id not in self._known:
+                        self._make(rule, message, delivery, told, until=until)
+                    made.add(message.id)
+        self._known = made

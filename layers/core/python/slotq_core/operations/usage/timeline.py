@@ -1,0 +1,264 @@
+"""The attempts that held slots in a window, a page at a time: what a timeline draws.
+
+The pages go through the records of ended attempts in the order of recording, from the window's
+first day on: an attempt of the window may have ended long after it. Days whose sum begins after the
+window are skipped. The attempts that go on follow, in the order of their admission.
+
+A record may come late. So the attempts that go on are read before the newest records, and one that
+is found both ways counts as ended. Only if a page ends among the newest records, or among those
+that go on, can an attempt that ends just then be missing, until somebody looks again.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.operations.usage.day_sums import first_day
+from slotq_core.operations.usage.month_sums import SETTLED
+from slotq_core.operations.usage.report import EARLIEST, PAGE_BUDGET, Identity
+from slotq_core.ports.store import Store
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.usage import DaySum, EndedAttempts, UsageBook
+from slotq_core.timestamps import FAR_OFF, iso
+from slotq_core.usage.attempt_use import AttemptUse, use_of
+from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day
+
+MOST_ATTEMPTS = 1_000
+"""A page has no more, so its text stays below 1 MB."""
+
+MOST_READS = 50
+"""So many reads of records end a page, also if they find nothing of the window: a month without
+attempts is one page."""
+
+MOST_RECORDS = 10_000
+"""So many records read end a page, whatever they are about."""
+
+_AT_ONE_MOMENT = 9_999
+"""More than are ever recorded within one millisecond: each in a transaction of its own."""
+
+_CURSOR = re.compile(
+    r"((?:[0-9]{4}-[0-9]{2}-[0-9]{2})?)~([0-9]{1,9})~([0-9TZ:.-]{0,30})~([0-9]{1,4})"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cursor:
+    """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
+    asks may not see every job."""
+
+    day: str = ""
+    """The day on which ends were recorded; empty: all of these are read, and those that go on
+    follow."""
+    seen: int = 0
+    """How many of its records are read."""
+    moment: str = ""
+    """When the last of them was recorded; when the last of those that go on was admitted."""
+    at_moment: int = 0
+    """How many of this very moment are read."""
+
+    def text(self) -> str:
+        """The cursor as the API tells it."""
+        return f"{self.day}~{self.seen}~{self.moment}~{self.at_moment}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises InvalidRequest."""
+        found = _CURSOR.fullmatch(text)
+        if found is None or not (found[1] == "" or is_day(found[1])):
+            raise InvalidRequest("next takes what the page before answered as next", field="next")
+        return cls(day=found[1], seen=int(found[2]), moment=found[3], at_moment=int(found[4]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimelinePage:
+    """One page. All pages are about the window from `start` to before `end` (ms)."""
+
+    start: int
+    end: int
+    as_of: int
+    """When the page was read (ms)."""
+    attempts: tuple[AttemptUse, ...]
+    """Those that ended in the order of recording, then those that go on."""
+    gone: int
+    """Attempts that ended on the days that the page has finished, and whose records have
+    expired. Some of them may have been of the window."""
+    unreadable: int
+    next: Cursor | None
+    """Where the next page begins; None: this is the last page."""
+
+
+class Timeline:
+    """Reads what a timeline draws."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def page(
+        self,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        pool: str = "",
+        after: Cursor | None = None,
+    ) -> TimelinePage:
+        """The attempts that held slots from `start` to before `end` (ms; default: the last day), in
+        one pool or in all. Raises InvalidRequest if the window is empty."""
+        now = self._clock.now()
+        end = now if end is None else min(end, now)
+        start = max(end - DAY if start is None else start, EARLIEST)
+        if end <= start:
+            raise InvalidRequest("to must be later than from, and from in the past", field="to")
+
+        def is_shown(use: AttemptUse) -> bool:
+            held_then = use.ended_at is None or use.ended_at > start
+            begins_then = use.admitted_at >= start  # It may have ended at once.
+            return use.admitted_at < end and (held_then or begins_then) and pool in {"", use.pool}
+
+        reading = _Reading(self._store.usage, self._clock, is_shown, now=now)
+        following = reading.read(start, end, after)
+        return TimelinePage(
+            start=start,
+            end=end,
+            as_of=now,
+            attempts=tuple(reading.found),
+            gone=reading.gone,
+            unreadable=reading.unreadable,
+            next=following,
+        )
+
+
+class _Reading:
+    """The reading of one page."""
+
+    def __init__(
+        self, book: UsageBook, clock: Clock, is_shown: Callable[[AttemptUse], bool], *, now: int
+    ) -> None:
+        self._book = book
+        self._clock = clock
+        self._is_shown = is_shown
+        self._now = now
+        self._running: dict[Identity, AttemptUse] | None = None
+        """The attempts that go on, once they are read; less those that are found to have ended."""
+        self._reads = 0
+        self._records = 0
+        self.found: list[AttemptUse] = []
+        self.gone = 0
+        self.unreadable = 0
+
+    def read(self, start: int, end: int, after: Cursor | None) -> Cursor | None:
+        """Read one page; returns where the next one begins."""
+        if after is not None and not after.day:
+            return self._take_running(after)
+        sums = {each.day: each for each in self._book.sums(day_of(start))}
+        first = first_day(sums, start=start, now=self._now)
+        at = after if after is not None and after.day >= first else Cursor(day=first)
+        for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
+            if not _begins_after(end, sums.get(day)):
+                stopped = self._read_day(at if at.day == day else Cursor(day=day), sums)
+                if stopped is not None:
+                    return stopped
+        return self._take_running(Cursor())
+
+    def _read_day(self, at: Cursor, sums: Mapping[str, DaySum]) -> Cursor | None:
+        """Read the rest of a day; returns where to go on if the page ends within."""
+        if self._is_full:
+            return at
+        seen, position = at.seen, self._position(at)
+        while True:
+            read = self._next_records(at.day, position)
+            number = len(read.uses) + read.unreadable
+            self._take(read, number)
+            seen, position = seen + number, read.last
+            if not read.more:
+                break
+            if self._is_full:
+                return self._cursor(at.day, seen, position)
+        there = sums.get(at.day)
+        if there is not None:
+            self.gone += max(0, there.attempts + there.unreadable - seen)
+        return None
+
+    def _next_records(self, day: str, position: str) -> EndedAttempts:
+        limit = MOST_ATTEMPTS - len(self.found)
+        self._reads += 1
+        read = self._book.ended(day, after=position, limit=limit)
+        if self._running is None and self._may_grow(day, read):
+            self._those_running()
+            read = self._book.ended(day, after=position, limit=limit)
+        return read
+
+    def _take(self, read: EndedAttempts, number: int) -> None:
+        self._records += number
+        self.unreadable += read.unreadable
+        self.found += filter(self._is_shown, read.uses)
+        if self._running:
+            for use in read.uses:
+                self._running.pop(use.identity, None)
+
+    def _take_running(self, after: Cursor) -> Cursor | None:
+        """Add those that go on, and that were admitted after the cursor's moment."""
+        shown = filter(self._is_shown, self._those_running().values())
+        uses = sorted(shown, key=lambda use: (use.admitted_at, use.job))
+        moments = [iso(use.admitted_at) for use in uses]
+        begin = min(
+            bisect_left(moments, after.moment) + after.at_moment,
+            bisect_right(moments, after.moment),
+        )
+        end = begin + MOST_ATTEMPTS - len(self.found)
+        self.found += uses[begin:end]
+        if end >= len(uses):
+            return None
+        if end == begin:
+            return after
+        last = moments[end - 1]
+        return Cursor(moment=last, at_moment=end - bisect_left(moments, last))
+
+    def _those_running(self) -> Mapping[Identity, AttemptUse]:
+        if self._running is None:
+            uses = [use_of(job, job.attempt) for job in self._book.running() if job.attempt]
+            self._running = {use.identity: use for use in uses}
+        return self._running
+
+    def _may_grow(self, day: str, read: EndedAttempts) -> bool:
+        """Whether records may have been added behind the first of these since they were read."""
+        settled = iso(self._now - SETTLED)
+        return day >= settled[: len(day)] and (not read.more or read.last >= settled)
+
+    def _position(self, at: Cursor) -> str:
+        """The record that the cursor means."""
+        if not at.at_moment:
+            return ""
+        same = self._book.ended(at.day, after=at.moment, before=f"{at.moment}~", limit=at.at_moment)
+        return same.last
+
+    def _cursor(self, day: str, seen: int, position: str) -> Cursor:
+        """The cursor that means a record, which is the last one read."""
+        moment = position.split("#", maxsplit=1)[0]
+        same = self._book.ended(day, after=moment, before=f"{position}~", limit=_AT_ONE_MOMENT)
+        number = len(same.uses) + same.unreadable
+        return Cursor(day=day, seen=seen, moment=moment, at_moment=number)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the page ends here. A page has at least one read, so that pages come to an
+        end."""
+        late = self._clock.now() - self._now >= PAGE_BUDGET
+        much = (
+            len(self.found) >= MOST_ATTEMPTS
+            or self._reads >= MOST_READS
+            or self._records >= MOST_RECORDS
+        )
+        return self._reads > 0 and (late or much)
+
+
+def _begins_after(end: int, there: DaySum | None) -> bool:
+    """Whether all attempts of a day that is added up were admitted after the window."""
+    if there is None or not (there.readable and there.whole):
+        return False
+    return not there.begins or begin_of(there.begins) >= end

@@ -1,0 +1,73 @@
+"""Messages on their way to people: kept until their receivers have taken them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from slotq_core.model.notices.message import Message
+from slotq_core.model.notices.rules import Receiver
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pending:
+    """A message that is not delivered yet."""
+
+    message: Message
+    due: int
+    """When it is to be sent (ms). Whoever sends it sets this to a later moment first."""
+    since: int
+    """When it was made (ms)."""
+    tries: int = 0
+    """How often it was not delivered."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """How often each event has happened on one day (UTC), for one rule's digest."""
+
+    day: str
+    notification: str
+    counts: Mapping[str, int]
+
+
+class Outbox(Protocol):
+    """Messages that are to be sent. Methods may raise Unavailable."""
+
+    def add(
+        self,
+        message: Message,
+        *,
+        now: int,
+        due: int | None,
+        counts_on: str | None = None,
+    ) -> Pending | None:
+        """Make a message once: None if one of that id was made before. All or nothing.
+
+        `due`: from when on others may send it (ms); None: nobody sends it, and it only counts.
+        `counts_on`: the day on which it counts for the rule's digest; None: it does not.
+        """
+
+    def due(self, now: int, *, limit: int) -> Sequence[Pending]:
+        """At most `limit` messages that are due, the earliest first. Strongly consistent."""
+
+    def move(self, pending: Pending, later: Pending) -> bool:
+        """Store the message as `later`. False, and nothing has changed, if somebody else has moved
+        it or has delivered it."""
+
+    def done(self, pending: Pending) -> None:
+        """Forget the message."""
+
+    def counted(self, *, before: str) -> Sequence[Counted]:
+        """The counts of all days before this one."""
+
+    def forget(self, counted: Counted) -> None:
+        """Forget the counts of a day, after their digest was made."""
+
+
+class Receivers(Protocol):
+    """Those who get messages."""
+
+    def send(self, message: Message, receiver: Receiver, *, now: int) -> None:
+        """Send a message, in a few seconds at most. Raises NotDelivered. `now`: ms."""

@@ -1,0 +1,145 @@
+"""The queue as a caller may see it: what belongs to others goes without names.
+
+Everything that a decision may rest on stays: slots, priorities, times, projects. A job that the
+caller may not see, its user and its group get stand-in names, the same wherever they are mentioned.
+The limits of such a user do not travel with the stand-in: they would say who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.users import Yielded
+from slotq_core.usage.attempt_use import AttemptUse
+
+STAND_IN = "(withheld {})"
+"""The form of a stand-in name. No job, group or ARN has such a name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Names:
+    """Names as the caller may see them, by true name."""
+
+    jobs: Mapping[str, str]
+    users: Mapping[str, str]
+    """The stand-ins of those whose jobs are withheld."""
+    groups: Mapping[str, str]
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.jobs.get(name, name) for name in names)
+
+
+def use_as_seen(use: AttemptUse, sees: Callable[[str, str], bool]) -> AttemptUse:
+    """The attempt as someone may see it who sees the jobs of those projects and persons for which
+    `sees(project, person)` holds.
+
+    Of a job that is withheld stay project, class, slots, times, and whether it was evicted. The job
+    that it was evicted for is named to whoever may see that one.
+    """
+    gains = use.beneficiary
+    if gains is not None and not sees(gains.project, gains.submitter):
+        use = replace(use, evicted_for="", beneficiary=replace(gains, submitter=""))
+    if sees(use.project, use.submitter):
+        return use
+    outcome = use.outcome if use.lost_since is not None else ""
+    return replace(use, job="", submitter="", outcome=outcome)
+
+
+def as_seen(queue: StandingQueue, sees: Callable[[Job], bool] | None) -> StandingQueue:
+    """The queue as someone may see it who sees the jobs for which `sees` holds; None: all."""
+    hidden = {job.name for job in queue.jobs if sees is not None and not sees(job)}
+    if not hidden:
+        return queue
+    names = _named(queue, hidden)
+    return replace(
+        queue,
+        jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in queue.jobs),
+        groups=tuple(_group(group, names) for group in queue.groups),
+        yields=tuple(each for this in queue.yields for each in _yields(this, queue, names, hidden)),
+        withheld=frozenset(names.jobs[name] for name in hidden),
+        etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
+        limits={names.jobs.get(name, name): limit for name, limit in queue.limits.items()},
+    )
+
+
+def _named(queue: StandingQueue, hidden: set[str]) -> _Names:
+    """Give stand-ins in the order of the entries, which tells nothing of the names."""
+    ordered = sorted(queue.jobs, key=lambda job: job.entry_time)
+    seen_groups = {job.group for job in ordered if job.name not in hidden}
+    count = iter(range(1, 2**31))
+
+    def stand_ins(names: Iterable[str]) -> dict[str, str]:
+        return {name: STAND_IN.format(next(count)) for name in dict.fromkeys(names) if name}
+
+    jobs = stand_ins(job.name for job in ordered if job.name in hidden)
+    visible = {job.name for job in ordered if job.name not in hidden}
+    beside = (
+        name
+        for group in queue.groups
+        for name in group.members
+        if name not in visible and name not in jobs
+    )
+    return _Names(
+        jobs=jobs | stand_ins(beside),
+        users=stand_ins(job.person for job in ordered if job.name in hidden),
+        groups=stand_ins(
+            job.group for job in ordered if job.name in hidden and job.group not in seen_groups
+        ),
+    )
+
+
+def _job(job: Job, names: _Names, *, hidden: bool) -> Job:
+    """The job with the names of others withheld; if it is `hidden`, with its own as well."""
+    shown = replace(
+        job,
+        after=names.of(job.after),
+        after_any=names.of(job.after_any),
+        depends_on=names.of(job.depends_on),
+        attempt=_attempt(job.attempt, names, hidden=hidden),
+    )
+    if not hidden:
+        return shown
+    return replace(
+        shown,
+        name=names.jobs[job.name],
+        group=names.groups.get(job.group, job.group),
+        person=names.users.get(job.person, ""),
+        submitter="",
+        role="",
+        message="",
+        digest="",
+    )
+
+
+def _attempt(attempt: Attempt | None, names: _Names, *, hidden: bool) -> Attempt | None:
+    if attempt is None or attempt.stop is None:
+        return attempt
+    by = names.jobs.get(attempt.stop.by, "" if hidden else attempt.stop.by)
+    return replace(attempt, stop=replace(attempt.stop, by=by, beneficiary=None))
+
+
+def _group(group: Group, names: _Names) -> Group:
+    return replace(
+        group,
+        name=names.groups.get(group.name, group.name),
+        members=names.of(group.members),
+        mandatory=names.of(group.mandatory),
+        ends_with=names.jobs.get(group.ends_with, group.ends_with),
+        sites={},
+        ended={names.jobs.get(name, name): state for name, state in group.ended.items()},
+    )
+
+
+def _yields(
+    this: Yielded, queue: StandingQueue, names: _Names, hidden: set[str]
+) -> Iterable[Yielded]:
+    """The yield, for each name that its user goes by."""
+    if any(job.person == this.user and job.name not in hidden for job in queue.jobs):
+        yield this
+    if this.user in names.users:
+        yield replace(this, user=names.users[this.user])

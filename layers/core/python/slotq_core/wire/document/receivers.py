@@ -1,0 +1,124 @@
+"""The section `notifications`: whom a rule is about, and where messages go.
+
+No message repeats a value: it may be a secret that somebody has pasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from slotq_core.model.notices.rules import Event, Receiver
+from slotq_core.notices.places import fault_in_reference, fault_in_topic, fault_in_url
+from slotq_core.wire.document.faults import Fault, Loc, refuse, unknown
+
+ALL = "all"
+
+_CHECKS: Mapping[str, Callable[[object], str]] = {
+    "sns": fault_in_topic,
+    "slack": fault_in_reference,
+    "webhook": fault_in_url,
+    "secret": fault_in_reference,
+}
+_KINDS = ("sns", "slack", "webhook")
+
+
+def _about(value: object) -> dict[str, str]:
+    """Read whose jobs a rule is about; all jobs: nothing."""
+    if value in (ALL, {}):
+        return {}
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError(f"one of {{project: NAME}}, {{person: ARN}} and {ALL} is needed")
+    ((key, name),) = value.items()
+    if key not in {"project", "person"} or not isinstance(name, str) or not name:
+        raise ValueError(f"one of {{project: NAME}}, {{person: ARN}} and {ALL} is needed")
+    if key == "person" and not name.startswith("arn:"):
+        raise ValueError("a person is an ARN, as `slotq whoami` shows it")
+    return {key: name}
+
+
+def _receiver(value: object) -> Receiver:
+    if isinstance(value, Receiver):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(
+            "one of {sns: ARN}, {slack: REFERENCE} and {webhook: URL, secret: REFERENCE} is needed"
+        )
+    faults = [*_faults(value)]
+    if faults:
+        refuse(*faults)
+    return Receiver(
+        topic=value.get("sns", ""),
+        slack=value.get("slack", ""),
+        webhook=value.get("webhook", ""),
+        secret=value.get("secret", ""),
+    )
+
+
+def _faults(given: dict[Any, Any]) -> list[Fault]:
+    if any(key not in _CHECKS for key in given):
+        return [Fault((), f"its keys are {', '.join(_CHECKS)}; another one is there")]
+    if sum(kind in given for kind in _KINDS) != 1:
+        return [Fault((), f"exactly one of {', '.join(_KINDS)} is needed")]
+    if "webhook" in given and "secret" not in given:
+        return [Fault(("secret",), "a webhook needs a secret, with which its messages are signed")]
+    if "secret" in given and "webhook" not in given:
+        return [Fault(("secret",), "only messages to a webhook are signed")]
+    found = [(key, _CHECKS[key](own)) for key, own in given.items()]
+    return [Fault((key,), fault) for key, fault in found if fault]
+
+
+_TEXT = {"type": "string", "minLength": 1}
+About = Annotated[
+    dict[str, str],
+    PlainValidator(_about),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": ALL},
+                *(
+                    {
+                        "type": "object",
+                        "properties": {key: _TEXT},
+                        "required": [key],
+                        "additionalProperties": False,
+                    }
+                    for key in ("project", "person")
+                ),
+            ]
+        }
+    ),
+]
+"""`{project: vision}`, `{person: ARN}` or `all`."""
+To = Annotated[
+    Receiver,
+    PlainValidator(_receiver),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": dict.fromkeys(_CHECKS, _TEXT),
+            "minProperties": 1,
+            "additionalProperties": False,
+        }
+    ),
+]
+"""`{sns: ARN}`, `{slack: REFERENCE}` or `{webhook: URL, secret: REFERENCE}`."""
+
+
+def notification_faults(document: Any) -> Iterator[Fault]:
+    """Yield what notifications contradict: in the rest of the document, and in themselves."""
+    projects = [project.name for project in document.projects]
+    where: Loc
+    for place, rule in enumerate(document.notifications):
+        project = rule.about.get("project", "")
+        if project and project not in projects:
+            where = ("notifications", place, "for", "project")
+            yield unknown(where, "project", project, projects)
+        if not rule.events and rule.digest is None:
+            where = ("notifications", place, "events")
+            yield Fault(where, "name an event, or write digest: daily")
+        if rule.stuck_after is not None and Event.STUCK not in rule.events and not rule.digest:
+            where = ("notifications", place, "stuck_after")
+            yield Fault(where, f"it does nothing here: add {Event.STUCK} to the events")

@@ -1,0 +1,355 @@
+"""Model -> JSON: the whole queue at one moment. `reading` reads it back without loss.
+
+Moments are ISO 8601 in UTC, durations seconds. What has its default is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from slotq_core.model.attempts import Attempt, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.projects import NOTHING_SPENT, Spending
+from slotq_core.model.snapshot import StandingQueue
+from slotq_core.timestamps import iso, seconds
+from slotq_core.wire.body import BaseModel
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.document.views import Document
+from slotq_core.wire.document.writing import written
+from slotq_core.wire.views import VERSION, MissingRightView, PoolHealthView
+
+Amounts = dict[str, int]
+
+
+class StandingPoolView(BaseModel):
+    """What the queue knows of a pool beside its configuration."""
+
+    name: str
+    foreign: Amounts = Field(default={})
+    """Used by training jobs outside the queue."""
+    contents: list[str] = Field(default=[])
+    """The resources that are counted because a quota names them."""
+    health: PoolHealthView | None = None
+    """None: nothing was learned of it."""
+
+
+class StopView(BaseModel):
+    cause: str
+    by: str = ""
+    """The job that gets the slots, or the person who wanted it."""
+    at: str
+    sent: bool = False
+    grace_until: str | None = None
+
+
+class StandingAttemptView(BaseModel):
+    """The attempt that a job holds slots with."""
+
+    number: int
+    pool: str
+    instance_type: str = ""
+    admitted_at: str
+    waiting_since: str | None = None
+    created: bool = False
+    """Whether SageMaker has accepted it."""
+    probes: bool = False
+    pending_since: str | None = None
+    running_since: str | None = None
+    checkpoint_at: str | None = None
+    reported: bool = False
+    silent_since: str | None = None
+    heartbeat_missed: bool = False
+    """Whether its group's heartbeat has passed since."""
+    stalled_at: str | None = None
+    stop: StopView | None = None
+
+
+class ClaimView(BaseModel):
+    """Slots owed to a job that others were evicted for."""
+
+    pool: str
+    amount: Amounts
+    since: str
+    priority_class: str = ""
+    moved: bool = False
+
+
+class StandingJobView(BaseModel):
+    """A job that has not ended, with all that decisions may rest on."""
+
+    name: str
+    withheld: bool = False
+    """Whether the caller may not see the job: names of the job, its user and its group are
+    stand-ins."""
+    state: str
+    priority: int
+    entry_time: str
+    changed_at: str
+    demand: Amounts
+    parts: dict[str, Amounts] = Field(default={})
+    requires: Amounts = Field(default={})
+    pools: list[str]
+    preemptible: bool = True
+    min_runtime: float = 0
+    retries: int = 0
+    project: str = ""
+    group: str = ""
+    after: list[str] = Field(default=[])
+    """The jobs that must still complete before this one waits for slots."""
+    after_any: list[str] = Field(default=[])
+    """The jobs that must still end, in whatever way."""
+    workload: str = "training"
+    priority_class: str = ""
+    admitted_class: str = ""
+    auto: bool = False
+    """Whether the class is chosen at each start."""
+    ran_before_class: float = 0
+    checkpoints: bool = True
+    """Whether an evicted attempt goes on from a checkpoint."""
+    user: str = ""
+    role: str = ""
+    attempts: int = 0
+    evictions: int = 0
+    schedule_attempts: int = 0
+    faults: int = 0
+    releases: list[str] = Field(default=[])
+    ran: float = 0
+    """Running time of the attempts that have ended."""
+    reports: bool = False
+    line_by_user: bool = False
+    cause: str = ""
+    message: str = ""
+    not_before: str | None = None
+    claim: ClaimView | None = None
+    attempt: StandingAttemptView | None = None
+    eta_seconds: float | None = None
+    """How long the job says that it still runs."""
+    max_runtime: float | None = None
+    """The longest that it may run in all; None: not read."""
+
+
+class StandingGroupView(BaseModel):
+    name: str
+    members: list[str]
+    min_members: int | None = None
+    mandatory: list[str] = Field(default=[])
+    same_pool: bool = False
+    ends_with: str = ""
+    """The member with which the gang ends; empty: each has its own end."""
+    heartbeat: float | None = None
+    """How long a running member that reports may be silent, in seconds; None: as its pool says."""
+    max_parallel: int | None = None
+    ended: dict[str, str] = Field(default={})
+    """The state of each member that has ended."""
+
+
+class YieldedView(BaseModel):
+    """When a job of this user and rank last yielded to a time slice."""
+
+    user: str
+    workload: str
+    priority: int
+    at: str
+
+
+class SpentView(BaseModel):
+    """What projects with a budget have spent in a month, of attempts that have ended."""
+
+    month: str
+    slot_seconds: dict[str, float] = Field(default={})
+    warned: list[str] = Field(default=[])
+
+
+class ScenarioView(BaseModel):
+    """The queue as it stands: what the next pass decides on."""
+
+    version: int
+    at: str
+    revision: int
+    """The configuration's."""
+    withheld: int = 0
+    """How many jobs bear stand-in names, because the caller may not see them. The limits of their
+    users are not known."""
+    left_out: int = 0
+    """How many jobs wait behind those in `jobs`, at least: more than one answer holds."""
+    configuration: Document
+    """The configuration's document."""
+    pools: list[StandingPoolView]
+    jobs: list[StandingJobView]
+    """Every job that has not ended, in any order."""
+    groups: list[StandingGroupView] = Field(default=[])
+    yields: list[YieldedView] = Field(default=[])
+    spent: SpentView | None = None
+
+
+def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> ScenarioView:
+    return ScenarioView(
+        version=VERSION,
+        at=iso(queue.at),
+        revision=revision,
+        withheld=len(queue.withheld),
+        left_out=queue.left_out,
+        configuration=written(settings),
+        pools=[_pool(pool) for pool in queue.pools],
+        jobs=[_job(job, queue) for job in queue.jobs],
+        groups=[_group(group) for group in queue.groups],
+        yields=[
+            YieldedView(user=it.user, workload=it.workload, priority=it.priority, at=iso(it.at))
+            for it in queue.yields
+        ],
+        spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
+    )
+
+
+def _spent(spent: Spending) -> SpentView:
+    return SpentView(
+        month=iso(spent.month),
+        slot_seconds={name: seconds(each) for name, each in spent.slot_ms.items()},
+        warned=sorted(spent.warned),
+    )
+
+
+def _pool(pool: Pool) -> StandingPoolView:
+    return StandingPoolView(
+        name=pool.name,
+        foreign=_amounts(pool.foreign),
+        contents=[*pool.contents],
+        health=_health(pool.health) if pool.health != PoolHealth() else None,
+    )
+
+
+def _health(health: PoolHealth) -> PoolHealthView:
+    return PoolHealthView(
+        errors=health.errors,
+        not_before=_iso(health.not_before),
+        learned=health.learned,
+        learned_until=_iso(health.learned_until),
+        message=health.message,
+        missing_rights=[
+            MissingRightView(
+                role=it.role,
+                action=it.action,
+                since=iso(it.since),
+                refusals=it.refusals,
+                not_before=iso(it.not_before),
+                message=it.message,
+            )
+            for it in health.missing_rights
+        ],
+    )
+
+
+def _job(job: Job, queue: StandingQueue) -> StandingJobView:
+    return StandingJobView(
+        name=job.name,
+        withheld=job.name in queue.withheld,
+        state=job.state,
+        priority=job.priority,
+        entry_time=iso(job.entry_time),
+        changed_at=iso(job.changed_at),
+        demand=_amounts(job.demand),
+        parts={pool: _amounts(demand) for pool, demand in job.parts},
+        requires=_amounts(job.requires),
+        pools=[*job.pools],
+        preemptible=job.preemptible,
+        min_runtime=seconds(job.min_runtime),
+        retries=job.retries,
+        project=job.project,
+        group=job.group,
+        after=[*job.after],
+        after_any=[*job.after_any],
+        workload=job.workload,
+        priority_class=job.priority_class,
+        admitted_class=job.admitted_class,
+        auto=job.auto,
+        ran_before_class=seconds(job.ran_before_class),
+        checkpoints=job.checkpoints,
+        user=job.person,
+        role=job.role,
+        attempts=job.attempts,
+        evictions=job.evictions,
+        schedule_attempts=job.schedule_attempts,
+        faults=job.faults,
+        releases=[iso(it) for it in job.releases],
+        ran=seconds(job.ran),
+        reports=job.reports,
+        line_by_user=job.line_by_user,
+        cause=job.cause,
+        message=job.message,
+        not_before=_iso(job.not_before),
+        claim=_claim(job.claim) if job.claim else None,
+        attempt=_attempt(job.attempt) if job.attempt else None,
+        eta_seconds=_seconds_of(queue.etas, job),
+        max_runtime=_seconds_of(queue.limits, job),
+    )
+
+
+def _claim(claim: Claim) -> ClaimView:
+    return ClaimView(
+        pool=claim.pool,
+        amount=_amounts(claim.amount),
+        since=iso(claim.since),
+        priority_class=claim.priority_class,
+        moved=claim.moved,
+    )
+
+
+def _attempt(attempt: Attempt) -> StandingAttemptView:
+    return StandingAttemptView(
+        number=attempt.number,
+        pool=attempt.pool,
+        instance_type=attempt.instance_type,
+        admitted_at=iso(attempt.admitted_at),
+        waiting_since=_iso(attempt.waiting_since),
+        created=attempt.created,
+        probes=attempt.probes,
+        pending_since=_iso(attempt.pending_since),
+        running_since=_iso(attempt.running_since),
+        checkpoint_at=_iso(attempt.checkpoint_at),
+        reported=attempt.reported,
+        silent_since=_iso(attempt.silent_since),
+        heartbeat_missed=attempt.heartbeat_missed,
+        stalled_at=_iso(attempt.stalled_at),
+        stop=_stop(attempt.stop) if attempt.stop else None,
+    )
+
+
+def _stop(stop: StopOrder) -> StopView:
+    return StopView(
+        cause=stop.cause,
+        by=stop.by,
+        at=iso(stop.at),
+        sent=stop.sent,
+        grace_until=_iso(stop.grace_until),
+    )
+
+
+def _group(group: Group) -> StandingGroupView:
+    return StandingGroupView(
+        name=group.name,
+        members=[*group.members],
+        min_members=group.min_members,
+        mandatory=[*group.mandatory],
+        same_pool=group.same_pool,
+        ends_with=group.ends_with,
+        heartbeat=None if group.heartbeat is None else seconds(group.heartbeat),
+        max_parallel=group.max_parallel,
+        ended={name: state.value for name, state in group.ended.items()},
+    )
+
+
+def _seconds_of(known: Mapping[str, int], job: Job) -> float | None:
+    return seconds(known[job.name]) if job.name in known else None
+
+
+def _amounts(demand: Demand) -> Amounts:
+    return dict(demand.items())
+
+
+def _iso(moment: int | None) -> str | None:
+    return None if moment is None else iso(moment)

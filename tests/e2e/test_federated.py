@@ -1,0 +1,163 @@
+"""docs/federated.md: federated averaging over the rendezvous, with real processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner, Result
+
+from slotq import QueueClient
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
+from slotq.demo.world import emulator
+from tests.e2e.test_commands import request
+from tests.e2e.waiting import until
+
+PAGE = (Path(__file__).parents[2] / "docs" / "federated.md").read_text()
+POOLS = "server=1,site-1=1,site-2=1,site-3=1,site-4=1"
+CLIENTS = ("site-1", "site-2", "site-3")
+BUCKET = "federated"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _aws() -> Iterator[None]:
+    with emulator(POOLS):
+        boto3.client("s3").create_bucket(Bucket=BUCKET)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTQ_IMAGE", "train:1")
+    monkeypatch.setenv("SLOTQ_ROLE", "arn:aws:iam::123456789012:role/trainer")
+    monkeypatch.setenv("SLOTQ_OUTPUT", f"s3://{BUCKET}/out")
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def slotq(*words: str, code: int = Exit.OK) -> Result:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def app(name: str) -> Path:
+    (job, *_), (script, *_) = blocks("json"), blocks("python")
+    (Path(name) / "source").mkdir(parents=True)
+    Path(name, "job.json").write_text(job)
+    Path(name, "source", "train.py").write_text(script)
+    return Path(name)
+
+
+def average(*sites: str) -> float:
+    """What the sites' data come to together, computed in one place."""
+    every = []
+    for site in sites:
+        chance = random.Random(site)
+        every += [chance.gauss(3, 1) for _ in range(chance.randint(50, 150))]
+    return sum(every) / len(every)
+
+
+def ended(group: str) -> dict[str, str]:
+    """How each member has ended, once all have."""
+    queue = QueueClient()
+    jobs = {"completed", "cancelled", "failed", "stopped"}
+    until(lambda: {job.state for job in queue.group(group).jobs} <= jobs, f"{group} has not ended")
+    return {job.name: f"{job.state} {job.cause}".strip() for job in queue.group(group).jobs}
+
+
+def model_of(job: str) -> dict[str, Any]:
+    import io
+    import tarfile
+
+    place = QueueClient().job(job).attempts[-1].artifact
+    bucket, _, key = place.removeprefix("s3://").partition("/")
+    content = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        found: dict[str, Any] = json.loads(tar.extractfile("model.json").read())
+    return found
+
+
+def test_it_runs_on_the_sites_that_have_room() -> None:
+    app("averaging")
+    busy = request("busy", "sleep", "600")
+    busy["Tags"] = [{"Key": "slotq:pools", "Value": "site-4"}]
+    queue = QueueClient()
+    queue.submit(busy)
+    until(lambda: queue.job("busy").state == "running", "site-4 is not busy")
+    first, logs, show = (line.split()[1:] for line in blocks("sh")[0].splitlines())
+    slotq(*first)
+    said = slotq(*logs).output
+    assert re.search(
+        r"^averaging-server +\| averaged over site-1 site-2 site-3$", said, re.MULTILINE
+    )
+    assert ended("averaging") == {
+        "averaging-server": "completed",
+        "averaging-site-1": "completed",
+        "averaging-site-2": "completed",
+        "averaging-site-3": "completed",
+        "averaging-site-4": "cancelled left_out",
+    }
+    model = model_of("averaging-server")
+    assert model["sites"] == [*CLIENTS]
+    assert model["weight"] == pytest.approx(average(*CLIENTS), abs=1e-5)
+    assert average(*CLIENTS) != pytest.approx(average(*CLIENTS, "site-4"), abs=1e-3)
+    shown = slotq(*show).output
+    assert "completed" in shown
+    assert queue.job("averaging-server").attempts[-1].artifact in shown
+    queue.cancel("busy")
+    until(lambda: queue.job("busy").state == "cancelled", "site-4 is not free again")
+
+
+SERVER_LEAVES = """
+import slotq_training as slotq, os, time
+slotq.rendezvous()
+if os.environ["SLOTQ_ROLE"] == "server":
+    raise SystemExit(0)
+time.sleep(600)
+"""
+
+
+def test_the_group_ends_with_its_server() -> None:
+    (app("leaving") / "source" / "train.py").write_text(SERVER_LEAVES)
+    slotq("submit", "leaving")
+    assert ended("leaving") == {
+        "leaving-server": "completed",
+        **dict.fromkeys((f"leaving-site-{n}" for n in (1, 2, 3, 4)), "cancelled group_ended"),
+    }
+
+
+TOO_FEW = """
+import os, time
+time.sleep(600 if os.environ["SLOTQ_SITE"] not in {"site-1", "site-2"} else 0)
+raise SystemExit(1)
+"""
+
+
+def test_too_few_clients_end_the_group() -> None:
+    folder = Path("hospitals")
+    for name in ("aggregator", "trainer"):
+        app(f"hospitals/{name}")
+        (folder / name / "source" / "train.py").write_text(TOO_FEW)
+    meta = json.loads(blocks("json")[1])
+    del meta["resource_spec"]
+    (folder / "meta.json").write_text(json.dumps({**meta, "mandatory_clients": []}))
+    shown = json.loads(slotq("submit", "hospitals/", "--dry-run").output)
+    assert shown["gang"]["min_members"] == 3
+    slotq("submit", "hospitals/", "--json")
+    assert ended("hospitals") == {
+        "hospitals-server": "cancelled group_ended",
+        "hospitals-site-1": "failed",
+        "hospitals-site-2": "failed",
+        "hospitals-site-3": "cancelled group_ended",
+    }

@@ -1,0 +1,284 @@
+"""Every rule of a federated job's meta.json, each with its own message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq.errors import InvalidRequest
+from slotq.federated.job_folder import job_in
+from slotq.federated.meta import read
+
+POOLS = ("client1", "client2", "client3")
+FOLDERS = ("app1", "app2", "app3")
+SERVER_AND_TWO = {"app1": ["server"], "app2": ["client1", "client2"]}
+
+
+def meta_of(**changes):
+    document = {"name": "fed", "deploy_map": SERVER_AND_TWO} | changes
+    kept = {key: value for key, value in document.items() if value is not ...}
+    return read(kept, folders=FOLDERS, pools=POOLS)
+
+
+def test_the_example_of_the_document():
+    found = read(
+        {
+            "name": "try_algo1",
+            "resource_spec": {
+                "client1": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1},
+                "client2": {"num_gpus": 1, "mem_per_gpu": "16G"},
+            },
+            "deploy_map": {
+                "hello-numpy-sag-server": ["server"],
+                "hello-numpy-sag-client": ["client1", "client2"],
+                "hello-numpy-sag-client3": ["client3"],
+            },
+            "min_clients": 2,
+            "mandatory_clients": ["client1", "client2"],
+        },
+        folders=["hello-numpy-sag-server", "hello-numpy-sag-client", "hello-numpy-sag-client3"],
+        pools=POOLS,
+    )
+    assert found.name == "try-algo1"
+    assert found.clients == POOLS
+    assert found.members == {
+        "server": "try-algo1-server",
+        "client1": "try-algo1-client1",
+        "client2": "try-algo1-client2",
+        "client3": "try-algo1-client3",
+    }
+    assert found.needs == {
+        "client1": {"num_gpus": 1, "mem_per_gpu_in_GiB": 1},
+        "client2": {"num_gpus": 1, "mem_per_gpu_in_GiB": 16},
+    }
+    assert found.min_clients == 2
+    assert found.mandatory == ("client1", "client2")
+
+
+def test_all_is_the_server_and_every_site():
+    found = meta_of(deploy_map={"app1": ["@ALL"], "app2": []})
+    assert found.apps == dict.fromkeys(("server", *POOLS), "app1")
+
+
+def test_all_is_every_site_that_a_mapping_names():
+    found = meta_of(
+        deploy_map={"app1": ["@ALL"]},
+        sites={"site-1": "client1", "site-2": "client1", "server": "client3"},
+    )
+    assert list(found.apps) == ["server", "site-1", "site-2"]
+    assert found.pools == {"server": "client3", "site-1": "client1", "site-2": "client1"}
+
+
+def test_a_mapping_of_the_server_alone_leaves_every_pool_a_site():
+    found = meta_of(deploy_map={"app1": ["@ALL"]}, sites={"server": "client3"})
+    assert found.clients == POOLS
+
+
+def test_what_is_left_out():
+    found = meta_of()
+    assert (found.min_clients, found.mandatory, found.needs) == (1, (), {})
+    assert found.heartbeat is None
+    assert "server" not in found.pools  # Any pool will do.
+
+
+def test_a_need_of_nothing_is_none():
+    assert meta_of(resource_spec={"client1": {"num_gpus": 0}, "client2": {}}).needs == {
+        "client1": {},
+        "client2": {},
+    }
+
+
+FAULTS = [
+    ({"name": ...}, "name", "name is missing"),
+    ({"name": 7}, "name", "must be a text"),
+    ({"name": "__"}, "name", "at least one letter or digit"),
+    ({"name": "n" * 64}, "name", "at most 63 characters"),
+    ({"min_client": 2}, "min_client", "unknown key 'min_client'; did you mean 'min_clients'?"),
+    ({"study": "s"}, "study", "unknown key 'study'; it may have name, "),
+    ({"deploy_map": ...}, "deploy_map", "deploy_map is missing"),
+    ({"deploy_map": ["app1"]}, "deploy_map", "must be an object"),
+    ({"deploy_map": {}}, "deploy_map", "deploy_map is empty"),
+    ({"deploy_map": {"app9": ["@ALL"]}}, "deploy_map.app9", "has no app folder 'app9'"),
+    ({"deploy_map": {"app9": []}}, "deploy_map.app9", "has no app folder 'app9'"),
+    ({"deploy_map": {"app1": "client1"}}, "deploy_map.app1", "must be a list of sites"),
+    ({"deploy_map": {"app1": [1]}}, "deploy_map.app1", "must be a list of sites"),
+    ({"deploy_map": {"app1": []}}, "deploy_map", "deploys no app to any site"),
+    ({"deploy_map": {"app1": ["client1"]}}, "deploy_map", "no app to 'server'"),
+    ({"deploy_map": {"app1": ["server"]}}, "deploy_map", "no site besides 'server'"),
+    (
+        {"deploy_map": {"app1": ["server", "client1"], "app2": ["server"]}},
+        "deploy_map.app2",
+        "deploys app1 and app2 to 'server': there is only one server",
+    ),
+    (
+        {"deploy_map": {"app1": ["server", "server", "client1"]}},
+        "deploy_map.app1",
+        "names server twice",
+    ),
+    (
+        {"deploy_map": {"app1": ["server", "client1"], "app2": ["client1"]}},
+        "deploy_map.app2",
+        "deploys app1 and app2 to client1: a site gets one app",
+    ),
+    (
+        {"deploy_map": {"app1": ["@ALL"], "app2": ["client1"]}},
+        "deploy_map.app2",
+        "app1 is deployed to @ALL: with @ALL no app may name a site",
+    ),
+    (
+        {"deploy_map": {"app1": ["@ALL"], "app2": ["@ALL"]}},
+        "deploy_map.app2",
+        "with @ALL no app may name a site",
+    ),
+    ({"deploy_map": {"app1": ["@ALL", "client1"]}}, "deploy_map.app1", "with @ALL no app"),
+    ({"deploy_map": {"app1": ["@ALL", "@ALL"]}}, "deploy_map.app1", "names @ALL twice"),
+    (
+        {"deploy_map": {"app1": ["server"], "app2": ["site-9"]}},
+        "deploy_map.app2",
+        "client2, client3); name its pool with --site site-9=POOL",
+    ),
+    ({"min_clients": "2"}, "min_clients", "must be a whole number, not '2'"),
+    ({"min_clients": 1.5}, "min_clients", "must be a whole number"),
+    ({"min_clients": True}, "min_clients", "must be a whole number"),
+    ({"min_clients": 0}, "min_clients", "at least 1"),
+    ({"min_clients": -1}, "min_clients", "at least 1, not -1"),
+    ({"min_clients": 3}, "min_clients", "min_clients is 3, and deploy_map has only 2 clients"),
+    ({"mandatory_clients": "client1"}, "mandatory_clients", "must be a list of sites"),
+    ({"mandatory_clients": [1]}, "mandatory_clients", "must be a list of sites"),
+    ({"mandatory_clients": ["server"]}, "mandatory_clients", "is no client: it always takes part"),
+    (
+        {"mandatory_clients": ["client3"]},
+        "mandatory_clients",
+        "'client3', to which deploy_map deploys no app (it does to: client1, client2)",
+    ),
+    ({"mandatory_clients": ["client1"] * 2}, "mandatory_clients", "'client1' twice"),
+    ({"resource_spec": [1]}, "resource_spec", "must be an object"),
+    (
+        {"resource_spec": {"client3": {"num_gpus": 1}}},
+        "resource_spec.client3",
+        "deploys no app to 'client3'",
+    ),
+    ({"resource_spec": {"client1": 2}}, "resource_spec.client1", "must be an object"),
+    (
+        {"resource_spec": {"client1": {"num_gpus": "two"}}},
+        "resource_spec.client1.num_gpus",
+        "must be a whole number, or a size such as \"16G\", not 'two'",
+    ),
+    (
+        {"resource_spec": {"client1": {"num_gpus": 1.5}}},
+        "resource_spec.client1.num_gpus",
+        "not 1.5",
+    ),
+    (
+        {"resource_spec": {"client1": {"num_gpus": True}}},
+        "resource_spec.client1.num_gpus",
+        "not True",
+    ),
+    (
+        {"resource_spec": {"client1": {"num_gpus": None}}},
+        "resource_spec.client1.num_gpus",
+        "not None",
+    ),
+    (
+        {"resource_spec": {"client1": {"num_gpus": -1}}},
+        "resource_spec.client1.num_gpus",
+        "from 0 to 1,000,000, not -1",
+    ),
+    (
+        {"resource_spec": {"client1": {"num gpus": 1}}},
+        "resource_spec.client1.num gpus",
+        "no name of a resource",
+    ),
+    (
+        {"resource_spec": {"client1": {"slots": 2}}},
+        "resource_spec.client1.slots",
+        "ResourceConfig says how many slots",
+    ),
+    ({"sites": ["client1"]}, "sites", "must be an object"),
+    ({"sites": {"client1": 1}}, "sites", "must be an object"),
+    ({"sites": {"site-1": "gone"}}, "sites.site-1", "there is no pool 'gone'"),
+    ({"heartbeat_seconds": "60"}, "heartbeat_seconds", "from 60 to 86,400, not '60'"),
+    ({"heartbeat_seconds": 59}, "heartbeat_seconds", "from 60 to 86,400, not 59"),
+    (
+        {
+            "deploy_map": {"app1": ["server", "a_b", "a-b"]},
+            "sites": {"a_b": "client1", "a-b": "client1"},
+        },
+        "deploy_map.app1",
+        "sites 'a_b' and 'a-b' would both be the job 'fed-a-b'",
+    ),
+    (
+        {"name": "n" * 60},
+        "deploy_map.app1",
+        "the job at site 'server' would be named",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "message"), FAULTS, ids=lambda it: str(it)[:60])
+def test_each_rule_says_what_is_wrong_and_where(changes, field, message):
+    with pytest.raises(InvalidRequest) as refused:
+        meta_of(**changes)
+    assert refused.value.field == field
+    assert message in refused.value.message
+
+
+def test_a_document_that_is_no_object():
+    with pytest.raises(InvalidRequest, match=r"meta\.json must hold one object"):
+        read([], folders=FOLDERS, pools=POOLS)
+
+
+def folder_of(tmp_path, meta=None, **apps):
+    root = tmp_path / "my_job"
+    root.mkdir()
+    for app, template in apps.items():
+        (root / app / "source").mkdir(parents=True)
+        (root / app / "source" / "train.py").write_text("print(1)\n")
+        if template is not None:
+            (root / app / "job.json").write_text(template)
+    if meta is not None:
+        (root / "meta.json").write_text(meta if isinstance(meta, str) else json.dumps(meta))
+    return root
+
+
+RUNS = json.dumps({"AlgorithmSpecification": {"ContainerEntrypoint": ["python3", "train.py"]}})
+META = {"name": "fed", "deploy_map": {"app1": ["@ALL"]}}
+
+FOLDER_FAULTS = [
+    ({}, "meta.json", "neither a meta.json"),
+    ({"meta": "{"}, "meta.json", "meta.json is not JSON"),
+    ({"meta": '{"name": "a", "name": "b"}'}, "meta.json", "the key 'name' occurs twice"),
+    ({"meta": META, "app1": None}, "app1/job.json", "app1/job.json is missing"),
+    ({"meta": META, "app1": "{"}, "app1/job.json", "app1/job.json is not JSON"),
+    ({"meta": META, "app1": "[]"}, "app1/job.json", "app1/job.json must hold one object"),
+    ({"meta": META, "app1": "{}"}, "app1/job.json", "does not say what to run of source/"),
+]
+
+
+@pytest.mark.parametrize(("folder", "field", "message"), FOLDER_FAULTS, ids=lambda it: str(it)[:50])
+def test_each_fault_of_a_folder_names_the_file(tmp_path, folder, field, message):
+    root = folder_of(tmp_path, **folder)
+    with pytest.raises(InvalidRequest) as refused:
+        job_in(root, pools=POOLS)
+    assert refused.value.field == field
+    assert message in refused.value.message
+
+
+def test_a_single_app_gets_a_meta_json_that_deploys_to_all(tmp_path):
+    root = folder_of(tmp_path, my_app=RUNS) / "my_app"
+    found = job_in(root, pools=POOLS)
+    assert found.meta.name == "my-app"
+    assert dict.fromkeys(("server", *POOLS), "my_app") == found.meta.apps
+    assert list(found.apps) == ["my_app"]
+
+
+def test_an_app_for_no_site_is_only_a_folder(tmp_path):
+    meta = {"name": "fed", "deploy_map": {"app1": ["@ALL"], "spare": []}}
+    found = job_in(folder_of(tmp_path, meta, app1=RUNS, spare=None), pools=POOLS)
+    assert list(found.apps) == ["app1"]
+
+
+def test_another_name_may_be_given(tmp_path):
+    found = job_in(folder_of(tmp_path, META, app1=RUNS), pools=POOLS, name="second")
+    assert found.meta.name == "second"

@@ -1,0 +1,194 @@
+"""`slotq whatif`: the tables, the change put into force, refusals, and docs/whatif.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from slotq_core.model.jobs import JobState
+from tests.least_request import least_request
+from tests.unit.client.fake_scenario import fake_scenario, job
+
+PAGE = (Path(__file__).parents[3] / "docs" / "whatif.md").read_text()
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+LINES = [line for block in BLOCKS for line in block.splitlines()]
+
+
+@pytest.fixture
+def whatif(slotq):
+    """The answer as JSON."""
+
+    def ask(*words):
+        result = slotq("whatif", *words, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    return ask
+
+
+def now(answer):
+    return {row["job"]: (row["before"]["what"], row["after"]["what"]) for row in answer["now"]}
+
+
+def moments(answer):
+    """When each thing happens without the change and with it."""
+    return {
+        (row["job"], row["event"]): tuple(
+            side and side["at"][11:16] for side in (row["before"], row["after"])
+        )
+        for row in answer["timeline"]
+    }
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_each_line_of_the_page_runs(slotq, queue, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    request = least_request("mine", Tags=[{"Key": "slotq:project", "Value": "team-a"}])
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    result = slotq(*shlex.split(line)[1:])
+    assert result.exit_code == 0, result.output
+    assert result.stdout
+
+
+def test_the_page_shows_what_is_printed(slotq):
+    shown = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+    printed = slotq(*shlex.split(LINES[0])[1:]).stdout
+    lines = [line.rstrip() for line in printed.splitlines()]
+    for line in shown.splitlines():
+        assert line in lines
+
+
+def test_without_a_change_it_shows_what_comes_next(slotq, queue):
+    assert "nothing starts and nothing is evicted" in slotq("whatif").stdout
+    queue.scenario = fake_scenario(job("urgent", priority=9))
+    printed = slotq("whatif").stdout
+    assert re.search(r"^vit +team-a +evicted for urgent in p5$", printed, re.MULTILINE)
+    assert "WITH IT" not in printed
+
+
+def test_a_larger_pool_starts_who_waits(whatif):
+    answer = whatif("--pool", "p5=5")
+    assert now(answer) == {"resnet": ("waits", "starts"), "whisper": ("waits", "starts")}
+    assert moments(answer)["resnet", "start"] == ("12:30", "12:00")
+    (entry,) = answer["configuration"]
+    assert (entry["before"]["capacity"], entry["after"]["capacity"]) == (3, 5)
+    assert answer["assumed"]["runtimes"] == {"eta": 1, "max_runtime": 4}
+
+
+def test_a_larger_quota_takes_slots_back(whatif):
+    assert now(whatif("--quota", "team-b=2")) == {"vit": ("runs", "evicted")}
+
+
+def test_a_priority_evicts_and_the_evicted_comes_back(whatif):
+    answer = whatif("--priority", "whisper=9", "--runtime", "4h", "--hours", "12")
+    assert now(answer) == {"llama": ("runs", "evicted"), "whisper": ("waits", "waits")}
+    assert moments(answer)["whisper", "start"] == ("15:00", "12:02")
+    assert moments(answer)["llama", "evict"] == (None, "12:00")
+    assert answer["assumed"]["runtimes"] == {"eta": 1, "given": 4}
+
+
+def test_one_jobs_runtime_counts_before_what_it_reports(whatif):
+    answer = whatif("--hold", "resnet", "--runtime", "bert=3h")
+    assert moments(answer)["resnet", "start"] == ("13:00", None)
+
+
+def test_cancel_hold_release_and_move(whatif, queue):
+    assert now(whatif("--cancel", "vit")) == {"vit": ("runs", "stops")}
+    assert now(whatif("--cancel", "resnet")) == {"resnet": ("waits", "ended")}
+    assert now(whatif("--hold", "resnet")) == {"resnet": ("waits", "held")}
+    assert now(whatif("--move", "resnet=p5")) == {"resnet": ("waits", "waits")}
+    queue.scenario = fake_scenario(job("kept", priority=9, state=JobState.HELD))
+    answer = whatif("--release", "kept")
+    assert now(answer) == {"kept": ("held", "waits"), "vit": ("runs", "evicted")}
+
+
+def test_what_comes_after_a_cancelled_job_is_cancelled(whatif, queue):
+    queue.scenario = fake_scenario(job("report", after=("resnet",)))
+    assert now(whatif("--cancel", "resnet")) == {
+        "resnet": ("waits", "ended"),
+        "report": ("waits", "ended"),
+    }
+
+
+def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
+    tags = {"priority": "9", "slotq:project": "team-a"}
+    request = least_request(
+        "mine", Tags=[{"Key": key, "Value": value} for key, value in tags.items()]
+    )
+    request["StoppingCondition"] = {"MaxRuntimeInSeconds": 1800}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    answer = whatif("--submit", str(tmp_path / "request.json"))
+    assert now(answer)["mine"] == ("absent", "waits")
+    assert moments(answer)["mine", "start"] == (None, "12:02")
+    assert moments(answer)["mine", "complete"] == (None, "12:32")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pool", "p6=1"], "there is no pool 'p6'; there are p5"),
+        (["--pool", "p5=x"], "p5=x: give a number of slots"),
+        (["--quota", "team-x=1"], "the projects are team-a, team-b"),
+        (["--quota", "team-b=9"], "quota"),
+        (["--priority", "nobody=1"], "there is no job 'nobody' that waits or runs"),
+        (["--hold", "vit"], "only a waiting job can be held"),
+        (["--add", "slots=9,pool=p5,project=team-a"], "9 slots"),
+        (["--add", "size=9"], "'size' is not one of name, slots, pool"),
+        (["--add", "slots=1,project=team-a,name=vit"], "a job named 'vit' exists already"),
+        (["--runtime", "long"], "no duration such as 90s"),
+        (["--diff"], "give --pool or --quota"),
+        (["--apply"], "give a change"),
+        (["--add", "slots=1,project=team-a", "--apply"], "use --submit FILE"),
+        (["--pool", "p5=4", "--apply"], "confirm with --yes"),
+    ],
+)
+def test_what_cannot_be_is_refused(slotq, words, said):
+    result = slotq("whatif", *words)
+    assert result.exit_code != 0
+    assert said in result.stderr
+
+
+def test_apply_puts_everything_into_force_once_confirmed(slotq, queue):
+    words = ("whatif", "--priority", "job3=4", "--apply")
+    queue.scenario = fake_scenario(job("job3"))
+    asks = {"asks": lambda: True}
+    refused = slotq(*words, world=asks, input="n\n")
+    assert (refused.exit_code, queue.jobs["job3"].priority) == (1, 1)
+    assert "Nothing was changed." in refused.stderr
+    done = slotq(*words, world=asks, input="y\n")
+    assert (done.exit_code, queue.jobs["job3"].priority) == (0, 4)
+    assert "job3: priority 4" in done.stderr
+
+
+def test_apply_says_what_was_done_before_a_refusal(slotq, queue):
+    queue.scenario = fake_scenario(job("job3"))
+    result = slotq("whatif", "--priority", "job3=4", "--cancel", "resnet", "--apply", "--yes")
+    assert result.exit_code != 0
+    assert "job3: priority 4\nthe changes above are in force" in result.stderr
+
+
+def test_the_diff_is_that_of_the_configuration(slotq):
+    printed = slotq("whatif", "--pool", "p5=4", "--diff").stdout
+    assert printed.splitlines() == [
+        "--- queue (revision 7)", "+++ what if", "@@ pools: p5 @@", " name: p5",
+        "-capacity: 3", "+capacity: 4", " instance_type: ml.p5.48xlarge",
+    ]  # fmt: skip
+
+
+def test_a_partial_answer_says_so(slotq, queue):
+    told = fake_scenario(left_out=7, withheld=frozenset({"llama"}))
+    queue.scenario = told
+    printed = slotq("whatif", "--pool", "p5=4").stdout
+    assert "Partial: 1 job of others bear" in printed
+    assert "Partial: at least 7 jobs far behind in the line are left out." in printed
+
+
+def test_a_job_that_ran_longer_than_assumed_does_not_end_before_the_next_pass(whatif):
+    answer = whatif("--runtime", "1m", "--pool", "p5=4")
+    assert now(answer) == {"whisper": ("waits", "starts")}
+    queue_ends = [at for (_, event), at in moments(answer).items() if event == "complete"]
+    assert all(at >= "12:01" for pair in queue_ends for at in pair if at)

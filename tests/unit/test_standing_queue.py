@@ -1,0 +1,237 @@
+"""The whole queue as JSON and back: nothing that a decision rests on is lost, and nothing of others
+is shown."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq.simulate import load, simulate
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.limits import NO_LIMITS
+from slotq_core.model.sharing import NO_SHARING
+from slotq_core.model.snapshot import Snapshot, StandingQueue
+from slotq_core.model.users import Yielded
+from slotq_core.policy.cycle import plan
+from slotq_core.privacy.withholding import as_seen
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.scenario.reading import group_of, health_of, job_of, spending_of, yielded_of
+from slotq_core.wire.scenario.views import ScenarioView, scenario_view
+
+FOLDER = Path(__file__).parents[1] / "scenarios"
+SCENARIOS = {path.stem: path for path in sorted(FOLDER.rglob("*.yaml"))}
+MOST = 15
+"""Snapshots looked at of each scenario."""
+NOT_TOLD = {"submitter", "digest", "version", "depends_on", "followed", "metrics"}
+"""Fields of a job that no decision of the policy rests on."""
+NOT_TOLD_OF_ATTEMPTS = {
+    "token", "saved_step", "step", "steps", "warning", "ended_at", "outcome", "message",
+    "artifact", "checkpoints",
+}  # fmt: skip
+"""Fields of an attempt that has ended, and what nobody else may know."""
+
+
+def there_and_back(queue: StandingQueue) -> ScenarioView:
+    bare = Settings(pools=(), limits=NO_LIMITS, sharing=NO_SHARING)
+    text = scenario_view(queue, bare, 1).model_dump_json(exclude_defaults=True)
+    return ScenarioView.model_validate_json(text)
+
+
+def decided(snapshot: Snapshot, now: int) -> list[Any]:
+    """What is decided, without what is not told."""
+    return [_short(each) for each in plan(snapshot, now).decisions]
+
+
+def _short(decision: Any) -> tuple[Any, ...]:
+    told = (getattr(decision, field.name) for field in fields(decision))
+    return type(decision).__name__, *(_named(each) for each in told)
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, Job):
+        return value.name, value.state
+    if isinstance(value, tuple):
+        return [_named(each) for each in value]
+    return _short(value) if type(value).__name__ == "Start" else value
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_plan_on_what_is_told_is_the_plan(name: str):
+    checked = 0
+
+    def watch(snapshot: Snapshot, _: Any, now: int) -> None:
+        nonlocal checked
+        if checked >= MOST:
+            return
+        checked += 1
+        jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
+        queue = StandingQueue(
+            at=now,
+            pools=snapshot.pools,
+            jobs=tuple(dict.fromkeys(jobs)),
+            groups=snapshot.groups,
+            yields=snapshot.yields,
+            spent=snapshot.spent,
+        )
+        view = there_and_back(queue)
+        told = {job.name: job for job in map(job_of, view.jobs)}
+        assert set(told) == {job.name for job in jobs}
+        health = {pool.name: health_of(pool.health) for pool in view.pools}
+        again = replace(
+            snapshot,
+            pools=tuple(replace(pool, health=health[pool.name]) for pool in snapshot.pools),
+            active=tuple(told[job.name] for job in snapshot.active),
+            waiting=tuple(told[job.name] for job in snapshot.waiting),
+            due=tuple(told[job.name] for job in snapshot.due),
+            groups=tuple(map(group_of, view.groups)),
+            yields=tuple(map(yielded_of, view.yields)),
+            spent=spending_of(view.spent),
+        )
+        assert decided(again, now) == decided(snapshot, now)
+
+    simulate(load(SCENARIOS[name]), watch)
+    assert checked
+
+
+JOB = Job(
+    name="own",
+    state=JobState.STOPPING,
+    priority=7,
+    entry_time=1_000,
+    demand=Demand(slots=2, gpus=16),
+    pools=("p", "q"),
+    parts=(("p", Demand(slots=1)), ("q", Demand(slots=1, gpus=16))),
+    requires=Demand(mem_per_gpu_in_GiB=80),
+    preemptible=False,
+    min_runtime=1_500,
+    retries=2,
+    project="team",
+    group="grid",
+    after=("first",),
+    after_any=("second",),
+    priority_class="HIGH",
+    ran_before_class=4,
+    admitted_class="LOW",
+    auto=True,
+    checkpoints=False,
+    person="arn:me",
+    role="arn:role",
+    attempts=3,
+    evictions=1,
+    schedule_attempts=2,
+    faults=1,
+    releases=(5, 6),
+    ran=9_001,
+    reports=True,
+    not_before=77_000,
+    changed_at=3_000,
+    line_by_user=True,
+    cause="why",
+    message="because",
+    claim=Claim(pool="q", amount=Demand(slots=2), since=8, priority_class="LOW", moved=True),
+    attempt=Attempt(
+        number=3,
+        training_job="own-qstamp-3-",
+        token="secret",
+        pool="p",
+        instance_type="ml.p5.48xlarge",
+        admitted_at=10,
+        waiting_since=11,
+        created=True,
+        probes=True,
+        pending_since=12,
+        running_since=13,
+        checkpoint_at=14,
+        reported=True,
+        silent_since=15,
+        heartbeat_missed=True,
+        stalled_at=16,
+        stop=StopOrder(cause=StopCause.EVICTED, by="theirs", at=17, sent=True, grace_until=18),
+    ),
+)
+
+
+def test_every_field_of_a_job_is_told_or_needs_not_be():
+    (view,) = there_and_back(StandingQueue(at=0, pools=(), jobs=(JOB,))).jobs
+    again = job_of(view)
+    different = {f.name for f in fields(Job) if getattr(again, f.name) != getattr(JOB, f.name)}
+    assert different == {"attempt"}
+    assert again.attempt is not None and JOB.attempt is not None
+    for field in fields(Attempt):
+        if field.name not in {*NOT_TOLD_OF_ATTEMPTS, "training_job"}:
+            told = getattr(again.attempt, field.name)
+            assert told == getattr(JOB.attempt, field.name), field.name
+    bare = Job(
+        name="x", state=JobState.PENDING, priority=0, entry_time=0, demand=Demand(), pools=()
+    )
+    same = {f.name for f in fields(Job) if getattr(JOB, f.name) == getattr(bare, f.name)}
+    assert same == {*NOT_TOLD, "workload"}, "a new field: tell it, and give it a value here"
+    group = Group(
+        name="grid", members=("own", "x"), min_members=1, mandatory=("x",), same_pool=True,
+        ends_with="own", sites={"own": "leader"}, heartbeat=60_000, max_parallel=4,
+        ended={"x": JobState.COMPLETED},
+    )  # fmt: skip
+    blank = Group(name="", members=())
+    same = {f.name for f in fields(Group) if getattr(group, f.name) == getattr(blank, f.name)}
+    assert not same, "a new field: tell it, and give it a value here"
+    (told,) = there_and_back(StandingQueue(at=0, pools=(), jobs=(), groups=(group,))).groups
+    assert group_of(told) == replace(group, sites={}), "no decision rests on these"
+
+
+def test_nothing_of_others_is_shown():
+    hidden = replace(
+        JOB,
+        name="theirs",
+        person="arn:them",
+        role="arn:their-role",
+        group="their-grid",
+        submitter="arn:them",
+        message="their words",
+        after=("theirs-too",),
+        digest="d",
+    )
+    queue = StandingQueue(
+        at=0,
+        pools=(),
+        jobs=(JOB, hidden, replace(hidden, name="theirs-too", entry_time=2_000, attempt=None)),
+        groups=(
+            Group(
+                name="their-grid",
+                members=("theirs", "gone"),
+                ends_with="theirs",
+                sites={"theirs": "their-site"},
+                ended={"gone": JobState.FAILED},
+            ),
+        ),
+        yields=(Yielded(user="arn:them", workload=JOB.workload, priority=7, at=3),),
+        etas={"theirs": 5, "own": 6},
+        limits={"theirs": 7},
+    )
+    seen = as_seen(queue, lambda job: job.name == "own")
+    text = there_and_back(seen).model_dump_json()
+    for word in ("their", "them", "gone", "secret"):
+        assert word not in text, word
+    own, one, two = seen.jobs
+    assert own.person == "arn:me" and own.group == "grid" and own.message == "because"
+    assert own.attempt is not None and own.attempt.stop is not None
+    assert own.attempt.stop.by == one.name == "(withheld 1)"
+    assert one.after == (two.name,) and one.demand == JOB.demand and one.priority == 7
+    assert seen.yields[0].user == one.person == two.person
+    (group,) = seen.groups
+    assert group.name == one.group and one.name in group.members
+    assert group.ends_with == one.name
+    assert set(group.ended) < set(group.members)
+    assert seen.withheld == {one.name, two.name}
+    assert (seen.etas, seen.limits) == ({"own": 6}, {one.name: 7})
+
+
+def test_who_sees_all_is_shown_all():
+    queue = StandingQueue(at=0, pools=(), jobs=(JOB,))
+    assert as_seen(queue, None) is queue
+    assert as_seen(queue, lambda _: True) is queue
