@@ -284,6 +284,16 @@ def test_a_member_of_a_gang_stays_in_its_project(account: Account):
     assert "a gang is of one project" in told["message"]
 
 
+def test_a_heartbeat_is_refused_where_nobody_could_hear_it(account: Account):
+    silent = {key: it for key, it in member("b").items() if key != "CheckpointConfig"}
+    rules = {"heartbeat_seconds": 60}
+    status, told = submit(account, member("a"), silent, gang=rules)
+    assert (status, told["field"]) == (400, "members.1.CheckpointConfig")
+    assert "scripts leave their reports there" in told["message"]
+    status, told = submit(account, member("a"), member("b"), gang=rules)
+    assert status == 202, told
+
+
 SCRIPT = "<script>alert(1)</script>"
 
 

@@ -7,9 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 import app
 from slotq.local.training.runner import Exit
+from slotq_core.operations.effects import REPORT_PATIENCE
 from tests.functional.account import Account, sample
 
 MEMBER = json.loads(sample("add-job")["body"])
@@ -41,11 +43,15 @@ def group(account: Account, caller: str = "") -> dict[str, Any]:
     return shown
 
 
-def ends(account: Account, name: str, status: str = "Completed", **metrics: float) -> None:
-    """The training job of that name ends; SageMaker's event tells these metrics."""
+def ends(
+    account: Account, name: str, status: str = "Completed", at: int = 0, **metrics: float
+) -> None:
+    """The training job of that name ends, at that time (ms) or now; SageMaker's event tells these
+    metrics."""
     account.plane.job(name).status = status
     event = sample("training-completed" if status == "Completed" else "training-failed")
     event["detail"]["TrainingJobName"] = name
+    event["detail"]["TrainingEndTime"] = at or account.clock.now()
     event["detail"].pop("Tags", None)
     event["detail"]["FinalMetricDataList"] = [
         {"MetricName": key, "Value": value, "Timestamp": 0} for key, value in metrics.items()
@@ -103,6 +109,47 @@ def test_a_member_that_reaches_the_goal_ends_the_sweep(account: Account):
     shown = group(account)
     assert shown["sweep"]["met_by"] == "b"
     assert shown["states"] == {"completed": 2, "cancelled": 1}
+
+
+def report_of(account: Account, name: str, **metrics: float) -> None:
+    """The script of the training job of that name reports these metrics."""
+    told = {"version": 1, "training_job": name, "reported_at": account.clock.now(), "step": 1}
+    place = account.plane.job(name).request["CheckpointConfig"]["S3Uri"].removeprefix("s3://")
+    bucket, _, prefix = place.partition("/")
+    key = f"{prefix.rstrip('/')}/_slotq/{name}/report.json"
+    account.s3.objects[bucket, key] = json.dumps({**told, "metrics": metrics}).encode()
+
+
+def test_a_goal_that_only_a_report_tells_waits_until_the_report_can_be_read(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+):
+    submit(account, goal=0.2)
+    report_of(account, "a", loss=0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(account.s3, "get_object", slow_down)
+        with pytest.raises(app.Failed, match="Unavailable"):
+            ends(account, "a")
+        assert jobs(account)["a"] == "running"
+    ends(account, "a")  # Lambda hands a failed event over again.
+    assert jobs(account) == {"a": "completed", "b": "cancelled", "c": "cancelled"}
+
+
+def test_an_end_does_not_wait_for_ever_for_a_report(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+):
+    """A bucket that nobody can read keeps no slot."""
+    submit(account, goal=0.2)
+    monkeypatch.setattr(account.s3, "get_object", slow_down)
+    with pytest.raises(app.Failed, match="Unavailable"):
+        ends(account, "a")
+    ended = account.clock.now()
+    account.clock.set(ended + REPORT_PATIENCE)
+    ends(account, "a", at=ended)
+    assert jobs(account) == {"a": "completed", "b": "running", "c": "running"}
+
+
+def slow_down(**_: Any) -> None:
+    raise ClientError({"Error": {"Code": "SlowDown"}}, "GetObject")
 
 
 def test_a_goal_is_not_reached_by_a_member_that_failed(account: Account):

@@ -63,6 +63,9 @@ LONGEST_EFFECT = 10_000
 SLOW = 5_000
 """Duration (ms) from which an effect is reported as slow and runs last from then on."""
 
+REPORT_PATIENCE = 180_000
+"""How long (ms) an end whose metrics may end a sweep waits for a report that cannot be read."""
+
 _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
 
@@ -483,11 +486,14 @@ class Effects:
         """The final metrics of a member of a group: what its script reported last, and what
         SageMaker found in its output. Events may come without those, so where nothing else is told
         of a completed attempt, SageMaker is asked. Where the metrics `matter`, for they may end a
-        sweep, it is asked in any case; raises Unavailable if it cannot say, and the end is taken
-        in later."""
+        sweep, it is asked in any case; raises Unavailable if it cannot say, or for
+        `REPORT_PATIENCE` if the report cannot be read, and the end is taken in later."""
         if attempt.running_since is None:
             return ()
         report = self._scripts.report(attempt)
+        late = self._clock.now() - seen.at >= REPORT_PATIENCE
+        if matter and report is None and attempt.checkpoints and not late:
+            raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
         found = final_metrics(report.metrics) if report else {}
         told = dict(seen.metrics)
         if not told and (matter or not found) and seen.phase is Phase.COMPLETED:

@@ -26,6 +26,7 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.groups import Group, Opening, StoredGroup, Sweep, entry_of
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_watch import Predecessors
@@ -208,6 +209,8 @@ class GroupsOfJobs:
                     self._submissions.refuse_other(other, submission, submitter)
                 else:
                     missing.add(number)
+                if wanted.heartbeat is not None:
+                    _check_heard(judged.request)
                 jobs.append(judged.job)
                 requests[judged.job.name] = judged.request
         projects = sorted({job.project for job in jobs})
@@ -307,6 +310,16 @@ class GroupsOfJobs:
 def _digest(wanted: NewGroup, submitter: str) -> str:
     """What tells submissions of one name apart: two people never share one."""
     return f"{wanted.digest} {submitter}"
+
+
+def _check_heard(request: Request) -> None:
+    """Refuse a member whose silence nobody could notice."""
+    if not checkpoints_of(request):
+        raise InvalidRequest(
+            "heartbeat_seconds needs a CheckpointConfig with an S3Uri in every member: scripts "
+            "leave their reports there",
+            field="CheckpointConfig",
+        )
 
 
 def _in_waves(wanted: NewGroup) -> list[list[int]]:
