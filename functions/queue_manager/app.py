@@ -353,7 +353,7 @@ def new_manager() -> QueueManager:
         plans=plans_from_environment(),
         operators=operators_from_environment(),
         telling=telling_from_environment(),
-        scripts=S3Scripts(clock=clock, make_client=lambda: client("s3")),
+        scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
     )
 

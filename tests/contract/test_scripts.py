@@ -17,6 +17,7 @@ from moto import mock_aws
 
 import slotq_training
 from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, Threads
 from slotq_core.adapters.memory.scripts import MemoryScripts
 from slotq_core.adapters.scripts.s3 import LONGEST_BATCH, S3Scripts
 from slotq_core.model.attempts import Attempt
@@ -55,7 +56,7 @@ def world(request: pytest.FixtureRequest, clock: VirtualClock) -> Iterator[tuple
             key = f"team/_slotq/{training_job}/report.json"
             s3.put_object(Bucket=BUCKET, Key=key, Body=content)
 
-        yield S3Scripts(clock=clock, make_client=lambda: s3), write
+        yield S3Scripts(clock=clock, make_client=lambda: s3, at_once=Threads()), write
 
 
 @pytest.fixture
@@ -254,10 +255,10 @@ class _Slow:
 
 def test_a_batch_ends_soon_whatever_s3_does(attempt, clock):
     slow = _Slow(clock)
-    scripts = S3Scripts(clock=clock, make_client=lambda: slow)
+    scripts = S3Scripts(clock=clock, make_client=lambda: slow, at_once=Threads())
     many = [replace(attempt, training_job=f"job{n}") for n in range(1000)]
     assert scripts.reports(many) == {}
-    assert slow.asked <= LONGEST_BATCH // 1000 + 16
+    assert slow.asked <= LONGEST_BATCH // 1000 + IN_FLIGHT
 
 
 def test_no_client_is_no_report(attempt, clock):

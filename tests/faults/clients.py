@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.services.plane_client import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.timestamps import to_datetime
 from tests.faults.gate import Call, Invocation, Killed
 from tests.faults.promises import CONVERGENT
 
@@ -102,9 +105,15 @@ class S3Client:
         self._world.look()
         return {}
 
-    def get_object(self, **_: Any) -> dict[str, Any]:
-        """No script has reported anything."""
-        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+    def get_object(self, *, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - S3's name
+        """What the script of the job in the key's first part has reported, in any attempt."""
+        job, _folder, training_job, _name = Key.split("/")
+        at = self._world.reported.get(job)
+        if at is None:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        report = {"version": 1, "training_job": training_job, "step": 1, "reported_at": at}
+        written = to_datetime(self._world.clock.now())
+        return {"Body": io.BytesIO(json.dumps(report).encode()), "LastModified": written}
 
 
 class SqsClient:

@@ -532,6 +532,11 @@ def _goals_are_noted_only() -> AbstractContextManager[Any]:
     return patch.object(SweepGoals, "take_in", wrong)
 
 
+def _silence_is_forgiven() -> AbstractContextManager[Any]:
+    """Nobody stops a member that has missed its group's heartbeat."""
+    return patch.object(settle, "heartbeats_missed", lambda _: ())
+
+
 def _told_after_it_is_settled() -> AbstractContextManager[Any]:
     """An end counts as handed on before the jobs that wait for it are told."""
     right = Followers.hand_on
@@ -865,6 +870,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a goal that is noted has been acted on",
         _goals_are_noted_only,
         crash("a_sweep_meets_its_goal", TOLD, SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a missed heartbeat has no effect",
+        _silence_is_forgiven,
+        crash("a_silent_member_ends_its_gang"),
         CONVERGENT,
     ),
     Mutant(

@@ -221,6 +221,15 @@ def plane(at: float, operation: str, **body: Any) -> Step:
     return Step(at, operation, act)
 
 
+def reports(at: float, job: str) -> Step:
+    """The job's script reports a step, and then nothing more."""
+
+    def act(world: World) -> None:
+        world.reported[job] = world.clock.now()
+
+    return Step(at, f"{job} reports", act)
+
+
 def knobs(at: float, **values: Any) -> Step:
     """From then on SageMaker answers differently."""
     return Step(at, f"knobs {values}", lambda world: world.plane.knobs.turn(values))

@@ -27,6 +27,7 @@ from tests.faults.scenarios import (
     one_started_before,
     plane,
     projects,
+    reports,
     requeue,
     retry,
     share,
@@ -217,6 +218,32 @@ STORIES: tuple[Scenario, ...] = (
         {"a": S.FAILED, **dict.fromkeys("sbc", S.CANCELLED)},
         pools=(pool(slots=3), pool("q")),
         work={"s": Work(runtime=None, stop=5_000), **FOR_EVER, "a": FAILS},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_silent_member_ends_its_gang",
+        (
+            submit_group(
+                1, "fed", "s@q", "a", "b", "c", ends_with="s", min_members=4, heartbeat=60_000
+            ),
+            reports(30, "a"),
+            submit(40, "next", slots=3),
+        ),
+        {**done("next"), "a": S.FAILED, **dict.fromkeys("sbc", S.CANCELLED)},
+        pools=(pool(slots=3), pool("q")),
+        work={"s": Work(runtime=None, stop=5_000), **FOR_EVER},
+        or_else={"a": frozenset({S.CANCELLED})},
+    ),
+    Scenario(
+        "a_silent_member_is_done_without",
+        (
+            submit_group(1, "gang", "a", "b@q", "c", min_members=2, heartbeat=60_000),
+            reports(30, "a"),
+            submit(40, "next"),
+        ),
+        {**done("next"), "a": S.FAILED},
+        pools=(pool(slots=2), pool("q")),
+        work={"a": Work(runtime=None, stop=5_000), "b": minutes(10), "c": minutes(9)},
         or_else={"a": frozenset({S.CANCELLED})},
     ),
     Scenario(

@@ -145,6 +145,8 @@ class World:
         )
         self.marked: set[str] = set()
         """The training jobs whose scripts the queue knows to have asked to release their slots."""
+        self.reported: dict[str, int] = {}
+        """When (ms) the scripts of these jobs have reported something, for the last time."""
         self.stopped: dict[str, int] = {}
         """When (ms) the queue first asked to stop each training job."""
         self.plane = self._new_plane(knobs)
@@ -229,7 +231,8 @@ class World:
         job or a group that all come after."""
         members = []
         for job, _, pool in (each.partition("@") for each in jobs):
-            body = request(job, priority=priority)
+            place = f"s3://bucket/{job}" if "heartbeat" in rules else ""
+            body = request(job, priority=priority, checkpoints=place)
             body["ResourceConfig"]["InstanceType"] = TYPES[pool or self.pools[0].name]
             submission, parsed = parse_submission(json.dumps(body))
             members.append(

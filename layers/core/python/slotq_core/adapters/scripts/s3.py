@@ -14,13 +14,11 @@ from typing import Any
 from slotq_core.adapters.scripts.report_document import LARGEST, report_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import Report
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.timestamps import from_datetime
 
 MARKER_VERSION = 1
 
-IN_FLIGHT = 16
-"""The most reads at once."""
 LONGEST_BATCH = 3_000
 """No read of a batch begins later (ms): somebody may wait for the answer."""
 
@@ -34,13 +32,16 @@ _SECOND = 999
 
 class S3Scripts:
     """The training scripts, through S3 (`ports.Scripts`). `make_client` is called with the first
-    read: most cold starts never need it. Its calls should end within seconds."""
+    read: most cold starts never need it. Its calls should end within seconds. `at_once` reads
+    several reports."""
 
-    def __init__(self, *, clock: Clock, make_client: Callable[[], Any]) -> None:
+    def __init__(
+        self, *, clock: Clock, make_client: Callable[[], Any], at_once: InParallel = one_by_one
+    ) -> None:
         self._clock = clock
         self._make_client = make_client
+        self._at_once = at_once
         self._built: Any = None
-        self._executor: Any = None
 
     def ask(self, attempt: Attempt) -> bool:
         place = _place(attempt, "suspend.json")
@@ -77,8 +78,7 @@ class S3Scripts:
         def read(attempt: Attempt) -> Report | None:
             return self.report(attempt) if self._clock.now() < until else None
 
-        run = map if len(placed) == 1 else self._threads.map
-        found = run(read, placed)
+        found = self._at_once(read, placed)
         return {
             attempt.training_job: report
             for attempt, report in zip(placed, found, strict=True)
@@ -97,14 +97,6 @@ class S3Scripts:
         if self._built is None:
             self._built = self._make_client()
         return self._built
-
-    @property
-    def _threads(self) -> Any:
-        if self._executor is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._executor = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="slotq-report")
-        return self._executor
 
 
 def _code(error: Exception) -> str:
