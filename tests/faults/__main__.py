@@ -22,7 +22,7 @@ def main() -> int:
         print("\n".join(map(str, world.watch.broken)) or "nothing is broken")
         return 1 if world.watch.broken else 0
     began = time.monotonic()
-    work = campaign.tasks(SHORT if asked.short else FULL, asked.seed)
+    work = campaign.tasks(SHORT if asked.short else FULL, asked.seed)[asked.first :]
     total, left = _perform(work, asked.processes, began + asked.seconds)
     for line in total.killed:
         print(f"caught: {line}")
@@ -36,6 +36,8 @@ def main() -> int:
         "seed": asked.seed,
     }
     print(json.dumps(figures))
+    if left:
+        print(f"go on with --first {asked.first + len(work) - left}", file=sys.stderr)
     return 1 if total.violations else 2 if left else 0
 
 
@@ -45,6 +47,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
     parser.add_argument(
         "--seconds", type=int, default=3_000, help="begin nothing after so long; exit 2 if any left"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="the number of the task to begin with, to go on"
     )
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8))
     parser.add_argument("--replay", help="one run again, as a violation names it")
