@@ -126,7 +126,8 @@ class JobLookup:
             lambda job: wanted.has(job, people) and sees(job),
         )
         found = walk.page(limit, after)
-        jobs, waiting = [*found.jobs], found.waiting and [*found.waiting]
+        jobs = [*found.jobs]
+        waiting = None if found.waiting is None else [*found.waiting]
         if after is None and (found.next is None or not jobs):
             self._check_projects(jobs, wanted, to)
         if not any(job.waits for job in jobs):
