@@ -20,6 +20,7 @@ from typing import Self
 from slotq_core.errors import InvalidRequest
 from slotq_core.operations.usage.day_sums import first_day
 from slotq_core.operations.usage.month_sums import SETTLED
+from slotq_core.operations.usage.record_marks import RecordMark, mark_of, position_of
 from slotq_core.operations.usage.report import EARLIEST, PAGE_BUDGET, Identity
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
@@ -37,9 +38,6 @@ attempts is one page."""
 
 MOST_RECORDS = 10_000
 """So many records read end a page, whatever they are about."""
-
-_AT_ONE_MOMENT = 9_999
-"""More than are ever recorded within one millisecond: each in a transaction of its own."""
 
 _CURSOR = re.compile(
     r"((?:[0-9]{4}-[0-9]{2}-[0-9]{2})?)~([0-9]{1,9})~([0-9TZ:.-]{0,30})~([0-9]{1,4})"
@@ -232,17 +230,13 @@ class _Reading:
 
     def _position(self, at: Cursor) -> str:
         """The record that the cursor means."""
-        if not at.at_moment:
-            return ""
-        same = self._book.ended(at.day, after=at.moment, before=f"{at.moment}~", limit=at.at_moment)
-        return same.last
+        mark = RecordMark(moment=at.moment, number=at.at_moment)
+        return position_of(self._book, at.day, mark)
 
     def _cursor(self, day: str, seen: int, position: str) -> Cursor:
         """The cursor that means a record, which is the last one read."""
-        moment = position.split("#", maxsplit=1)[0]
-        same = self._book.ended(day, after=moment, before=f"{position}~", limit=_AT_ONE_MOMENT)
-        number = len(same.uses) + same.unreadable
-        return Cursor(day=day, seen=seen, moment=moment, at_moment=number)
+        mark = mark_of(self._book, day, position)
+        return Cursor(day=day, seen=seen, moment=mark.moment, at_moment=mark.number)
 
     @property
     def _is_full(self) -> bool:
