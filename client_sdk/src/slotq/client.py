@@ -695,7 +695,8 @@ class QueueClient:
             if page.next is None:
                 break
             query |= {"from": page.start, "to": page.end, "next": page.next}
-        return page.model_copy(update={"attempts": found, "gone": gone, "unreadable": unreadable})
+        sums = {"gone": gone, "unreadable": unreadable, "settled": None}
+        return page.model_copy(update={"attempts": found, **sums})
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended

@@ -24,10 +24,13 @@ class RecordMark:
     """How many records of this very moment are read."""
 
 
+NO_RECORD = RecordMark()
+
+
 def mark_of(book: UsageBook, day: str, position: str) -> RecordMark:
     """The mark of the record at a position of the day; empty: before the first."""
     if not position:
-        return RecordMark()
+        return NO_RECORD
     moment = position.split("#", maxsplit=1)[0]
     same = book.ended(day, after=moment, before=f"{position}~", limit=_AT_ONE_MOMENT)
     return RecordMark(moment=moment, number=len(same.uses) + same.unreadable)

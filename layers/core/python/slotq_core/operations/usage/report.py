@@ -19,7 +19,7 @@ from typing import Self
 
 from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.operations.usage.day_sums import RECORDS_A_READ, SETTLED, first_day
-from slotq_core.operations.usage.record_marks import RecordMark, mark_of, position_of
+from slotq_core.operations.usage.record_marks import NO_RECORD, RecordMark, mark_of, position_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts
@@ -55,7 +55,7 @@ class Position:
     """How many parts of the day's sum are read."""
     records: int = 0
     """How many of its records are read, one by one or within the parts."""
-    last: RecordMark = RecordMark()
+    last: RecordMark = NO_RECORD
     """The last of them."""
 
     def text(self) -> str:
