@@ -307,8 +307,8 @@ def test_a_later_look_tells_what_a_new_one_would(
     running: list[Job] = []
     for hour in range(1, 49, 5):
         now = MIDNIGHT + hour * HOUR
-        for name in (f"one{hour:02}", f"two{hour:02}"):
-            running.append(lives(store, name, admitted=now - 60_000, ended=None))
+        names_now = (f"one{hour:02}", f"two{hour:02}")
+        running += [lives(store, each, admitted=now - 60_000, ended=None) for each in names_now]
         if len(running) > 3:  # Two end at one moment, and then for a while none.
             commit(store, ends(running.pop(0), now - 30_000))
             commit(store, ends(running.pop(0), now - 30_000))
