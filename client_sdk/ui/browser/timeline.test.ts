@@ -97,6 +97,21 @@ test("Tab, arrows and Enter lead to a job", async () => {
   await page.waitForURL(/\/jobs\/train-\d*[13579]$/);
 });
 
+/** Pictures to be looked at, of the whole day and of a part of it. */
+async function shoot(looked: Page, folder: string, name: string) {
+  mkdirSync(folder, { recursive: true });
+  await looked.screenshot({ path: `${folder}/day-${name}.png` });
+  const address = looked.url();
+  const near = new URL(address);
+  near.search = "from=2026-11-20T09:00:00.000Z&to=2026-11-20T09:25:00.000Z";
+  await looked.goto(near.href);
+  await looked.getByRole("img", { name: /^p4/ }).waitFor();
+  await looked.evaluate(`document.querySelector(".bar-walk a").focus()`);
+  await looked.screenshot({ path: `${folder}/near-${name}.png` });
+  await looked.goto(address);
+  await looked.getByRole("img", { name: /^p4/ }).waitFor();
+}
+
 test.each([
   ["light", 1280],
   ["dark", 1280],
@@ -109,10 +124,7 @@ test.each([
   await looked.goto(many.facts.link);
   await looked.getByRole("img", { name: /^p4/ }).waitFor();
   await looked.evaluate(`document.querySelector(".bar-walk a").focus()`);
-  if (process.env.SHOTS) {
-    mkdirSync(process.env.SHOTS, { recursive: true });
-    await looked.screenshot({ path: `${process.env.SHOTS}/many-${colorScheme}-${width}.png` });
-  }
+  if (process.env.SHOTS) await shoot(looked, process.env.SHOTS, `${colorScheme}-${width}`);
   await looked.getByText("As a table").click();
   await looked.getByRole("table", { name: "Attempts" }).waitFor();
   await looked.evaluate(AXE);
