@@ -1,6 +1,7 @@
 // The bars of a timeline one by one: where each stands, the next to each side, and the lines from
 // those that were evicted to those that came instead.
 
+import type { HeldSlots } from "./api";
 import type { Held, PoolLanes, Span } from "./timeline";
 
 export interface Box {
@@ -13,6 +14,7 @@ export interface Box {
 const LEAST_WIDTH = 6;
 /** Shorter lines cannot be told from the bars. */
 const LEAST_LINE = 4;
+const MOST_LINES = 60;
 
 const place = ({ from, to }: Span, width: number) => (moment: number) =>
   ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
@@ -48,8 +50,14 @@ export function neighbour(bars: Held[], current: Held, key: string): Held | unde
     .reduce<Held | undefined>((best, each) => (!best || apart(each) < apart(best) ? each : best), undefined);
 }
 
-/** The lines from each evicted bar's end to the start of the job that it was evicted for, as one path. */
-export function lines({ held }: PoolLanes, span: Span, width: number, lane: number): string {
+export interface Line {
+  from: HeldSlots;
+  to: HeldSlots;
+  path: string;
+}
+
+/** The lines from each evicted bar's end to the start of the job that it was evicted for. */
+export function lines({ held }: PoolLanes, span: Span, width: number, lane: number): Line[] {
   const at = place(span, width);
   const middle = (each: Held) => each.lane * lane + 2 + thickness(lane) / 2;
   const starts = new Map<string, Held[]>();
@@ -58,7 +66,7 @@ export function lines({ held }: PoolLanes, span: Span, width: number, lane: numb
     if (there) there.push(each);
     else starts.set(each.of.job, [each]);
   }
-  const found: string[] = [];
+  const found: Line[] = [];
   for (const each of held) {
     const { evicted } = each.of;
     if (!evicted?.job || each.end < span.from || each.end >= span.to) continue;
@@ -67,9 +75,16 @@ export function lines({ held }: PoolLanes, span: Span, width: number, lane: numb
     const [x, y, toX, toY] = [at(each.end), middle(each), at(gains.begin), middle(gains)].map(round) as [number, number, number, number];
     if (Math.hypot(toX - x, toY - y) < LEAST_LINE) continue;
     const bend = Math.max(8, (toX - x) / 2);
-    found.push(`M${x} ${y}C${round(x + bend)} ${y} ${round(toX - bend)} ${toY} ${toX} ${toY}m-5 -3l5 3l-5 3`);
+    const path = `M${x} ${y}C${round(x + bend)} ${y} ${round(toX - bend)} ${toY} ${toX} ${toY}m-5 -3l5 3l-5 3`;
+    found.push({ from: each.of, to: gains.of, path });
   }
-  return found.join("");
+  return found;
 }
+
+/** One path: of all lines, or where these would be a thicket, of those at the bar that somebody looks at. */
+export const asPath = (all: Line[], pointed: HeldSlots | undefined): string =>
+  (all.length > MOST_LINES ? all.filter(({ from, to }) => from === pointed || to === pointed) : all)
+    .map(({ path }) => path)
+    .join("");
 
 const round = (number: number): number => Math.round(number * 10) / 10;

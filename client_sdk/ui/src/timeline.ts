@@ -75,6 +75,8 @@ export interface Mark {
   x: number;
   y: number;
   text: string;
+  /** On the pale part of a bar. */
+  pale?: boolean;
 }
 
 export interface Drawing {
@@ -114,6 +116,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
     const y = each.lane * lane + 2;
     const begin = at(each.begin);
     const end = at(each.end);
+    const middle = at(each.runs);
     let room = lane === TALL && names.length < MOST_NAMES ? end - begin - 8 : 0;
     if (each.of.evicted && each.end <= to) {
       const tip = Math.max(3, Math.min(5, thick / 2));
@@ -123,12 +126,16 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       const text = room > whole.length * LETTER + tip ? whole : short;
       const needs = text.length * LETTER + tip;
       if (room > needs) {
-        names.push({ x: end - needs - 4, y: y + thick - 5, text });
+        const x = end - needs - 4;
+        names.push({ x, y: y + thick - 5, text, pale: x < middle });
         room -= needs + LETTER;
       } else wanted.push([each, { x: end + 3, y: y + thick - 5, text: whole }]);
     }
-    if (each.of.job && room > each.of.job.length * LETTER)
-      names.push({ x: begin + 4, y: y + thick - 5, text: each.of.job });
+    // Not across the border between the pale part and the rest: on one of them it would not be legible.
+    const needs = each.of.job.length * LETTER;
+    const pale = middle - begin > needs + 4;
+    const x = pale || middle <= begin ? begin + 4 : middle + 4;
+    if (each.of.job && room - (x - begin - 4) > needs) names.push({ x, y: y + thick - 5, text: each.of.job, pale });
     if (end - begin < 1) {
       const point = Math.floor(begin);
       if (point >= (drawn[each.lane] ?? -1)) {
@@ -136,7 +143,6 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
         drawn[each.lane] = point + 1;
       }
     } else {
-      const middle = at(each.runs);
       if (middle > begin) starts.push(box(begin, y, middle - begin, thick));
       if (end > middle) runs.push(box(middle, y, end - middle, thick));
     }

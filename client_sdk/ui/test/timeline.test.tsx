@@ -85,6 +85,15 @@ test("a bar stands where its time is, pale until it runs", () => {
   expect(drawn.runs).toMatch(/^M120 2h60v/);
 });
 
+test("a name stands on one shade of its bar", () => {
+  const names = (running: number, to = 18) =>
+    drawing(lanesOf([attempt("job-name", 6, to, { running_since: at(running) })], 0)[0]!, DAY_LONG, 2400).names;
+  expect(names(6)).toEqual([{ x: 604, y: 15, text: "job-name", pale: false }]);
+  expect(names(12)).toEqual([{ x: 604, y: 15, text: "job-name", pale: true }]);
+  expect(names(6.3)).toEqual([{ x: 634, y: 15, text: "job-name", pale: false }]);
+  expect(names(6.3, 6.7)).toEqual([]);
+});
+
 test("bars narrower than a point are drawn together", () => {
   const many = Array.from({ length: 5000 }, (_, n) => attempt(`job${n}`, n / 500, (n + 1) / 500));
   const [pool] = lanesOf(many, 0);

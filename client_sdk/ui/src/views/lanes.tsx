@@ -3,7 +3,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { ofJob, type HeldSlots } from "../api";
-import { boxOf, inSight, lines, neighbour, type Box } from "../bars";
+import { asPath, boxOf, inSight, lines, neighbour, type Box } from "../bars";
 import { drawing, inWords, under, type Held, type PoolLanes, type Span, type Tick } from "../timeline";
 import { counted } from "../words";
 
@@ -15,6 +15,7 @@ export function Lanes({
   width,
   marks,
   now,
+  pointed,
   point,
 }: {
   pool: PoolLanes;
@@ -22,11 +23,12 @@ export function Lanes({
   width: number;
   marks: Tick[];
   now: number;
+  pointed: HeldSlots | undefined;
   point: (of: HeldSlots | undefined) => void;
 }) {
   const { from, to } = span;
   const drawn = useMemo(() => drawing(pool, { from, to }, width), [pool, from, to, width]);
-  const links = useMemo(() => lines(pool, { from, to }, width, drawn.lane), [pool, from, to, width, drawn.lane]);
+  const all = useMemo(() => lines(pool, { from, to }, width, drawn.lane), [pool, from, to, width, drawn.lane]);
   const evictions = pool.held.filter((each) => each.of.evicted).length;
   const what = [counted(pool.held.length, "attempt"), counted(evictions, "eviction")].join(", ");
   const look = (event: PointerEvent) => {
@@ -53,9 +55,9 @@ export function Lanes({
           <path class="starts" d={drawn.starts} />
           <path class="runs" d={drawn.runs} />
           <path class="evicted" d={drawn.evicted} />
-          <path class="line" d={links} />
-          {drawn.names.map(({ x, y, text }) => (
-            <text key={`${x} ${y}`} class="name" x={x} y={y}>
+          <path class="line" d={asPath(all, pointed)} />
+          {drawn.names.map(({ x, y, text, pale }) => (
+            <text key={`${x} ${y}`} class={pale ? "name pale" : "name"} x={x} y={y}>
               {text}
             </text>
           ))}

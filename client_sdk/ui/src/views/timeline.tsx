@@ -261,7 +261,7 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
         ))}
       </svg>
       {pools.map((pool) => (
-        <Lanes key={pool.pool} pool={pool} span={span} width={width} marks={marks} now={now} point={setPointed} />
+        <Lanes key={pool.pool} pool={pool} span={span} width={width} marks={marks} now={now} pointed={pointed} point={setPointed} />
       ))}
     </div>
   );
