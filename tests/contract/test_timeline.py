@@ -14,7 +14,7 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.attempts import AttemptOutcome, Beneficiary, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.usage import timeline
+from slotq_core.operations.usage import month_sums, timeline
 from slotq_core.operations.usage.day_sums import SETTLED
 from slotq_core.operations.usage.timeline import Cursor, Timeline, TimelinePage
 from slotq_core.ports.store import Store
@@ -326,7 +326,7 @@ def test_a_record_that_comes_late_is_told_by_a_later_look(store: Store) -> None:
     watcher = Watcher(store, start=NOW)
     assert len(watcher.look(NOW + HOUR + 10)[0]) == 2
     commit(store, ends(slow, NOW + HOUR))
-    found, _ = watcher.look(NOW + HOUR + timeline.SETTLED)
+    found, _ = watcher.look(NOW + HOUR + month_sums.SETTLED)
     assert {use.job: use.ended_at for use in found} == {
         "slow": NOW + HOUR,
         "quick": NOW + HOUR + 9,
