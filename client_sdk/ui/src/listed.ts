@@ -4,9 +4,6 @@ import { get, type Job } from "./api";
 
 /** The queue tells no more jobs at once. */
 export const MOST_AT_ONCE = 1000;
-/** Where filters fit few jobs, a page may have none: so many requests are made for one answer. */
-const MOST_REQUESTS = 20;
-
 export interface Listed {
   jobs: Job[];
   /** Whether the queue has others. */
@@ -15,20 +12,22 @@ export interface Listed {
   most: number;
 }
 
-/** The first `most` jobs, or fewer where the queue looks long for them. */
+/**
+ * The first `most` jobs, by one request for each thousand of them. Where filters fit few jobs, a page has few or none,
+ * and so does the answer: it is asked for again and again, and must not cost the more the less it finds.
+ */
 export async function jobsIn(asked: Record<string, string>, most: number, signal: AbortSignal): Promise<Listed> {
   const found = new Map<string, Job>();
   let next: string | null | undefined;
   let requests = 0;
   do {
-    const limit = String(Math.min(MOST_AT_ONCE, most - found.size));
-    const page = await get("/jobs", { ...asked, limit, ...(next ? { next } : {}) }, signal);
+    const page = await get("/jobs", { ...asked, limit: String(MOST_AT_ONCE), ...(next ? { next } : {}) }, signal);
     for (const job of page.jobs) {
       found.delete(job.name); // It has changed its state since the page before.
       found.set(job.name, job);
     }
     next = page.next;
     requests++;
-  } while (next && found.size < most && requests < MOST_REQUESTS);
+  } while (next && requests < most / MOST_AT_ONCE);
   return { jobs: [...found.values()], more: Boolean(next), most };
 }

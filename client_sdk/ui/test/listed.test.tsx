@@ -41,15 +41,15 @@ test("pages are followed up to what is wanted, with the filters of the first", a
   expect((await all({}, 3000)).more).toBe(false);
 });
 
-test("where filters fit few jobs, one answer takes many requests, but not for ever", async () => {
+test("where filters fit few jobs, an answer has few, and costs no more requests", async () => {
   const asked = queue(many(100), 1);
-  const found = await all({}, 1000);
-  expect([found.jobs.length, found.more, asked.length]).toEqual([20, true, 20]);
+  const found = await all({}, 3000);
+  expect([found.jobs.length, found.more, asked.length]).toEqual([3, true, 3]);
 });
 
 test("a job on two pages is shown as it stands last", async () => {
   queue([job("a", "running"), job("b"), job("a", "completed")], 2);
-  expect((await all({}, 9)).jobs.map(({ name, state }) => [name, state])).toEqual([
+  expect((await all({}, 2000)).jobs.map(({ name, state }) => [name, state])).toEqual([
     ["b", "pending"],
     ["a", "completed"],
   ]);
@@ -73,7 +73,7 @@ test("a search says that it has not searched every job, and goes on", async () =
   queue(many(1500));
   render(<Jobs />);
   await screen.findByText("None of these jobs fits this search.");
-  expect(screen.getByRole("status").textContent).toMatch(/^Searched are the first 1,000 jobs; the queue has more/);
+  expect(screen.getByRole("status").textContent).toMatch(/^Searched are the first 1,000 jobs; the queue may have more/);
   fireEvent.click(screen.getByRole("button", { name: "Show more" }));
   await screen.findByRole("link", { name: "job-1400" });
 });

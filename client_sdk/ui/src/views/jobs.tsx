@@ -94,7 +94,7 @@ export function Jobs() {
       {jobs.value?.more && (
         <div class="actions">
           <p role="status">
-            {search ? "Searched" : "Shown"} are the first {counted(jobs.value.jobs.length, "job")}; the queue has more.
+            {search ? "Searched" : "Shown"} are the first {counted(jobs.value.jobs.length, "job")}; the queue may have more.
             A whole name and Enter leads to any job.
           </p>
           <button type="button" disabled={jobs.value.most < most} onClick={showMore}>
