@@ -1,4 +1,5 @@
-"""5,000 waiting jobs behind the page's server. The API itself gives at most 1,000 at once."""
+"""5,000 waiting jobs behind the page's server: in pages of 1,000, and all at once with places. The
+API itself gives at most 1,000 at once."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from tests.unit.client.fake_queue import pool_view, running, waiting
 from tests.unit.client.fake_scenario import fake_scenario
 
 WAITING = 5_000
+A_PAGE = 1_000
 
 
 @dataclass
@@ -34,15 +36,32 @@ class LongLine:
     def __init__(self) -> None:
         why = "no slot is free: 4 of 4 are used, and 12 jobs are ahead of it"
         line = [waiting(place, why, name=f"train-{place}") for place in range(1, WAITING + 1)]
-        queue = QueueView(jobs=[running(name="runs"), *line])
+        jobs = [running(name="runs"), *line]
+        queue = QueueView(jobs=jobs, more=True)
         me = MeView(caller="arn:aws:iam::123456789012:user/ada", person="ada", why="a user")
         pools = PoolsView(pools=[pool_view(used=4)])
         said = {"/jobs": queue, "/pools": pools, "/me": me}
         self._said = {path: view.model_dump_json().encode() for path, view in said.items()}
+        ends = range(A_PAGE, len(jobs) + A_PAGE, A_PAGE)
+        self._pages = [
+            QueueView(
+                jobs=jobs[end - A_PAGE : end],
+                more=end < len(jobs),
+                next=str(end) if end < len(jobs) else None,
+            )
+            .model_dump_json()
+            .encode()
+            for end in ends
+        ]
 
     def call(
         self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
     ) -> Said:
+        asked = query or {}
+        if path == "/jobs" and "places" not in asked:
+            following = asked.get("next", ["0"])
+            assert isinstance(following, list)
+            return Said(self._pages[int(following[0]) // A_PAGE])
         if path in self._said:
             return Said(self._said[path])
         return Said(self.job(path.rsplit("/", 1)[-1]).model_dump_json().encode())

@@ -6,6 +6,7 @@ import json
 import random
 import sys
 import threading
+from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 
 from slotq.ui.built_page import BuiltPage
@@ -49,13 +50,37 @@ def held(number: int, chance: random.Random) -> HeldSlotsView:
     )
 
 
+def successors(
+    attempts: list[HeldSlotsView],
+) -> list[tuple[HeldSlotsView, HeldSlotsView | None]]:
+    """Each attempt with the first of its pool that begins after its end."""
+    pools: dict[str, list[HeldSlotsView]] = {}
+    for each in sorted(attempts, key=lambda each: each.admitted_at):
+        pools.setdefault(each.pool, []).append(each)
+    begins = {pool: [each.admitted_at for each in there] for pool, there in pools.items()}
+
+    def successor(of: HeldSlotsView) -> HeldSlotsView | None:
+        at = bisect_right(begins[of.pool], of.ended_at or "")
+        return pools[of.pool][at] if at < len(pools[of.pool]) else None
+
+    return [(each, successor(each)) for each in attempts]
+
+
+def with_successor(both: tuple[HeldSlotsView, HeldSlotsView | None]) -> HeldSlotsView:
+    """An evicted attempt makes room for its successor."""
+    of, successor = both
+    if of.evicted is None or successor is None:
+        return of
+    return of.model_copy(update={"evicted": of.evicted.model_copy(update={"job": successor.job})})
+
+
 class ManyAttempts(LongLine):
     """Answers GET /attempts with the same five pages, whatever the window."""
 
     def __init__(self) -> None:
         super().__init__()
         chance = random.Random(1)
-        attempts = [held(number, chance) for number in range(ATTEMPTS)]
+        attempts = [*map(with_successor, successors([held(n, chance) for n in range(ATTEMPTS)]))]
         self._pages = [
             AttemptsPageView(
                 start=BEGIN.isoformat(),

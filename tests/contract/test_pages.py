@@ -90,6 +90,7 @@ READS: dict[str, Callable[[DynamoStore], Any]] = {
     "attempts": lambda store: attempts_of(store, "moved"),
     "jobs": lambda store: store.jobs(JobState),
     "the first jobs": lambda store: store.jobs(JobState, limit=4),
+    "a state": lambda store: [*store.in_state(JobState.PENDING, latest_first=False, at_once=3)],
     "ahead_of": lambda store: ahead_of(store, store.job("waiting1")),
     "inspect": lambda store: list(store.inspect()),
 }

@@ -14,16 +14,17 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.attempts import AttemptOutcome, Beneficiary, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.usage import timeline
+from slotq_core.operations.usage import month_sums, timeline
 from slotq_core.operations.usage.day_sums import SETTLED
 from slotq_core.operations.usage.timeline import Cursor, Timeline, TimelinePage
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
+from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of
 from tests.contract.by_hand import Table
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.test_usage import HOUR, MIDNIGHT, StandingClock, add_up, ends, lives
-from tests.contract.test_usage_cost import DAYS, START, fill
+from tests.contract.test_usage_cost import DAYS, START, an_item, fill
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -261,3 +262,108 @@ def test_a_page_has_no_more_than_its_time(store: Store, monkeypatch: pytest.Monk
     assert sorted(use.job for page in found for use in page.attempts) == [
         f"job{n}" for n in range(4)
     ]
+
+
+class Watcher:
+    """Looks again and again, as the page does: keeps what is settled and asks for the rest."""
+
+    def __init__(self, store: Store, **asked: Any) -> None:
+        self._store, self._asked = store, asked
+        self._kept: list[AttemptUse] = []
+        self._gone = 0
+        self._next: Cursor | None = None
+
+    def look(self, now: int) -> tuple[list[AttemptUse], int]:
+        """All attempts, and the number of those that are gone."""
+        found, gone, is_whole, after = [*self._kept], self._gone, True, self._next
+        while True:
+            page = Timeline(self._store, StandingClock(now)).page(after=after, **self._asked)
+            settled = page.settled
+            if is_whole and settled is not None:
+                self._kept = [*found, *page.attempts[: settled.attempts]]
+                self._gone = gone + settled.gone
+                self._next = Cursor.parse(settled.next.text())
+                is_whole = settled.next == page.next
+            else:
+                is_whole = False
+            found, gone, after = [*found, *page.attempts], gone + page.gone, page.next
+            if after is None:
+                return found, gone
+
+
+def by_identity(uses: list[AttemptUse]) -> list[AttemptUse]:
+    assert len({use.identity for use in uses}) == len(uses)
+    return sorted(uses, key=lambda use: use.identity)
+
+
+@pytest.mark.parametrize("most", [2, 1_000])
+def test_a_later_look_tells_what_a_new_one_would(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Jobs begin and end over two days, some at one moment. Looks are hours and a minute apart."""
+    monkeypatch.setattr(timeline, "MOST_ATTEMPTS", most)
+    a_queue(store, a_pool(slots=99))
+    watcher = Watcher(store, start=MIDNIGHT)
+    running: list[Job] = []
+    for hour in range(1, 49, 5):
+        now = MIDNIGHT + hour * HOUR
+        names_now = (f"one{hour:02}", f"two{hour:02}")
+        running += [lives(store, each, admitted=now - 60_000, ended=None) for each in names_now]
+        if len(running) > 3:  # Two end at one moment, and then for a while none.
+            commit(store, ends(running.pop(0), now - 30_000))
+            commit(store, ends(running.pop(0), now - 30_000))
+        for moment in (now, now + 60_000):
+            anew = pages(store, start=MIDNIGHT, now=moment)
+            whole = [use for page in anew for use in page.attempts]
+            assert by_identity(watcher.look(moment)[0]) == by_identity(whole)
+    assert len(whole) == 20
+
+
+def test_a_record_that_comes_late_is_told_by_a_later_look(store: Store) -> None:
+    a_queue(store, a_pool(slots=9))
+    slow = lives(store, "slow", admitted=NOW, ended=None)
+    lives(store, "quick", admitted=NOW, ended=NOW + HOUR + 9)
+    watcher = Watcher(store, start=NOW)
+    assert len(watcher.look(NOW + HOUR + 10)[0]) == 2
+    commit(store, ends(slow, NOW + HOUR))
+    found, _ = watcher.look(NOW + HOUR + month_sums.SETTLED)
+    assert {use.job: use.ended_at for use in found} == {
+        "slow": NOW + HOUR,
+        "quick": NOW + HOUR + 9,
+    }
+
+
+def test_what_has_expired_is_counted_once_by_later_looks() -> None:
+    store = MemoryStore(history=DAY)
+    a_queue(store, a_pool(slots=9))
+    for n in range(3):
+        lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR + n)
+    now = MIDNIGHT + 20 * DAY
+    add_up(store, now)
+    store.expire(now=now)
+    watcher = Watcher(store, start=MIDNIGHT)
+    assert [watcher.look(now + n * DAY) for n in range(3)] == [([], 3)] * 3
+
+
+def test_a_later_look_reads_only_what_has_changed(
+    moto_client: Any, dynamo_moto: tuple[DynamoStore, str]
+) -> None:
+    """5,000 attempts of a day, drawn a minute later again. Before, each look read them all."""
+    store, table = dynamo_moto
+    a_queue(store, a_pool(slots=99))
+    items = [an_item(0, number * 12_000) for number in range(5_000)]
+    for begin in range(0, len(items), 25):
+        puts = [{"PutRequest": {"Item": item}} for item in items[begin : begin + 25]]
+        moto_client.batch_write_item(RequestItems={table: puts})
+    now = START + DAY
+    watcher = Watcher(store, start=START)
+    with measured(moto_client) as first:
+        assert len(watcher.look(now)[0]) == 5_000
+    costs = []
+    for minute in (1, 2):
+        with measured(moto_client) as later:
+            assert len(watcher.look(now + minute * 60_000)[0]) == 5_000
+        costs.append((later.read_units, len(later.calls)))
+    print(f"a new look: {first.read_units} read units, {len(first.calls)} calls; later: {costs}")
+    assert first.read_units > 400
+    assert all(units <= 12 and calls <= 8 for units, calls in costs)

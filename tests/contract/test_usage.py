@@ -491,6 +491,34 @@ def test_a_day_that_is_added_up_between_two_pages_counts_once(
     assert totals == whole
 
 
+@pytest.mark.parametrize("at_a_time", [1, 2, 3])
+def test_the_cursor_names_no_job(
+    store: Store, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    """Whoever asks may not see every job. Five ends are recorded at one moment."""
+    monkeypatch.setattr(report, "RECORDS_A_READ", at_a_time)
+    a_queue(store, a_pool(slots=99))
+    ends_at = [NOW + HOUR] * 5 + [NOW + HOUR + 1]
+    for number, ended in enumerate(ends_at):
+        lives(store, f"secret-{number}", admitted=NOW, ended=ended)
+    now = NOW + 2 * DAY
+    whole = read(store, NOW, now=now)
+    clock, totals, after, cursors = StandingClock(now), Totals(), None, []
+    clock.ticks = report.PAGE_BUDGET
+    for _ in range(40):
+        clock.moment = now
+        page = UsageReport(store, clock).page(start=NOW, end=now, after=after)
+        merge(totals, page.totals.items())
+        if page.next is None:
+            break
+        cursors.append(page.next.text())
+        after = Position.parse(cursors[-1])
+    assert page.next is None
+    assert totals == whole
+    assert not [text for text in cursors if "secret" in text]
+    assert len(cursors) == len(set(cursors)) >= 6 / at_a_time
+
+
 def test_a_page_ends_when_its_time_is_up(store: Store) -> None:
     a_queue(store)
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from slotq_core.operations import status
-from slotq_core.operations.jobs import lookup
 from slotq_core.version import __version__
 from tests.functional.account import NOW, Account, add_job, sample
 
@@ -77,10 +75,54 @@ def test_the_list_explains_the_first_job_of_each_line(full: Account):
     assert reasons(full) == {**whole, "job4": "2 jobs are ahead of it"}
 
 
-def test_the_list_explains_where_it_shows_not_all_that_wait(full: Account, monkeypatch):
-    for module in (lookup, status):
-        monkeypatch.setattr(module, "MOST_LISTED", 1)
-    assert reasons(full) == {"job3": NO_FREE_SLOTS}
+def test_a_page_explains_the_first_job_of_each_of_its_lines(full: Account):
+    whole = {"job2": NO_FREE_SLOTS, "job3": NO_FREE_SLOTS}
+    found, following = {}, {}
+    for _ in range(2):
+        page = full.asked("list-jobs", state="pending", limit="1", **following)[1]
+        found |= {job["name"]: job["reason"]["text"] for job in page["jobs"]}
+        following = {"next": page["next"]}
+    assert found == whole
+
+
+def test_a_list_that_is_asked_for_with_places_is_in_the_true_order(full: Account):
+    """job3 entered last, and its priority is the lowest; a job that enters now comes before it."""
+    full.clock.set(full.clock.now() + 1)
+    full.call(add_job(TrainingJobName="job4", Tags=[{"Key": "priority", "Value": "1"}]))
+    page = full.asked("list-jobs", state="pending", limit="2", places="true")[1]
+    assert [(job["name"], job["place"]) for job in page["jobs"]] == [("job2", 1), ("job4", 2)]
+    assert (page["more"], page["next"]) == (True, None)
+    status, answer = full.asked("list-jobs", places="true", next="x")
+    assert (status, answer["field"]) == (400, "next")
+
+
+def test_pages_follow_each_other(full: Account):
+    whole = [job["name"] for job in full.asked("list-jobs")[1]["jobs"]]
+    found, following = [], {}
+    for _ in range(2):
+        status, page = full.asked("list-jobs", limit="2", **following)
+        assert status == 200
+        found += [job["name"] for job in page["jobs"]]
+        assert page["more"] == (page["next"] is not None)
+        following = {"next": page["next"]}
+    assert page["next"] is None
+    assert sorted(found) == sorted(whole)
+    assert set(found[:2]) == {"job0", "job1"}, "those that run come first"
+
+
+@pytest.mark.parametrize("query", [{"next": "x"}, {"next": ""}, {"next": "2026-11-20~0~~0"}])
+def test_a_bad_cursor_is_refused(full: Account, query: dict[str, str]):
+    status, answer = full.asked("list-jobs", **query)
+    assert (status, answer["code"], answer["field"]) == (400, "invalid_request", "next")
+    assert answer["message"] == "next takes what the page before answered as next"
+
+
+def test_a_cursor_of_another_list_is_refused(full: Account):
+    following = full.asked("list-jobs", limit="1", state="pending")[1]["next"]
+    assert full.asked("list-jobs", state="pending", next=following)[0] == 200
+    status, answer = full.asked("list-jobs", next=following)
+    assert (status, answer["field"]) == (400, "next")
+    assert answer["message"].startswith("next belongs to another list")
 
 
 NO_FREE_SLOTS = "needs 1 slot; pool main has 0 free of 2, and no job there has a lower priority"

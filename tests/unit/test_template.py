@@ -152,6 +152,36 @@ def test_an_alarm_on_notifications_exists_where_they_do(template):
     assert properties["TreatMissingData"] == "notBreaching", "without a loss nothing is written"
 
 
+@pytest.mark.parametrize("notifications", ["true", "false"])
+@pytest.mark.parametrize(
+    ("name", "metric"), [("FunctionErrorsAlarm", "Errors"), ("ThrottlesAlarm", "Throttles")]
+)
+def test_alarms_on_functions_watch_every_function_that_there_is(
+    template, name, metric, notifications
+):
+    """Their sum has a value whichever of them was not invoked."""
+    declared = {
+        function: it
+        for function, it in template["Resources"].items()
+        if it["Type"] == "AWS::Serverless::Function"
+    }
+    physical = {function: function for function in declared}
+    resolver = cloudformation.Resolver(template, {**physical, "Notifications": notifications})
+    functions = {
+        function
+        for function, it in declared.items()
+        if "Condition" not in it or resolver({"Condition": it["Condition"]})
+    }
+    assert ("Notifier" in functions) == (notifications == "true")
+    total, *parts = resolver(template["Resources"][name]["Properties"]["Metrics"])
+    assert total["Expression"] == " + ".join(f"FILL({each['Id']}, 0)" for each in parts)
+    measured = [each["MetricStat"]["Metric"] for each in parts]
+    assert {each["MetricName"] for each in measured} == {metric}
+    watched = [each["Dimensions"][0]["Value"] for each in measured]
+    assert sorted(watched) == sorted(functions)
+    assert all(each["ReturnData"] is False for each in parts)
+
+
 def test_alarms_and_dashboard_show_existing_metrics(template):
     emitted = emitted_metrics()
     shown = metrics_in(template["Resources"])

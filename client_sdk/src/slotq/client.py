@@ -75,6 +75,8 @@ from slotq_core.wire.views import (
 
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
+MOST_AT_ONCE = 1_000
+"""Largest number of jobs in one answer of the queue."""
 PoolViews = list[PoolView]
 ChangeViews = list[ChangeView]
 Outcomes = list[OutcomeView]
@@ -362,14 +364,17 @@ class QueueClient:
         pool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> JobViews:
-        """Jobs in the order of the queue: running, then waiting by place, then ended.
+    ) -> JobList:
+        """Jobs in the order of the queue: running, then waiting by place, then ended. At most
+        `limit` (default: 1,000); `more` of the list says whether there are others.
 
-        `states` keeps only those, one or several (None: all); `limit` cuts the list. `project`: one
-        or several. `submitter`:
-        an ARN (one's own: `me().person`), or a name that stands in it between its slashes; `pool`:
-        where it runs or, while it does not, may run; `since`, `until`: when it entered. Raises
-        InvalidRequest where there is no such state, and NoSuchProject.
+        Where the queue has more than 1,000, or more than `limit`, waiting jobs come by entry time,
+        without their places. A limit above 1,000 takes several requests.
+
+        `states` keeps only those, one or several (None: all). `project`: one or several.
+        `submitter`: an ARN (one's own: `me().person`), or a name that stands in it between its
+        slashes; `pool`: where it runs or, while it does not, may run; `since`, `until`: when it
+        entered. Raises InvalidRequest where there is no such state, and NoSuchProject.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -384,9 +389,20 @@ class QueueClient:
             if not query["state"]:
                 return JobList()
         if limit is not None:
-            query["limit"] = limit
-        found = self._read(QueueView, self.transport.call("GET", "/jobs", query=query))
-        return JobList(found.jobs)
+            query["limit"] = min(limit, MOST_AT_ONCE)
+        most = MOST_AT_ONCE if limit is None else limit
+        found: dict[str, JobView] = {}
+        while True:
+            page = self._read(QueueView, self.transport.call("GET", "/jobs", query=query))
+            for job in page.jobs:
+                found.pop(job.name, None)  # It has changed its state since the page before.
+                found[job.name] = job
+            if page.next is None or len(found) >= most:
+                break
+            query |= {"next": page.next, "limit": min(most - len(found), MOST_AT_ONCE)}
+        jobs = JobList(found.values())
+        jobs.more = page.more
+        return jobs
 
     def cancel(self, name: str) -> JobView:
         """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
@@ -679,7 +695,8 @@ class QueueClient:
             if page.next is None:
                 break
             query |= {"from": page.start, "to": page.end, "next": page.next}
-        return page.model_copy(update={"attempts": found, "gone": gone, "unreadable": unreadable})
+        sums = {"gone": gone, "unreadable": unreadable, "settled": None}
+        return page.model_copy(update={"attempts": found, **sums})
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended

@@ -48,9 +48,15 @@ test("to another view and back", async () => {
   expect(await least(page, "to the queue", go("Queue"), go("Jobs"))).toBeLessThan(LONGEST);
 });
 
-test("searching and filtering", async () => {
+test("all pages of the list, then searching and filtering", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByRole("link", { name: "train-1", exact: true }).waitFor();
+  for (let pages = 1; pages <= 5; pages++) {
+    await page.getByText(`Shown are the first ${pages},000 jobs`).waitFor();
+    await page.getByRole("button", { name: "Show more" }).click();
+  }
+  await page.getByText("Shown are the first").waitFor({ state: "detached" });
+  expect(await page.getByRole("table", { name: "Jobs" }).getAttribute("aria-rowcount")).toBe("5002");
   expect(await least(page, "searching", TYPE)).toBeLessThan(LONGEST);
   await page.getByRole("link", { name: "train-53", exact: true }).waitFor();
   expect(await least(page, "filtering", CHOOSE)).toBeLessThan(LONGEST);

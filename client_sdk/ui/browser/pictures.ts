@@ -16,6 +16,7 @@ const VIEWS: Record<string, string> = {
   job: "/jobs/clip-train",
   evicted: "/jobs/vit-large",
   what_if: "/what-if?pool=p5%3D6",
+  timeline: "/timeline",
   groups: "/groups",
   group: "/groups/lr-grid",
   submit: "/submit",

@@ -1,6 +1,6 @@
 // The timeline of 5,000 attempts: each interaction is drawn within 100 ms.
 
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -70,6 +70,48 @@ test("the keyboard alone reaches minutes and months", async () => {
   expect(Math.abs((await length()) - 366 * 86_400_000)).toBeLessThan(60_000); // The present goes on.
 });
 
+test("walking from bar to bar", async () => {
+  await page.goto(many.facts.link);
+  await page.getByRole("img", { name: /^p4/ }).waitFor();
+  await page.evaluate(`document.querySelector(".bar-walk a").focus()`);
+  const walk = (key: string) =>
+    `() => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "${key}", bubbles: true, cancelable: true }))`;
+  expect(await least(page, "to the next bar", walk("ArrowRight"), walk("ArrowLeft"))).toBeLessThan(LONGEST);
+});
+
+test("Tab, arrows and Enter lead to a job", async () => {
+  await page.getByRole("group", { name: /^Timeline:/ }).focus();
+  await page.keyboard.press("Tab");
+  const label = () => page.evaluate<string>("document.activeElement.getAttribute('aria-label')");
+  const first = await label();
+  expect(first).toMatch(/^train-\d+ \(ada, vision\), attempt 1/);
+  await page.keyboard.press("ArrowRight");
+  const second = await label();
+  expect(second).not.toBe(first);
+  expect(await page.locator(".pointed").textContent()).toBe(second);
+  await page.keyboard.press("ArrowLeft");
+  expect(await label()).toBe(first);
+  await page.keyboard.press("Tab");
+  expect(await label(), "one bar of each pool is in the order of Tab").not.toMatch(/^train-\d*[02468] /);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/jobs\/train-\d*[13579]$/);
+});
+
+/** Pictures to be looked at, of the whole day and of a part of it. */
+async function shoot(looked: Page, folder: string, name: string) {
+  mkdirSync(folder, { recursive: true });
+  await looked.screenshot({ path: `${folder}/day-${name}.png` });
+  const address = looked.url();
+  const near = new URL(address);
+  near.search = "from=2026-11-20T09:00:00.000Z&to=2026-11-20T09:25:00.000Z";
+  await looked.goto(near.href);
+  await looked.getByRole("img", { name: /^p4/ }).waitFor();
+  await looked.evaluate(`document.querySelector(".bar-walk a").focus()`);
+  await looked.screenshot({ path: `${folder}/near-${name}.png` });
+  await looked.goto(address);
+  await looked.getByRole("img", { name: /^p4/ }).waitFor();
+}
+
 test.each([
   ["light", 1280],
   ["dark", 1280],
@@ -81,6 +123,8 @@ test.each([
   const complained = complaints(looked);
   await looked.goto(many.facts.link);
   await looked.getByRole("img", { name: /^p4/ }).waitFor();
+  await looked.evaluate(`document.querySelector(".bar-walk a").focus()`);
+  if (process.env.SHOTS) await shoot(looked, process.env.SHOTS, `${colorScheme}-${width}`);
   await looked.getByText("As a table").click();
   await looked.getByRole("table", { name: "Attempts" }).waitFor();
   await looked.evaluate(AXE);

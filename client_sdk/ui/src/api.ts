@@ -18,8 +18,9 @@ export type Group = Schemas["GroupView"];
 export type Sweep = Schemas["SweepView"];
 export type Trial = Schemas["TrialView"];
 export type GroupSummary = Schemas["GroupSummaryView"];
+export type JobsPage = Schemas["QueueView"];
 export type Answers = {
-  "/jobs": Schemas["QueueView"];
+  "/jobs": JobsPage;
   "/pools": Schemas["PoolsView"];
   "/attempts": AttemptsPage;
   "/projects": Schemas["ProjectsView"];

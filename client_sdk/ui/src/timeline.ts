@@ -1,7 +1,8 @@
 // What the timeline draws: windows of time, lanes of a pool, and bars as paths. Few shapes, however
 // many attempts: bars narrower than a point are drawn together, and a whole pool is three paths.
 
-import { get, type AttemptsPage, type HeldSlots } from "./api";
+import type { HeldSlots } from "./api";
+import { thickness } from "./bars";
 import { counted, lasting, person } from "./words";
 
 export interface Span {
@@ -15,8 +16,6 @@ const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 const SHORTEST = MINUTE;
 const LONGEST = 366 * DAY;
-export const MOST_ATTEMPTS = 5_000;
-const MOST_PAGES = 20;
 
 /** The window with `factor` times its length, around its middle; one that ends now goes on to. */
 export function zoomed({ from, to }: Span, factor: number, now: number): Span {
@@ -29,20 +28,6 @@ export function zoomed({ from, to }: Span, factor: number, now: number): Span {
 export function moved({ from, to }: Span, part: number, now: number): Span {
   const end = Math.min(now, to + (to - from) * part);
   return { from: end - (to - from), to: end };
-}
-
-/** All pages of a window as one answer, up to MOST_ATTEMPTS; `next` stays where there is more. */
-export async function attemptsIn(asked: Record<string, string>, signal: AbortSignal): Promise<AttemptsPage> {
-  let page = await get("/attempts", asked, signal);
-  const { attempts } = page;
-  let { gone, unreadable } = page;
-  for (let pages = 1; page.next && attempts.length < MOST_ATTEMPTS && pages < MOST_PAGES; pages++) {
-    page = await get("/attempts", { ...asked, from: page.start, to: page.end, next: page.next }, signal);
-    attempts.push(...page.attempts);
-    gone += page.gone;
-    unreadable += page.unreadable;
-  }
-  return { ...page, attempts, gone, unreadable };
 }
 
 export interface Held {
@@ -90,6 +75,8 @@ export interface Mark {
   x: number;
   y: number;
   text: string;
+  /** On the pale part of a bar. */
+  pale?: boolean;
 }
 
 export interface Drawing {
@@ -115,7 +102,7 @@ const MOST_NAMES = 150;
 /** The paths of a pool in a window, `width` points wide. */
 export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: number): Drawing {
   const lane = Math.max(LEAST_LANE, Math.min(TALL, Math.floor(MOST_HEIGHT / Math.max(1, lanes))));
-  const thick = lane > 6 ? lane - 4 : lane - 1;
+  const thick = thickness(lane);
   const at = (moment: number) => ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
   const starts: string[] = [];
   const runs: string[] = [];
@@ -129,6 +116,7 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
     const y = each.lane * lane + 2;
     const begin = at(each.begin);
     const end = at(each.end);
+    const middle = at(each.runs);
     let room = lane === TALL && names.length < MOST_NAMES ? end - begin - 8 : 0;
     if (each.of.evicted && each.end <= to) {
       const tip = Math.max(3, Math.min(5, thick / 2));
@@ -138,12 +126,16 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       const text = room > whole.length * LETTER + tip ? whole : short;
       const needs = text.length * LETTER + tip;
       if (room > needs) {
-        names.push({ x: end - needs - 4, y: y + thick - 5, text });
+        const x = end - needs - 4;
+        names.push({ x, y: y + thick - 5, text, pale: x < middle });
         room -= needs + LETTER;
       } else wanted.push([each, { x: end + 3, y: y + thick - 5, text: whole }]);
     }
-    if (each.of.job && room > each.of.job.length * LETTER)
-      names.push({ x: begin + 4, y: y + thick - 5, text: each.of.job });
+    // Not across the border between the pale part and the rest: on one of them it would not be legible.
+    const needs = each.of.job.length * LETTER;
+    const pale = middle - begin > needs + 4;
+    const x = pale || middle <= begin ? begin + 4 : middle + 4;
+    if (each.of.job && room - (x - begin - 4) > needs) names.push({ x, y: y + thick - 5, text: each.of.job, pale });
     if (end - begin < 1) {
       const point = Math.floor(begin);
       if (point >= (drawn[each.lane] ?? -1)) {
@@ -151,7 +143,6 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
         drawn[each.lane] = point + 1;
       }
     } else {
-      const middle = at(each.runs);
       if (middle > begin) starts.push(box(begin, y, middle - begin, thick));
       if (end > middle) runs.push(box(middle, y, end - middle, thick));
     }

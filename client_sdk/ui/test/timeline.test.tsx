@@ -1,7 +1,7 @@
 import { cleanup, fireEvent, render, screen, within } from "@testing-library/preact";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttemptsPage, HeldSlots } from "../src/api";
-import { attemptsIn, DAY, drawing, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
+import { DAY, drawing, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
 import { Timeline } from "../src/views/timeline";
 
 const HOUR = DAY / 24;
@@ -39,6 +39,7 @@ const page = (attempts: HeldSlots[], fields: Partial<AttemptsPage> = {}): Attemp
   gone: 0,
   unreadable: 0,
   next: null,
+  settled: null,
   ...fields,
 });
 
@@ -82,6 +83,15 @@ test("a bar stands where its time is, pale until it runs", () => {
   const drawn = drawing(pool!, DAY_LONG, 240);
   expect(drawn.starts).toMatch(/^M60 2h60v/);
   expect(drawn.runs).toMatch(/^M120 2h60v/);
+});
+
+test("a name stands on one shade of its bar", () => {
+  const names = (running: number, to = 18) =>
+    drawing(lanesOf([attempt("job-name", 6, to, { running_since: at(running) })], 0)[0]!, DAY_LONG, 2400).names;
+  expect(names(6)).toEqual([{ x: 604, y: 15, text: "job-name", pale: false }]);
+  expect(names(12)).toEqual([{ x: 604, y: 15, text: "job-name", pale: true }]);
+  expect(names(6.3)).toEqual([{ x: 634, y: 15, text: "job-name", pale: false }]);
+  expect(names(6.3, 6.7)).toEqual([]);
 });
 
 test("bars narrower than a point are drawn together", () => {
@@ -165,21 +175,6 @@ test("an eviction is told as far as one may know", () => {
   );
 });
 
-test("pages are put together, up to 5,000 attempts", async () => {
-  const thousand = Array.from({ length: 1000 }, (_, n) => attempt(`job${n}`, 0, 1));
-  const asked = answers(...Array.from({ length: 9 }, (_, n) => page(thousand, { next: `cursor${n}`, gone: 1 })));
-  const found = await attemptsIn({ pool: "p5" }, new AbortController().signal);
-  expect([found.attempts.length, found.gone, found.next, asked.length]).toEqual([5000, 5, "cursor4", 5]);
-  expect(new URLSearchParams(asked[1]!.split("?")[1]).get("next")).toBe("cursor0");
-  expect(new URLSearchParams(asked[1]!.split("?")[1]).get("from")).toBe(at(0));
-});
-
-test("a search without end comes to an end", async () => {
-  const asked = answers(page([], { next: "cursor" }));
-  await attemptsIn({}, new AbortController().signal);
-  expect(asked.length).toBe(20);
-});
-
 test("an eviction is a mark, and a row with both sides", async () => {
   answers(page([evicted("victim", 1, 6), attempt("urgent", 6, null)]));
   render(<Timeline />);
@@ -243,4 +238,60 @@ test("the table has all of it in words", async () => {
   const table = await screen.findByRole("table", { name: "Attempts" });
   expect(within(table).getByText("goes on")).toBeTruthy();
   expect(within(table).getByText("evicted for urgent")).toBeTruthy();
+});
+
+test("a line leads from an evicted bar to the job that came instead", async () => {
+  answers(page([evicted("victim", 1, 6), attempt("urgent", 6.5, null)]));
+  render(<Timeline />);
+  await screen.findByRole("img", { name: "p5: 2 attempts, 1 eviction" });
+  expect(document.querySelector(".lanes .line")!.getAttribute("d")).toMatch(/^M200 11C.* 216.7 11m/);
+});
+
+test("the keyboard walks from bar to bar, says each, and opens the job", async () => {
+  answers(page([attempt("a", 0, 5), evicted("b", 2, 9), attempt("c", 6, 9), attempt("", 12, 15), attempt("old", -9, -1)]));
+  render(<Timeline />);
+  await screen.findByRole("img", { name: /^p5/ });
+  const now = () => document.activeElement?.getAttribute("aria-label") ?? "";
+  const bars = () => document.querySelectorAll<HTMLElement>(".bar-walk a");
+  expect(bars().length, "one bar is in the order of Tab").toBe(1);
+  bars()[0]!.focus();
+  const press = (key: string) => fireEvent.keyDown(document.activeElement!, { key });
+  expect(now()).toMatch(/^a /);
+  await vi.waitFor(() => expect(document.querySelector(".pointed")!.textContent).toBe(now()));
+  press("ArrowRight");
+  expect(now()).toMatch(/^c /);
+  press("ArrowDown");
+  expect(now()).toMatch(/^b .*evicted for urgent$/);
+  expect(document.activeElement!.getAttribute("href")).toBe("/jobs/b");
+  press("ArrowDown");
+  expect(now(), "there is no lane below").toMatch(/^b /);
+  press("ArrowUp");
+  press("End");
+  expect(now()).toMatch(/^b /);
+  press("Home");
+  press("ArrowRight");
+  press("ArrowRight");
+  expect(now()).toMatch(/^a job of others/);
+  expect(document.activeElement!.getAttribute("href")).toBeNull();
+  expect(span(), "the window has not moved").toEqual([at(0), at(24)]);
+  expect(bars().length).toBe(1);
+  press("ArrowLeft");
+  fireEvent.click(document.activeElement!);
+  expect(location.pathname).toBe("/jobs/c");
+});
+
+test("a bar keeps the keyboard when a new answer comes", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  history.replaceState(null, "", `/timeline?from=${at(0)}`);
+  const asked = answers(page([attempt("a", 0, 5), attempt("b", 6, null)]), page([attempt("a", 0, 5), attempt("b", 6, 7)]));
+  render(<Timeline />);
+  await vi.waitFor(() => expect(document.querySelector(".bar-walk a")).toBeTruthy());
+  document.querySelector<HTMLElement>(".bar-walk a")!.focus();
+  fireEvent.keyDown(document.activeElement!, { key: "ArrowRight" });
+  const before = document.activeElement;
+  expect(before!.getAttribute("aria-label")).toMatch(/^b .*goes on$/);
+  await vi.advanceTimersByTimeAsync(15_000);
+  await vi.waitFor(() => expect(before!.getAttribute("aria-label")).toMatch(/^b .*completed$/));
+  expect([asked.length, document.activeElement === before]).toEqual([2, true]);
+  vi.useRealTimers();
 });

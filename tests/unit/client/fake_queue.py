@@ -183,6 +183,8 @@ class FakeQueue:
 
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
+        self.most_at_once = 1000
+        """The largest number of jobs on one page of GET /jobs."""
         self.requests: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, tuple[list[str], int | None]] = {}
         """The members of each group, and how many of them may hold slots at once; None: a gang."""
@@ -449,7 +451,10 @@ class FakeQueue:
             and query.get("since", [""])[0] <= job.entry_time
             and query.get("until", ["9"])[0] >= job.entry_time
         ]
-        return QueueView(jobs=jobs[: int(query.get("limit", ["1000"])[0])])
+        begin, most = int(query.get("next", ["0"])[0]), int(query.get("limit", ["1000"])[0])
+        end = begin + min(most, self.most_at_once)
+        more = len(jobs) > end
+        return QueueView(jobs=jobs[begin:end], more=more, next=str(end) if more else None)
 
     def _look(self, name: str) -> JobView:
         script = self.scripts.get(name, [])

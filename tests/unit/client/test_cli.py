@@ -30,7 +30,8 @@ def test_ls_prints_a_table_in_queue_order(slotq):
 
 def test_ls_filters_by_state_and_limit(slotq, http):
     assert "job3" in slotq("ls", "--state", "pending", "--state", "running", "--limit", "5").output
-    assert http.sent[0].url.endswith("/jobs?state=pending&state=running&limit=5")
+    # A shorter answer would be without places: the command cuts the list itself.
+    assert http.sent[0].url.endswith("/jobs?state=pending&state=running")
     assert slotq("ls", "--state", "backoff").output == "no jobs\n"
     assert slotq("ls", "--state", "asleep").exit_code == Exit.USAGE
 

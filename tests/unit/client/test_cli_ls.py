@@ -34,7 +34,7 @@ def more_jobs(queue):
 
 def listed(result):
     assert result.exit_code == Exit.OK, result.output
-    return [line.split()[0] for line in result.output.splitlines()[1:]]
+    return [line.split()[0] for line in result.stdout.splitlines()[1:]]
 
 
 def test_ended_jobs_are_listed_only_with_all(slotq):
@@ -107,6 +107,30 @@ def test_the_limit_applies_after_sorting(slotq):
     assert listed(slotq("ls", "--sort", "-priority", "--limit", "1")) == ["job5"]
     view = QueueView.model_validate_json(slotq("ls", "--sort", "-name", "--json").output)
     assert [job.name for job in view.jobs] == ["job5", "job4", "job3", "job1"]
+
+
+def test_more_jobs_than_asked_for_are_announced(slotq):
+    result = slotq("ls", "--limit", "2")
+    assert listed(result) == ["job1", "job3"]
+    assert "more jobs than these 2; `--limit 20` shows more" in result.stderr
+    view = QueueView.model_validate_json(slotq("ls", "--limit", "2", "--json").stdout)
+    assert (len(view.jobs), view.more) == (2, True)
+    whole = slotq("ls", "--limit", "4")
+    assert (len(listed(whole)), whole.stderr) == (4, "")
+    assert not QueueView.model_validate_json(slotq("ls", "--json").stdout).more
+
+
+def test_a_limit_above_one_answer_follows_the_pages(slotq, queue, http):
+    queue.jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(2_500)}
+    result = slotq("ls")
+    assert len(listed(result)) == 1_000
+    assert "more jobs than these 1,000; `--limit 10000`" in result.stderr
+    before = len(http.sent)
+    assert len(listed(slotq("ls", "--limit", "2100"))) == 2_100
+    queries = [parse_qs(urlsplit(sent.url).query) for sent in http.sent[before:]]
+    assert [query["limit"] for query in queries] == [["1000"], ["1000"], ["100"]]
+    assert all(query["state"] == queries[0]["state"] for query in queries)
+    assert slotq("ls", "--limit", "5000").stderr == ""
 
 
 def test_columns_can_be_chosen(slotq):

@@ -50,6 +50,29 @@ def test_jobs_are_read_listed_and_cancelled():
     assert client.cancel("job2").state == "cancelled"
 
 
+def test_pages_of_jobs_are_followed_up_to_the_limit():
+    queue = FakeQueue(*(job_view(f"job{number}") for number in range(7)))
+    queue.most_at_once = 2
+    http = FakeHttp(queue)
+    client = client_of(http)
+    every = [f"job{number}" for number in range(7)]
+    whole = client.jobs(limit=7)
+    assert ([job.name for job in whole], whole.more) == (every, False)
+    assert len(http.sent) == 4
+    some = client.jobs(limit=5)
+    assert ([job.name for job in some], some.more) == (every[:5], True)
+    assert not client.jobs("pending,failed", limit=9).more
+
+
+def test_a_job_on_two_pages_is_told_once_as_it_stands_last():
+    queue = FakeQueue()
+    first, last = running(), ended(name="job1")
+    queue.jobs = {"begin": first, "job2": job_view("job2"), "end": last}
+    queue.most_at_once = 2
+    found = client_of(FakeHttp(queue)).jobs()
+    assert [(job.name, job.state) for job in found] == [("job2", "pending"), ("job1", last.state)]
+
+
 def test_calls_are_signed_for_execute_api():
     http = FakeHttp(FakeQueue(job_view()))
     client_of(http).job("job1")

@@ -14,7 +14,7 @@ import click
 from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import PoolNames, some_names_argument
-from slotq.client import QueueClient
+from slotq.client import MOST_AT_ONCE, QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
@@ -23,8 +23,6 @@ from slotq_core.wire.views import JobView, MeView, queue_view
 
 HANDFUL = 5
 """Up to this many selected jobs are changed without a question."""
-MOST_SHOWN = 1000
-"""Largest number of jobs in one answer of the queue."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,9 +88,9 @@ class Selection:
     def _found(self, client: QueueClient) -> list[JobView]:
         submitter = self._submitter(client)
         seen = self._seen(client, submitter)
-        if len(seen) >= MOST_SHOWN:
+        if len(seen) >= MOST_AT_ONCE:
             click.echo(
-                f"slotq: the queue lists {MOST_SHOWN:,} jobs at a time, and there may be more: "
+                f"slotq: the queue lists {MOST_AT_ONCE:,} jobs at a time, and there may be more: "
                 "select fewer, or repeat the command for the rest",
                 err=True,
             )

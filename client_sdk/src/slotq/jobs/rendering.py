@@ -102,6 +102,8 @@ class Listed(list[T], Generic[T]):
 
 class JobList(Listed[JobView]):
     columns = JOB
+    more = False
+    """Whether the queue has further jobs of this kind than the list was asked for."""
 
 
 class AttemptList(Listed[AttemptView]):

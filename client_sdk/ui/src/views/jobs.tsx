@@ -2,12 +2,14 @@
 
 import { useLocation } from "wouter-preact";
 import { useFilter } from "../address";
-import { get, ofJob, type Job } from "../api";
+import { useState } from "preact/hooks";
+import { ofJob, type Job } from "../api";
+import { jobsIn, MOST_AT_ONCE } from "../listed";
 import { useLive } from "../live";
 import { Rows, type Column } from "../parts/rows";
 import { Priority, State } from "../parts/state";
 import { Trouble } from "../parts/trouble";
-import { person, since } from "../words";
+import { counted, person, since } from "../words";
 import { jobLink, NOT_ENDED } from "./queue";
 
 const NAME = /^[a-zA-Z0-9][a-zA-Z0-9-]{0,62}$/;
@@ -20,9 +22,6 @@ const STATES: [string, string][] = [
   ["failed,stopped,cancelled", "failed, stopped or cancelled"],
 ];
 
-/** The queue returns no more at once. */
-const MOST = 1000;
-
 export function Jobs() {
   const [search, setSearch] = useFilter("search");
   const [state, setState] = useFilter("state");
@@ -30,12 +29,19 @@ export function Jobs() {
   const [pool, setPool] = useFilter("pool");
   const [who, setWho] = useFilter("who");
   const [, go] = useLocation();
-  const asked: Record<string, string> = { state: state || NOT_ENDED, limit: String(MOST) };
+  const asked: Record<string, string> = { state: state || NOT_ENDED };
   if (project) asked.project = project;
   if (pool) asked.pool = pool;
   if (who) asked.submitter = who;
-  const jobs = useLive(JSON.stringify(asked), (signal) => get("/jobs", asked, signal));
+  const question = JSON.stringify(asked);
+  const [wanted, setWanted] = useState({ question, most: MOST_AT_ONCE });
+  const most = wanted.question === question ? wanted.most : MOST_AT_ONCE;
+  const jobs = useLive(question, (signal) => jobsIn(asked, most, signal), most > MOST_AT_ONCE ? 15 : 3);
   const found = (jobs.value?.jobs ?? []).filter((job) => matches(job, search));
+  const showMore = () => {
+    setWanted({ question, most: most + MOST_AT_ONCE });
+    jobs.refresh();
+  };
   return (
     <>
       <h1>Jobs</h1>
@@ -76,20 +82,25 @@ export function Jobs() {
         </label>
       </form>
       <Trouble of={[jobs]} />
-      {(jobs.value?.jobs.length ?? 0) >= MOST && (
-        <p class="empty">
-          The queue tells {MOST.toLocaleString("en")} jobs at once: choose a state, a project, a pool or a person to see
-          others. A whole name and Enter leads to any job.
-        </p>
-      )}
       {jobs.value && (
         <Rows
           label="Jobs"
           rows={found}
           columns={columns(jobs.at)}
           keyOf={(job) => job.name}
-          empty="No job fits this search."
+          empty={jobs.value.more ? "None of these jobs fits this search." : "No job fits this search."}
         />
+      )}
+      {jobs.value?.more && (
+        <div class="actions">
+          <p role="status">
+            {search ? "Searched" : "Shown"} are the first {counted(jobs.value.jobs.length, "job")}; the queue may have more.
+            A whole name and Enter leads to any job.
+          </p>
+          <button type="button" disabled={jobs.value.most < most} onClick={showMore}>
+            {jobs.value.most < most ? "Loading …" : "Show more"}
+          </button>
+        </div>
       )}
     </>
   );

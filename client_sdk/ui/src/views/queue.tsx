@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { get, ofJob, type Job, type Pool } from "../api";
+import { MOST_AT_ONCE } from "../listed";
 import { useLive } from "../live";
 import { Bar, Legend, type Piece } from "../parts/bar";
 import { Rows, type Column } from "../parts/rows";
@@ -12,29 +13,28 @@ import { Trouble } from "../parts/trouble";
 import { counted, lasting, ordinal, person, since } from "../words";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
-/** The queue tells no more jobs at once. */
-const MOST = 1000;
-const ASKED = { state: NOT_ENDED, limit: String(MOST) };
-/** Asked by time, the queue looks at all jobs and tells the first of the line; else at the latest. It costs more. */
-const FROM_THE_HEAD = { ...ASKED, since: "1970-01-01T00:00:00Z" };
+const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
+/** A list that is cut has no places, unless one asks for them. Then it costs more. */
+const WITH_PLACES = { ...ASKED, places: "true" };
 
 export function Queue() {
   const pools = useLive("pools", (signal) => get("/pools", {}, signal));
   const [long, setLong] = useState(false);
   // One key for both questions: what is shown stays until the other is answered.
-  const jobs = useLive("queue", (signal) => get("/jobs", long ? FROM_THE_HEAD : ASKED, signal), long ? 15 : 3);
+  const jobs = useLive("queue", (signal) => get("/jobs", long ? WITH_PLACES : ASKED, signal), long ? 15 : 3);
   const told = jobs.value?.jobs.length ?? 0;
+  const more = jobs.value?.more ?? false;
   useEffect(() => {
-    if (told >= MOST) setLong(true);
+    if (more) setLong(true);
     else if (told > 0) setLong(false);
-  }, [told]);
+  }, [told, more]);
   const now = Math.max(jobs.at, pools.at);
   return (
     <>
       <h1 class="unseen">Queue</h1>
       <Trouble of={[pools, jobs]} />
       {pools.value?.pools.map((pool) => (
-        <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={told >= MOST} now={now} />
+        <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={more} now={now} />
       ))}
       {pools.value?.pools.length === 0 && (
         <p class="empty">The queue has no pools yet. An operator adds them with slotq config apply.</p>

@@ -3,26 +3,24 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link, useSearchParams } from "wouter-preact";
 import { ofJob, type AttemptsPage, type HeldSlots } from "../api";
+import { attemptsIn, type Look } from "../attempts";
 import { useLive } from "../live";
 import { Rows, type Column } from "../parts/rows";
 import { Trouble } from "../parts/trouble";
 import {
-  attemptsIn,
   DAY,
-  drawing,
   forWhom,
   inWords,
   lanesOf,
   moved,
   nameOf,
   ticks,
-  under,
   zoomed,
   type PoolLanes,
   type Span,
-  type Tick,
 } from "../timeline";
 import { clock, counted, lasting, person } from "../words";
+import { Lanes } from "./lanes";
 import "./timeline.css";
 
 const LENGTHS: [string, number][] = [
@@ -53,7 +51,14 @@ export function Timeline() {
   if (from !== undefined) asked.from = new Date(from).toISOString();
   if (to !== undefined) asked.to = new Date(to).toISOString();
   if (pool) asked.pool = pool;
-  const live = useLive(JSON.stringify(asked), (signal) => attemptsIn(asked, signal), to === undefined ? 15 : 300);
+  const question = JSON.stringify(asked);
+  const last = useRef<Look & { question: string }>();
+  const ask = async (signal: AbortSignal) => {
+    const look = await attemptsIn(asked, signal, last.current?.question === question ? last.current : undefined);
+    last.current = { ...look, question };
+    return look.page;
+  };
+  const live = useLive(question, ask, to === undefined ? 15 : 300);
   // What is known is drawn in the new window until its own answer comes.
   const known = useRef<AttemptsPage>();
   if (live.value) known.current = live.value;
@@ -221,7 +226,7 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
       class="chart"
       role="group"
       tabIndex={0}
-      aria-label="Timeline: plus and minus zoom, the arrows move, n goes to the present. The tables below have the same in words."
+      aria-label="Timeline: plus and minus zoom, the arrows move, n goes to the present. Tab leads to the bars: there the arrows lead from bar to bar, and Enter opens the job. The tables below have the same in words."
       onKeyDown={(event) => {
         const act = keys[event.key];
         if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -242,8 +247,12 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
           <span class="key evicted" aria-hidden="true" />
           is evicted
         </li>
+        <li>
+          <span class="key line" aria-hidden="true" />
+          leads to the job that it was evicted for
+        </li>
       </ul>
-      <p class="pointed">{pointed ? inWords(pointed, now) : "Point at a bar to see whose it is."}</p>
+      <p class="pointed">{pointed ? inWords(pointed, now) : "Point at a bar, or reach it by Tab, to see whose it is."}</p>
       <svg class="axis" viewBox={`0 0 ${width} 18`} height="18" aria-hidden="true">
         {marks.map(({ x, text }) => (
           <text key={text + x} x={Math.min(x, width - 60)} y="13">
@@ -252,64 +261,9 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
         ))}
       </svg>
       {pools.map((pool) => (
-        <Lanes key={pool.pool} pool={pool} span={span} width={width} marks={marks} point={setPointed} />
+        <Lanes key={pool.pool} pool={pool} span={span} width={width} marks={marks} now={now} pointed={pointed} point={setPointed} />
       ))}
     </div>
-  );
-}
-
-function Lanes({
-  pool,
-  span,
-  width,
-  marks,
-  point,
-}: {
-  pool: PoolLanes;
-  span: Span;
-  width: number;
-  marks: Tick[];
-  point: (of: HeldSlots | undefined) => void;
-}) {
-  const { from, to } = span;
-  const drawn = useMemo(() => drawing(pool, { from, to }, width), [pool, from, to, width]);
-  const evictions = pool.held.filter((each) => each.of.evicted).length;
-  const what = [counted(pool.held.length, "attempt"), counted(evictions, "eviction")].join(", ");
-  const look = (event: PointerEvent) => {
-    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    point(under(pool, span, width, drawn.lane, event.clientX - box.left, event.clientY - box.top));
-  };
-  return (
-    <section aria-labelledby={`lanes-${pool.pool}`}>
-      <h2 id={`lanes-${pool.pool}`}>
-        {pool.pool} <small>{what}</small>
-      </h2>
-      <svg
-        class="lanes"
-        viewBox={`0 0 ${width} ${drawn.height}`}
-        height={drawn.height}
-        role="img"
-        aria-label={`${pool.pool}: ${what}`}
-        onPointerMove={look}
-        onPointerDown={look}
-        onPointerLeave={() => point(undefined)}
-      >
-        <path class="grid" d={marks.map(({ x }) => `M${Math.round(x)} 0v${drawn.height}`).join("")} />
-        <path class="starts" d={drawn.starts} />
-        <path class="runs" d={drawn.runs} />
-        <path class="evicted" d={drawn.evicted} />
-        {drawn.names.map(({ x, y, text }) => (
-          <text key={`${x} ${y}`} class="name" x={x} y={y}>
-            {text}
-          </text>
-        ))}
-        {drawn.labels.map(({ x, y, text }) => (
-          <text key={`${x} ${y}`} class="label" x={x} y={y}>
-            {text}
-          </text>
-        ))}
-      </svg>
-    </section>
   );
 }
 

@@ -31,7 +31,7 @@ from slotq_core.ports.training import Request
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
 from slotq_core.routes.scenario import SCENARIO_ACTIONS, ScenarioRoutes
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
 from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
@@ -136,12 +136,24 @@ class Routes:
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response:
+        from slotq_core.operations.listing.cursor import ListCursor, question_of
+
         query = self._http.request.query
         states, wanted, limit = _selection(query)
-        lookup = self._manager().jobs
-        jobs = lookup.statuses(states, wanted, to=self._request.caller())[:limit]
-        shown = lookup.with_progress(jobs)
-        return json_answer(HTTPStatus.OK, wire.queue_view(self._warned(shown)))
+        lookup, caller, following = self._manager().jobs, self._request.caller(), None
+        if switch("places", query):
+            if "next" in query:
+                raise InvalidRequest("with places there are no further pages", field="next")
+            jobs, more = lookup.first(states, wanted, limit=limit, to=caller)
+        else:
+            after = None
+            if "next" in query:
+                after = ListCursor.parse(query["next"][-1], question=question_of(states, wanted))
+            jobs, following = lookup.page(states, wanted, limit=limit, after=after, to=caller)
+            more = following is not None
+        shown = self._warned(lookup.with_progress(jobs))
+        text = following.text() if following else None
+        return json_answer(HTTPStatus.OK, wire.queue_view(shown, more=more, following=text))
 
     def _change_jobs(self) -> Response:
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
@@ -261,12 +273,13 @@ def _as_matched(event: Mapping[str, Any]) -> bool:
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
     """The states, filters and limit in a query: `?state=` (repeated or comma separated; none: every
-    state), FILTERS (`?project=` like `?state=`) and `?limit=`."""
+    state), FILTERS (`?project=` like `?state=`) and `?limit=`. The route itself reads `?next=` and
+    `?places=`."""
     for key in query:
-        if key not in {"state", "limit", *FILTERS}:
-            known = ", ".join(("state", *FILTERS))
+        if key not in {"state", *FILTERS, "limit", "next", "places"}:
+            known = ", ".join(("state", *FILTERS, "limit", "next"))
             raise InvalidRequest(
-                f"there is no parameter '{key[:40]}' here; use {known} or limit", field=key[:40]
+                f"there is no parameter '{key[:40]}' here; use {known} or places", field=key[:40]
             )
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:

@@ -18,6 +18,7 @@ from slotq_core import names
 from slotq_core.api import MOST_JOBS
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
+from slotq_core.operations.status import MOST_LOOKED_AT
 from slotq_core.routes.documents import MOST_CHANGES
 from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
@@ -230,6 +231,12 @@ def _list_jobs() -> dict[str, Any]:
     return {
         "operationId": "listJobs",
         "summary": "List jobs in the order of the queue: running, waiting by place, ended",
+        "description": "A list that fits in one answer is in the order of the queue, with places, "
+        "where at most 1,000 jobs wait. Of a longer one, each answer "
+        "has one page and the cursor of the next: first jobs that hold slots, then jobs that wait, "
+        "the earliest entry first and without places, then held and ended ones. With filters a "
+        f"page examines at most {MOST_LOOKED_AT:,} jobs, so it may have few jobs or none and a "
+        "cursor. A job that changes its state in between may be on two pages or on none.",
         "parameters": [
             {
                 "name": "state",
@@ -239,6 +246,7 @@ def _list_jobs() -> dict[str, Any]:
             },
             {"name": "limit", "in": "query", "description": "The most to return", "schema": limit},
             *_filters(),
+            *_paging(),
         ],
         "responses": _responses(
             200, "The jobs that the caller may see", "QueueView", 400, 403, 404
@@ -270,6 +278,20 @@ def _filters() -> list[dict[str, Any]]:
         "pool": ("Only jobs that run in this pool or, if they do not run, accept it", text),
         "since": ("Only jobs that entered then or later", moment),
         "until": ("Only jobs that entered then or before", moment),
+    }
+    return _in_query(meanings)
+
+
+def _paging() -> list[dict[str, Any]]:
+    meanings: dict[str, tuple[str, object]] = {
+        "next": (
+            "The cursor of the page before, with the same states and filters",
+            {"type": "string"},
+        ),
+        "places": (
+            f"Return the first of up to {MOST_LOOKED_AT:,} jobs, in true order and with places",
+            {"type": "boolean", "default": False},
+        ),
     }
     return _in_query(meanings)
 

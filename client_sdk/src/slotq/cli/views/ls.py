@@ -13,11 +13,15 @@ from slotq.cli.name_arguments import PoolNames
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
-from slotq.client import QueueClient
+from slotq.client import MOST_AT_ONCE, QueueClient
+from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, queue_view
+
+MOST = 100_000
+"""Largest number of jobs to show: a hundred requests."""
 
 
 def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
@@ -69,7 +73,12 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
     metavar="NAMES",
     help=f"The columns to show, comma separated: {', '.join(COLUMNS)}.",
 )
-@click.option("--limit", type=click.IntRange(1, 1000), help="Show at most this many jobs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST),
+    metavar="NUMBER",
+    help="Show at most this many jobs.  [1000]",
+)
 @click.option("--watch", is_flag=True, help="Show every change, until Ctrl-C.")
 @every_option
 @json_option
@@ -98,7 +107,14 @@ def ls(
     if watch:
         show_changes(app, fetch, shown, every=every)
     jobs = fetch()
-    app.answer(queue_view(jobs), shown(jobs))
+    app.answer(queue_view(jobs, more=jobs.more), shown(jobs))
+    if jobs.more:
+        further = min(10 * len(jobs), MOST)
+        click.echo(
+            f"slotq: there are more jobs than these {len(jobs):,}; `--limit {further}` "
+            "shows more, and --state, --project, --pool or --mine select",
+            err=True,
+        )
 
 
 def _fetcher(
@@ -111,13 +127,16 @@ def _fetcher(
     since: datetime | None,
     until: datetime | None,
     **filters: Any,
-) -> Callable[[], list[JobView]]:
-    """A function that fetches the jobs to show. With `sort`, the limit applies after sorting."""
+) -> Callable[[], JobList]:
+    """A function that fetches the jobs to show. It asks for a whole answer even if few are shown:
+    a shorter one has no places. With `sort`, the limit applies after sorting."""
     chosen = states or (None if everything else LIVING)
+    asked = limit if limit and limit > MOST_AT_ONCE else None
 
-    def fetch() -> list[JobView]:
-        cut = None if sort else limit
-        jobs = client.jobs(chosen, limit=cut, since=since, until=until, **filters)
-        return in_order(jobs, sort)[:limit] if sort else jobs
+    def fetch() -> JobList:
+        jobs = client.jobs(chosen, limit=asked, since=since, until=until, **filters)
+        shown = JobList((in_order(jobs, sort) if sort else jobs)[:limit])
+        shown.more = jobs.more or len(shown) < len(jobs)
+        return shown
 
     return fetch

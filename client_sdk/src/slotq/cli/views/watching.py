@@ -18,6 +18,7 @@ from slotq.cli.words import Amount
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
 from slotq.jobs.progress import Plain, Screen, Terminal
+from slotq.jobs.rendering import JobList
 from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, queue_view
@@ -101,7 +102,7 @@ class _Changes:
 
 def show_changes(
     app: App,
-    fetch: Callable[[], list[JobView]],
+    fetch: Callable[[], JobList],
     shown: Callable[[list[JobView]], RenderableType],
     *,
     every: float,
@@ -111,17 +112,17 @@ def show_changes(
     console = app.console()
     if console.is_terminal and not app.json:
         _live(app, fetch, shown, console, every)
-    before: list[JobView] | None = None
+    before: JobList | None = None
     shown_at = app.clock()
     while True:
         jobs = fetch()
         if jobs != before and app.json:
-            click.echo(as_json(queue_view(jobs).model_dump_json()))
+            click.echo(as_json(queue_view(jobs, more=jobs.more).model_dump_json()))
         elif _is_news(before, jobs, app.clock() - shown_at):
             console.print(shown(jobs))
             shown_at = app.clock()
         else:
-            jobs = before or []  # What is on paper stays the measure of what is new.
+            jobs = before or JobList()  # What is on paper stays the measure of what is new.
         before = jobs
         app.sleep(every)
 
@@ -137,7 +138,7 @@ def _is_news(before: list[JobView] | None, now: list[JobView], ago: float) -> bo
 
 def _live(
     app: App,
-    fetch: Callable[[], list[JobView]],
+    fetch: Callable[[], JobList],
     shown: Callable[[list[JobView]], RenderableType],
     console: Console,
     every: float,

@@ -12,6 +12,7 @@ resubmit       retries: the request of an ended job as another job
 bulk           changes of many jobs in one request
 configuring    changes of the configuration, on the record
 jobs           what people ask of jobs, and about them
+listing        lists of jobs in pages
 status         jobs as people see them, with place and reason
 scripts        what training scripts report, on the tick and for people
 notices        who is told of what has happened, at least once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from slotq_core.model.attempts import Attempt
@@ -19,6 +19,7 @@ from slotq_core.ports.stored import (
     ConfigurationChange,
     Finding,
     InParts,
+    Mark,
     Part,
     Poison,
     World,
@@ -254,6 +255,17 @@ class Store(Protocol):
     ) -> tuple[Job, ...]:
         """Jobs in these states, the latest entry first within each. For people: the answer may lag
         behind. `limit`: how many to read. `projects`: return only jobs of these."""
+
+    def in_state(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        """The jobs of a state behind `after`, by entry time, those of one moment by name. They are
+        read on demand: about `at_once` first, then more at a time. For people: the answer may lag
+        behind."""
+
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        """The jobs that wait in these projects, read without those of others. None: there are more
+        than `limit`, or nobody has counted them."""
 
     def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
         """At most `limit` jobs of each state in which jobs wait (pending, preempted, backoff) that

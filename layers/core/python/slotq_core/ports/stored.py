@@ -31,6 +31,16 @@ class Ledger:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """How far a reading of the jobs of one state has come."""
+
+    entry_time: int
+    """The entry time (ms) of the last job read."""
+    name: str = ""
+    """Its name; empty: every job that entered at this moment is read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Poison:
     """A stored item that cannot be read. It stops nothing else."""
 

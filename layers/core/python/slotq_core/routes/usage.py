@@ -57,7 +57,7 @@ class UsageRoutes:
 
     def _list_attempts(self) -> Response:
         from slotq_core.operations.usage.timeline import Cursor
-        from slotq_core.wire.usage_views import attempts_view
+        from slotq_core.wire.usage_views import SettledView, attempts_view
 
         query = self._request.query("from", "to", "pool", "next")
         page = self._manager().timeline.page(
@@ -66,7 +66,14 @@ class UsageRoutes:
             pool=query["pool"][-1] if "pool" in query else "",
             after=Cursor.parse(query["next"][-1]) if "next" in query else None,
         )
-        sees = self._sight()
+        sees, settled = self._sight(), None
+        if page.settled is not None:
+            settled = SettledView(
+                attempts=page.settled.attempts,
+                gone=page.settled.gone,
+                unreadable=page.settled.unreadable,
+                next=page.settled.next.text(),
+            )
         view = attempts_view(
             (page.start, page.end),
             (use_as_seen(use, sees) for use in page.attempts),
@@ -74,6 +81,7 @@ class UsageRoutes:
             gone=page.gone,
             unreadable=page.unreadable,
             following=page.next.text() if page.next else None,
+            settled=settled,
         )
         return json_answer(HTTPStatus.OK, view)
 

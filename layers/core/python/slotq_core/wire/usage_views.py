@@ -111,6 +111,17 @@ class HeldSlotsView(BaseModel):
     """None: no eviction ended it."""
 
 
+class SettledView(BaseModel):
+    """The first part of a page, which no later look changes."""
+
+    attempts: int
+    """How many of the page's attempts are in this part: the first ones."""
+    gone: int
+    unreadable: int
+    next: str
+    """A later look keeps this part, and asks with this as `next` for all that comes behind it."""
+
+
 class AttemptsPageView(BaseModel):
     """A page of the attempts that held slots in a window."""
 
@@ -129,6 +140,8 @@ class AttemptsPageView(BaseModel):
     next: str | None = None
     """Ask for the next page with this as `next`, and the same `from`, `to` and `pool`. None: this
     is the last page."""
+    settled: SettledView | None = None
+    """None: the page begins behind the settled part of the window."""
 
 
 def attempts_view(
@@ -139,6 +152,7 @@ def attempts_view(
     gone: int,
     unreadable: int,
     following: str | None,
+    settled: SettledView | None = None,
 ) -> AttemptsPageView:
     return AttemptsPageView(
         start=iso(window[0]),
@@ -148,6 +162,7 @@ def attempts_view(
         gone=gone,
         unreadable=unreadable,
         next=following,
+        settled=settled,
     )
 
 

@@ -187,6 +187,11 @@ class RequestView(BaseModel):
 class QueueView(BaseModel):
     version: int = VERSION
     jobs: list[JobView]
+    more: bool = False
+    """Whether there may be further jobs."""
+    next: str | None = None
+    """Cursor of the page with the further jobs; null: there are none, or the answer was asked for
+    with places."""
 
 
 class MissingRightView(BaseModel):
@@ -475,8 +480,11 @@ def job_view(
     )
 
 
-def queue_view(jobs: Iterable[JobView]) -> QueueView:
-    return QueueView(jobs=list(jobs))
+def queue_view(
+    jobs: Iterable[JobView], *, more: bool = False, following: str | None = None
+) -> QueueView:
+    """`following`: the cursor of the next page."""
+    return QueueView(jobs=list(jobs), more=more, next=following)
 
 
 def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:

@@ -28,10 +28,16 @@ class TableCalls:
         return answer.get("Item")
 
     def query(
-        self, expression: Expression, *, limit: int | None = None, consistent: bool = True
+        self,
+        expression: Expression,
+        *,
+        limit: int | None = None,
+        at_once: int | None = None,
+        consistent: bool = True,
     ) -> Iterator[Item]:
-        """Yield the items, at most `limit`. Each page is read on demand."""
-        for answer in self._pages(expression, limit, consistent=consistent):
+        """Yield the items, at most `limit`. Each page is read on demand: with `at_once`, so many
+        items at first, then each time twice as many."""
+        for answer in self._pages(expression, limit, at_once, consistent=consistent):
             yield from answer["Items"]
 
     def scan(self, expression: Expression) -> Iterator[Item]:
@@ -51,12 +57,18 @@ class TableCalls:
         return sum(answer["Count"] for answer in pages)
 
     def _pages(
-        self, expression: Expression, limit: int | None, *, consistent: bool
+        self,
+        expression: Expression,
+        limit: int | None,
+        at_once: int | None = None,
+        *,
+        consistent: bool,
     ) -> Iterator[dict[str, Any]]:
         request = {**expression, "TableName": self.table, "ConsistentRead": consistent}
         while limit is None or limit > 0:
-            if limit is not None:
-                request["Limit"] = limit
+            bounds = [each for each in (limit, at_once) if each is not None]
+            if bounds:
+                request["Limit"] = min(bounds)
             with translated():
                 answer = self._client.query(**request)
             yield answer
@@ -64,6 +76,7 @@ class TableCalls:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
             limit = None if limit is None else limit - answer["Count"]
+            at_once = None if at_once is None else 2 * at_once
 
     def update(self, key: Key, expression: Expression) -> None:
         with translated():

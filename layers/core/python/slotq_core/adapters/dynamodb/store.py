@@ -40,6 +40,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.reading.loading import WorldLoader
+from slotq_core.adapters.dynamodb.reading.state_listing import jobs_in_state
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
@@ -77,6 +78,7 @@ from slotq_core.ports.stored import (
     ConfigurationChange,
     Finding,
     InParts,
+    Mark,
     Part,
     PartsKind,
     Poison,
@@ -405,6 +407,18 @@ class DynamoStore:
                 left -= len(read)
                 found += [job for job in read if projects is None or job.project in projects]
         return tuple(found)
+
+    def in_state(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        """Yield the readable jobs; a pass reports the others."""
+        return jobs_in_state(
+            self._calls, state, after=after, latest_first=latest_first, at_once=at_once
+        )
+
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        found = self._world.waiting_of(projects, self._clock(), limit=limit)
+        return None if found is None else tuple(found)
 
     def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
         found: list[Job] = []

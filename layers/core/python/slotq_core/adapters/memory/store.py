@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -51,6 +51,7 @@ from slotq_core.ports.stored import (
     Finding,
     InParts,
     Ledger,
+    Mark,
     Part,
     PartsKind,
     Poison,
@@ -453,6 +454,26 @@ class MemoryStore:
             if job.state in wanted and (projects is None or job.project in projects)
         ]
         return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
+
+    @_one_at_a_time
+    def in_state(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        sign = -1 if latest_first else 1
+
+        def key(entry_time: int, name: str) -> tuple[int, bool, str]:
+            return sign * entry_time, not name, name
+
+        found = [job for job in self._jobs.values() if job.state is state]
+        if after is not None:
+            last = key(after.entry_time, after.name)
+            found = [job for job in found if key(job.entry_time, job.name) > last]
+        return iter(sorted(found, key=lambda job: key(job.entry_time, job.name)))
+
+    @_one_at_a_time
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        found = [job for job in self._jobs.values() if job.waits and job.project in projects]
+        return tuple(found) if len(found) <= limit else None
 
     @_one_at_a_time
     def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:

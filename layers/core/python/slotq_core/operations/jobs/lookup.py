@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
@@ -11,6 +11,8 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
+from slotq_core.operations.listing.cursor import ListCursor
+from slotq_core.operations.listing.walk import Walk
 from slotq_core.operations.scripts.progress import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, Status, Wanted
 from slotq_core.policy.plan import Plan
@@ -56,13 +58,31 @@ class JobLookup:
         to: str | None = None,
     ) -> list[Status]:
         """The wanted jobs in these states (None: any) that caller `to` may see (None: all), in the
-        queue's order. Raises NoSuchProject for a project that is not known to `to` and has none of
-        them.
+        queue's order, with their places. The cost grows with the queue; that of `page` does not.
+        Raises NoSuchProject for a project that is not known to `to` and has none of them.
 
         With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
         """
-        asked, limit = tuple(JobState if states is None else states), wanted.looks_at
+        return self._whole(states, wanted, limit=wanted.looks_at, to=to)[0]
+
+    def first(
+        self,
+        states: Iterable[JobState] | None,
+        wanted: Wanted,
+        *,
+        limit: int,
+        to: str | None = None,
+    ) -> tuple[list[Status], bool]:
+        """The first of `statuses`, out of MOST_LOOKED_AT, and whether there may be more."""
+        found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
+        return found[:limit], cut or len(found) > limit
+
+    def _whole(
+        self, states: Iterable[JobState] | None, wanted: Wanted, *, limit: int, to: str | None
+    ) -> tuple[list[Status], bool]:
+        """The jobs, and whether only the latest `limit` of all were examined."""
+        asked = tuple(JobState if states is None else states)
         found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
         people = self._store.configuration().people if wanted.submitter else BY_DEFAULT
         sees = self._authorizer.sight(found, by=to)
@@ -70,20 +90,82 @@ class JobLookup:
             limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
             found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
         jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
-        if empty := (wanted.projects or frozenset()) - {job.project for job in jobs} - {""}:
-            self._authorizer.check_known(empty, to=to)
+        self._check_projects(jobs, wanted, to)
+        cut = len(found) >= limit
         if not any(job.waits for job in jobs):
-            return status.statuses(jobs, Plan(), None)
+            return status.statuses(jobs, Plan(), None), cut
         waiting = status.all_waiting(found, asked, limit) if wanted.projects is None else None
         if waiting is None:
             others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
+        return self._explained(jobs, waiting, asked), cut
+
+    def page(
+        self,
+        states: Iterable[JobState] | None = None,
+        wanted: Wanted = ANY_JOB,
+        *,
+        limit: int = MOST_LISTED,
+        after: ListCursor | None = None,
+        to: str | None = None,
+    ) -> tuple[list[Status], ListCursor | None]:
+        """At most `limit` of the wanted jobs that caller `to` may see, in the queue's order, and
+        where the next page begins (None: this is the last). The other arguments and errors: as of
+        `statuses`.
+
+        Where one page holds all jobs, they have places, as long as few enough wait. Else the pages
+        follow `listing.walk`, and no job has a place.
+        """
+        asked = tuple(JobState if states is None else states)
+        people = self._store.configuration().people if wanted.submitter else BY_DEFAULT
+        sees = self._lazy_sight(to)
+        walk = Walk(
+            self._store,
+            states if states is None else asked,
+            wanted,
+            lambda job: wanted.has(job, people) and sees(job),
+        )
+        found = walk.page(limit, after)
+        jobs = [*found.jobs]
+        waiting = None if found.waiting is None else [*found.waiting]
+        if after is None and (found.next is None or not jobs):
+            self._check_projects(jobs, wanted, to)
+        if not any(job.waits for job in jobs):
+            return status.statuses(jobs, Plan(), None), found.next
+        if waiting is None and after is None and found.next is None:
+            others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
+            waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
+        return self._explained(jobs, waiting, asked), found.next
+
+    def _explained(
+        self, jobs: list[Job], waiting: list[Job] | None, asked: tuple[JobState, ...]
+    ) -> list[Status]:
+        """The jobs in the queue's order, with reasons. `waiting`: as of `status.statuses`."""
         now = self._clock.now()
         world = self._store.load(now)
         jobs = status.as_loaded(jobs, world, asked)
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
         return status.statuses(jobs, planned, waiting, world.snapshot.yields)
+
+    def _check_projects(self, jobs: Iterable[Job], wanted: Wanted, to: str | None) -> None:
+        """Raises NoSuchProject for a wanted project without jobs here that `to` does not know."""
+        if empty := (wanted.projects or frozenset()) - {job.project for job in jobs} - {""}:
+            self._authorizer.check_known(empty, to=to)
+
+    def _lazy_sight(self, to: str | None) -> Callable[[Job], bool]:
+        """A test for the jobs that `to` may see. It reads the configuration with the first job
+        whose answer depends on it."""
+        tests: list[Callable[[Job], bool] | None] = []
+
+        def sees(job: Job) -> bool:
+            if to is None or not job.project:
+                return True
+            if not tests:
+                tests.append(self._authorizer.sight([job], by=to))
+            return tests[0] is None or tests[0](job)
+
+        return sees
 
     def graces(self) -> Mapping[str, int]:
         """How long (ms) each pool waits between asking a job to suspend and stopping it."""

@@ -19,6 +19,7 @@ from typing import Self
 
 from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.operations.usage.day_sums import RECORDS_A_READ, SETTLED, first_day
+from slotq_core.operations.usage.record_marks import NO_RECORD, RecordMark, mark_of, position_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts
@@ -37,7 +38,7 @@ EARLIEST = begin_of("2000-01-01")
 """No window begins before (ms)."""
 
 _POSITION = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})~([0-9]{1,9})~([0-9]{1,9})~([0-9A-Za-z:.#-]{0,200})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})~([0-9]{1,9})~([0-9]{1,9})~([0-9TZ:.-]{0,30})~([0-9]{1,4})"
 )
 
 Identity = tuple[str, int, int]
@@ -45,7 +46,8 @@ Identity = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far the pages have come."""
+    """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
+    asks may not see every job."""
 
     day: str
     """The day on which ends were recorded."""
@@ -53,12 +55,13 @@ class Position:
     """How many parts of the day's sum are read."""
     records: int = 0
     """How many of its records are read, one by one or within the parts."""
-    record: str = ""
+    last: RecordMark = NO_RECORD
     """The last of them."""
 
     def text(self) -> str:
         """The position as the API tells it."""
-        return f"{self.day}~{self.parts}~{self.records}~{self.record}"
+        numbers = f"{self.day}~{self.parts}~{self.records}"
+        return f"{numbers}~{self.last.moment}~{self.last.number}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -67,7 +70,8 @@ class Position:
         if found is None or not is_day(found[1]):
             raise InvalidRequest("next takes what the page before answered as next", field="next")
         parts, records = int(found[2]), int(found[3])
-        return cls(day=found[1], parts=parts, records=records, record=found[4])
+        last = RecordMark(moment=found[4], number=int(found[5]))
+        return cls(day=found[1], parts=parts, records=records, last=last)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +171,9 @@ class _Reading:
             self.unreadable += int(there is not None)
             return self._read_records(at)
         kept = there.attempts + there.unreadable
-        if at.record:  # The page before has begun with records; the sum may be newer than that.
+        if (
+            at.last.number
+        ):  # The page before has begun with records; the sum may be newer than that.
             return self._read_records(at, kept=kept)
         outside = bool(there.begins) and begin_of(there.begins) >= self._window.end
         if not outside and not self._window.whole_days(there.begins or there.day, there.day):
@@ -179,8 +185,8 @@ class _Reading:
         if there.whole:
             self.unreadable += there.unreadable
             return None
-        behind = Position(day=at.day, parts=len(there.parts), records=kept, record=there.through)
-        return self._read_records(behind)
+        behind = Position(day=at.day, parts=len(there.parts), records=kept)
+        return self._read_records(behind, after=there.through)
 
     def _add_part(self, name: str) -> None:
         self._steps += 1
@@ -193,21 +199,23 @@ class _Reading:
         kept = self._grouping
         merge(self.totals, ((kept(group), its) for day, group, its in cells if inside(day)))
 
-    def _read_records(self, at: Position, *, kept: int = 0) -> Position | None:
+    def _read_records(self, at: Position, *, kept: int = 0, after: str = "") -> Position | None:
         """Add records of a day up one by one. `kept`: how many there were when the day was added
-        up. Raises InvalidRequest if some are gone."""
+        up. `after`: the last record that is counted; empty: that of the position. Raises
+        InvalidRequest if some are gone."""
+        after = after or position_of(self._book, at.day, at.last)
         while True:
             if self._is_full and self._running is None:
-                return at
+                return replace(at, last=mark_of(self._book, at.day, after))
             self._steps += 1
-            read = self._book.ended(at.day, after=at.record, limit=RECORDS_A_READ)
+            read = self._book.ended(at.day, after=after, limit=RECORDS_A_READ)
             if self._running is None and self._may_grow(at.day, read):
                 self._count_running()
                 continue
             self._add_uses(use for use in read.uses if use.identity not in (self._running or ()))
             self.unreadable += read.unreadable
-            records = at.records + len(read.uses) + read.unreadable
-            at = replace(at, records=records, record=read.last)
+            at = replace(at, records=at.records + len(read.uses) + read.unreadable)
+            after = read.last
             if not read.more:
                 break
         if at.records < kept:

@@ -7,6 +7,9 @@ window are skipped. The attempts that go on follow, in the order of their admiss
 A record may come late. So the attempts that go on are read before the newest records, and one that
 is found both ways counts as ended. Only if a page ends among the newest records, or among those
 that go on, can an attempt that ends just then be missing, until somebody looks again.
+
+Whoever looks again need not read everything anew: a page tells how far its attempts are settled,
+and a later look goes on there. It reads what has been recorded since, and what goes on then.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Self
 from slotq_core.errors import InvalidRequest
 from slotq_core.operations.usage.day_sums import first_day
 from slotq_core.operations.usage.month_sums import SETTLED
+from slotq_core.operations.usage.record_marks import RecordMark, mark_of, position_of
 from slotq_core.operations.usage.report import EARLIEST, PAGE_BUDGET, Identity
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
@@ -37,9 +41,6 @@ attempts is one page."""
 
 MOST_RECORDS = 10_000
 """So many records read end a page, whatever they are about."""
-
-_AT_ONE_MOMENT = 9_999
-"""More than are ever recorded within one millisecond: each in a transaction of its own."""
 
 _CURSOR = re.compile(
     r"((?:[0-9]{4}-[0-9]{2}-[0-9]{2})?)~([0-9]{1,9})~([0-9TZ:.-]{0,30})~([0-9]{1,4})"
@@ -75,6 +76,18 @@ class Cursor:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """The first part of a page: no record is added there any more."""
+
+    attempts: int
+    """How many of the page's attempts, the first ones, are in this part."""
+    gone: int
+    unreadable: int
+    next: Cursor
+    """Where a later look goes on, which keeps this part."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TimelinePage:
     """One page. All pages are about the window from `start` to before `end` (ms)."""
 
@@ -90,6 +103,8 @@ class TimelinePage:
     unreadable: int
     next: Cursor | None
     """Where the next page begins; None: this is the last page."""
+    settled: Settled | None
+    """The part that no later look changes; None: the page begins behind that part."""
 
 
 class Timeline:
@@ -130,6 +145,7 @@ class Timeline:
             gone=reading.gone,
             unreadable=reading.unreadable,
             next=following,
+            settled=reading.settled,
         )
 
 
@@ -143,6 +159,8 @@ class _Reading:
         self._clock = clock
         self._is_shown = is_shown
         self._now = now
+        self._border = iso(now - SETTLED)
+        """Moments before this one have all of their records."""
         self._running: dict[Identity, AttemptUse] | None = None
         """The attempts that go on, once they are read; less those that are found to have ended."""
         self._reads = 0
@@ -150,18 +168,22 @@ class _Reading:
         self.found: list[AttemptUse] = []
         self.gone = 0
         self.unreadable = 0
+        self.settled: Settled | None = None
 
     def read(self, start: int, end: int, after: Cursor | None) -> Cursor | None:
         """Read one page; returns where the next one begins."""
         if after is not None and not after.day:
             return self._take_running(after)
-        sums = {each.day: each for each in self._book.sums(day_of(start))}
+        begin = day_of(start)
+        known = self._book.sums(begin if after is None else max(begin, after.day))
+        sums = {each.day: each for each in known}
         first = first_day(sums, start=start, now=self._now)
         at = after if after is not None and after.day >= first else Cursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
             if not _begins_after(end, sums.get(day)):
                 stopped = self._read_day(at if at.day == day else Cursor(day=day), sums)
                 if stopped is not None:
+                    self._settle(stopped)
                     return stopped
         return self._take_running(Cursor())
 
@@ -170,28 +192,45 @@ class _Reading:
         if self._is_full:
             return at
         seen, position = at.seen, self._position(at)
-        while True:
-            read = self._next_records(at.day, position)
-            number = len(read.uses) + read.unreadable
-            self._take(read, number)
-            seen, position = seen + number, read.last
-            if not read.more:
-                break
-            if self._is_full:
+        for before in self._parts(at.day):
+            if not before and at.day >= self._border[: len(at.day)]:
+                self._settle(self._cursor(at.day, seen, position))
+                self._those_running()
+            more = True
+            while more:
+                read = self._next_records(at.day, position, before)
+                number = len(read.uses) + read.unreadable
+                self._take(read, number)
+                seen, position, more = seen + number, read.last, read.more
+                if more and self._is_full:
+                    return self._cursor(at.day, seen, position)
+            progress = seen > at.seen or self._reads > 1
+            if before and progress and self._is_full:
                 return self._cursor(at.day, seen, position)
         there = sums.get(at.day)
         if there is not None:
             self.gone += max(0, there.attempts + there.unreadable - seen)
         return None
 
-    def _next_records(self, day: str, position: str) -> EndedAttempts:
-        limit = MOST_ATTEMPTS - len(self.found)
+    def _parts(self, day: str) -> tuple[str, ...]:
+        """Before which positions the records of a day are read, one part after the other; empty: to
+        the end. The day of the border has two parts."""
+        return (self._border, "") if self._border.startswith(day) else ("",)
+
+    def _settle(self, reached: Cursor) -> None:
+        """Note what is read so far, unless unsettled records are among it."""
+        if self.settled is None:
+            self.settled = Settled(
+                attempts=len(self.found),
+                gone=self.gone,
+                unreadable=self.unreadable,
+                next=reached,
+            )
+
+    def _next_records(self, day: str, position: str, before: str) -> EndedAttempts:
         self._reads += 1
-        read = self._book.ended(day, after=position, limit=limit)
-        if self._running is None and self._may_grow(day, read):
-            self._those_running()
-            read = self._book.ended(day, after=position, limit=limit)
-        return read
+        limit = MOST_ATTEMPTS - len(self.found)
+        return self._book.ended(day, after=position, before=before, limit=limit)
 
     def _take(self, read: EndedAttempts, number: int) -> None:
         self._records += number
@@ -225,24 +264,15 @@ class _Reading:
             self._running = {use.identity: use for use in uses}
         return self._running
 
-    def _may_grow(self, day: str, read: EndedAttempts) -> bool:
-        """Whether records may have been added behind the first of these since they were read."""
-        settled = iso(self._now - SETTLED)
-        return day >= settled[: len(day)] and (not read.more or read.last >= settled)
-
     def _position(self, at: Cursor) -> str:
         """The record that the cursor means."""
-        if not at.at_moment:
-            return ""
-        same = self._book.ended(at.day, after=at.moment, before=f"{at.moment}~", limit=at.at_moment)
-        return same.last
+        mark = RecordMark(moment=at.moment, number=at.at_moment)
+        return position_of(self._book, at.day, mark)
 
     def _cursor(self, day: str, seen: int, position: str) -> Cursor:
         """The cursor that means a record, which is the last one read."""
-        moment = position.split("#", maxsplit=1)[0]
-        same = self._book.ended(day, after=moment, before=f"{position}~", limit=_AT_ONE_MOMENT)
-        number = len(same.uses) + same.unreadable
-        return Cursor(day=day, seen=seen, moment=moment, at_moment=number)
+        mark = mark_of(self._book, day, position)
+        return Cursor(day=day, seen=seen, moment=mark.moment, at_moment=mark.number)
 
     @property
     def _is_full(self) -> bool:

@@ -649,6 +649,16 @@ def in_state(state: str) -> Expression:
     }
 
 
+def in_state_from(state: str, moment: str, *, backward: bool, inclusive: bool) -> Expression:
+    """Select the jobs of one state that entered from a moment on (`backward`: until then), on the
+    index `by-state`; `inclusive`: also those of the moment itself."""
+    sign = ("<" if backward else ">") + ("=" if inclusive else "")
+    return {
+        "KeyConditionExpression": f"jobState = :state AND entryTime {sign} :moment",
+        "ExpressionAttributeValues": {":state": _text(state), ":moment": _text(moment)},
+    }
+
+
 def owners_in_state(state: str) -> Expression:
     """Select the submitters and projects of the jobs of one state, on the index `by-state`."""
     return {

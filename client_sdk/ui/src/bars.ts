@@ -1,0 +1,90 @@
+// The bars of a timeline one by one: where each stands, the next to each side, and the lines from
+// those that were evicted to those that came instead.
+
+import type { HeldSlots } from "./api";
+import type { Held, PoolLanes, Span } from "./timeline";
+
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+const LEAST_WIDTH = 6;
+/** Shorter lines cannot be told from the bars. */
+const LEAST_LINE = 4;
+const MOST_LINES = 60;
+
+const place = ({ from, to }: Span, width: number) => (moment: number) =>
+  ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
+
+export const thickness = (lane: number): number => (lane > 6 ? lane - 4 : lane - 1);
+
+export function boxOf({ lane: row, begin, end }: Held, span: Span, width: number, lane: number): Box {
+  const at = place(span, width);
+  const left = at(begin);
+  return { left, top: row * lane + 2, width: Math.max(LEAST_WIDTH, at(end) - left), height: thickness(lane) };
+}
+
+/** The bars that the window shows, by lane and then by time. */
+export const inSight = ({ held }: PoolLanes, { from, to }: Span): Held[] =>
+  held
+    .filter((each) => each.end >= from && each.begin < to)
+    .sort((one, other) => one.lane - other.lane || one.begin - other.begin);
+
+/** The bar that a key leads to: left and right in the lane, up and down to the nearest of another lane. */
+export function neighbour(bars: Held[], current: Held, key: string): Held | undefined {
+  const at = bars.indexOf(current);
+  const sideways = (next: Held | undefined) => (next?.lane === current.lane ? next : undefined);
+  if (key === "ArrowRight") return sideways(bars[at + 1]);
+  if (key === "ArrowLeft") return sideways(bars[at - 1]);
+  if (key === "Home") return bars[0];
+  if (key === "End") return bars.at(-1);
+  const way = key === "ArrowDown" ? 1 : -1;
+  const beyond = bars.filter((each) => (each.lane - current.lane) * way > 0);
+  const lane = Math.min(...beyond.map((each) => each.lane * way)) * way;
+  const apart = (each: Held) => Math.max(0, each.begin - current.end, current.begin - each.end);
+  return beyond
+    .filter((each) => each.lane === lane)
+    .reduce<Held | undefined>((best, each) => (!best || apart(each) < apart(best) ? each : best), undefined);
+}
+
+export interface Line {
+  from: HeldSlots;
+  to: HeldSlots;
+  path: string;
+}
+
+/** The lines from each evicted bar's end to the start of the job that it was evicted for. */
+export function lines({ held }: PoolLanes, span: Span, width: number, lane: number): Line[] {
+  const at = place(span, width);
+  const middle = (each: Held) => each.lane * lane + 2 + thickness(lane) / 2;
+  const starts = new Map<string, Held[]>();
+  for (const each of held) {
+    const there = starts.get(each.of.job);
+    if (there) there.push(each);
+    else starts.set(each.of.job, [each]);
+  }
+  const found: Line[] = [];
+  for (const each of held) {
+    const { evicted } = each.of;
+    if (!evicted?.job || each.end < span.from || each.end >= span.to) continue;
+    const gains = starts.get(evicted.job)?.find((other) => other.begin >= each.end);
+    if (!gains || gains.begin >= span.to) continue;
+    const [x, y, toX, toY] = [at(each.end), middle(each), at(gains.begin), middle(gains)].map(round) as [number, number, number, number];
+    if (Math.hypot(toX - x, toY - y) < LEAST_LINE) continue;
+    const bend = Math.max(8, (toX - x) / 2);
+    const path = `M${x} ${y}C${round(x + bend)} ${y} ${round(toX - bend)} ${toY} ${toX} ${toY}m-5 -3l5 3l-5 3`;
+    found.push({ from: each.of, to: gains.of, path });
+  }
+  return found;
+}
+
+/** One path: of all lines, or where these would be a thicket, of those at the bar that somebody looks at. */
+export const asPath = (all: Line[], pointed: HeldSlots | undefined): string =>
+  (all.length > MOST_LINES ? all.filter(({ from, to }) => from === pointed || to === pointed) : all)
+    .map(({ path }) => path)
+    .join("");
+
+const round = (number: number): number => Math.round(number * 10) / 10;
