@@ -90,7 +90,7 @@ class Consolidation:
         if its project is beyond a hard budget: it could not start again."""
         candidates = [
             candidate
-            for project in room.jobs.may_give()
+            for project in room.jobs.projects()
             for candidate in room.jobs.candidates(project)
         ]
         for candidate in sorted(candidates, key=attrgetter("order")):

@@ -6,22 +6,23 @@ part: between departments where these differ, else between projects. The reclaim
 non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone."
 
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
-needs no code. `Givers` (state/quotas/givers.py) keeps who passes the gate before any eviction.
+needs no code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Department
+from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
-from slotq_core.policy.state.quotas.givers import is_full
+from slotq_core.policy.state.quotas.accounts import Accounts
 
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
@@ -43,11 +44,23 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return taking.keeps_within_share()
 
 
+def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> Iterator[str]:
+    """Yield those of these projects from which the job may reclaim in the pool, before any
+    eviction."""
+    mine = accounts.of(job, pool)
+    if not may_reclaim(job, mine):
+        return
+    taking, book = Taking(job, mine), accounts.book(pool)
+    for name in among if _is_full(mine[-1]) else among & accounts.over(pool):
+        if name != job.project and name in book and taking.is_fair(book[name]):
+            yield name
+
+
 def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
     """The first victim of a gang's reclaims that its project deserves after all, or None. The
     accounts already count the gang's members in and all the victims out."""
     for job, pool, victim in taken:
-        theirs = state.accounts.of_project(victim.project, pool)
+        theirs = state.accounts.book(pool)[victim.project]
         taking = Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
         if not taking.is_fair(theirs, back=state.accounts.counted(victim, pool)):
             return victim
@@ -91,7 +104,7 @@ class Taking:
         if other is theirs[0] or self._over(theirs[0], back)[1]:
             return True
         top = self.mine[-1]
-        in_full = is_full(top) and top.in_share(self.job.demand)
+        in_full = _is_full(top) and top.in_share(self.job.demand)
         return above and in_full and isinstance(other.owner, Department)
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
@@ -109,3 +122,10 @@ class Taking:
     def _gone(self, account: Account) -> Demand:
         """What the account can no longer give: victims taken so far and slots only promised."""
         return self.gone.get(account.key, NOTHING) + account.promised
+
+
+def _is_full(top: Account) -> bool:
+    """ "`full` lets a department below its share take in-quota work of a project whose department
+    is above its own."
+    """
+    return isinstance(top.owner, Department) and top.owner.fairness is Fairness.FULL

@@ -20,7 +20,7 @@ from operator import attrgetter, methodcaller
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import Taking, may_reclaim
+from slotq_core.policy.actions.gate import Taking, givers, may_reclaim
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank, same_user_and_rank
@@ -76,10 +76,11 @@ class _InPool:
     def victims(self) -> tuple[Candidate, ...] | None:
         """Victims, one at a time, from the most over-served project first; None if the gate closes
         before they free enough."""
-        givers = sorted(self._accounts.givers(self.job, self._name, self.room.jobs.may_give()))
-        if not givers:
+        giving = givers(self.job, self._name, self.room.jobs.projects(), self._accounts)
+        book = self._accounts.book(self._name)
+        self._givers = {name: book[name] for name in sorted(giving)}
+        if not self._givers:
             return None  # Earlier steps have served what fits without an eviction.
-        self._givers = {name: self._accounts.of_project(name, self._name) for name in givers}
         self._missing = self.room.missing(self.job, self._entitled)
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):

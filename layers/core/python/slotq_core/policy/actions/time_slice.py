@@ -64,10 +64,9 @@ class TimeSlices:
             return
         held = slots_held(room, job)
         mine = held[job.person]
-        protected = {other.name: until for until, other in room.jobs.protections}
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
-            protection = protected.get(other.name, end)
+            protection, _ = room.jobs.protections.get(other.name, (end, other))
             if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
 

@@ -200,10 +200,10 @@ def _causes(
         here = other.attempt is not None and other.attempt.pool == room.pool.name
         if here and other.state is JobState.STOPPING:
             yield other, (outlook.StopsAlready, ()), None
-    protected = {other.name: until for until, other in room.jobs.protections}
+    protected = {name: until for name, (until, _) in room.jobs.protections.items()}
     stoppable = {
         each.name
-        for project in room.jobs.may_give()
+        for project in room.jobs.projects()
         for candidate in room.jobs.candidates(project)
         for each in candidate.jobs
     }

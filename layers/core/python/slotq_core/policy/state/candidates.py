@@ -102,6 +102,33 @@ def alone(job: Job, pool: str, now: int) -> Candidate:
     )
 
 
+class RunningGang:
+    """The running members of one gang. They are evicted together."""
+
+    def __init__(self, name: str, ranked: Iterable[Job], now: int) -> None:
+        """`ranked`: also members that may yet join, so that a join changes nothing."""
+        self._name, self._ranked, self._now = name, ranked, now
+        self.places: list[Place] = []
+        self.protected = False
+        """Whether a `min_runtime` protects a member that ran before this plan."""
+        self.is_known = False
+        """Whether `as_one` still holds."""
+        self._as_one: Candidate | None = None
+
+    def as_one(self) -> Candidate | None:
+        """The whole gang as one candidate; None unless every member may be stopped."""
+        if not self.is_known:
+            self.is_known, self._as_one = True, None
+            if self.places and not self.protected and self.may_be_stopped():
+                self._as_one = candidate_of(
+                    self.places, self._name, self._now, gang=True, ranked=self._ranked
+                )
+        return self._as_one
+
+    def may_be_stopped(self) -> bool:
+        return all(may_be_stopped(job) for job, _ in self.places)
+
+
 def candidate_of(
     places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
 ) -> Candidate:

@@ -15,7 +15,7 @@ class Entitled(Protocol):
     """The test of who may take over whose claim (actions/entitlement.py)."""
 
     def __call__(self, job: Job, holder: Job) -> bool: ...
-    def projects(self, job: Job, pool: str) -> AbstractSet[str]: ...
+    def projects(self, job: Job, pool: str, among: AbstractSet[str]) -> AbstractSet[str]: ...
 
 
 class Claims:
@@ -70,7 +70,7 @@ class Claims:
         owed = self.owed()
         if job.name in self._by_name:
             owed = owed - _owed(self._by_name[job.name])
-        for project in self._by_project.keys() & entitled.projects(job, self._pool):
+        for project in entitled.projects(job, self._pool, self._by_project.keys()):
             for other in self._by_project[project]:
                 if other.name != job.name and entitled(job, other):
                     owed = owed - _owed(other)

@@ -3,7 +3,6 @@
 fair_shares  divides one resource among projects or departments
 account      what one project or department holds and deserves
 opening      the accounts at the beginning of a plan
-givers       the projects that hold more than they deserve
 accounts     the accounts during a plan
 shares       which excess over fair shares a job brings
 budgets      what a project may spend in a month, and what follows beyond it
