@@ -31,4 +31,4 @@ class Entitlement:
 
     def projects(self, job: Job, pool: str, among: AbstractSet[str]) -> AbstractSet[str]:
         """Those of these projects in which the job may evict in that pool: often just its own."""
-        return (among & {job.project}).union(givers(job, pool, among, self._accounts))
+        return {job.project, *givers(job, pool, among, self._accounts)} & among
