@@ -50,8 +50,9 @@ def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> 
     mine = accounts.of(job, pool)
     if not may_reclaim(job, mine):
         return
+    able = among if _is_full(mine[-1]) else among & accounts.over(pool)
     taking, book = Taking(job, mine), accounts.book(pool)
-    for name in among if _is_full(mine[-1]) else among & accounts.over(pool):
+    for name in able:
         if name != job.project and name in book and taking.is_fair(book[name]):
             yield name
 
@@ -109,7 +110,7 @@ class Taking:
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
         """Whether the account is over its share, and over its quota, without what is gone."""
-        if not back and account.key not in self.gone:
+        if back is NOTHING and account.key not in self.gone:
             return account.gives()
         gone = self._gone(account) - back
         return account.over_share(gone), account.over_quota(gone)

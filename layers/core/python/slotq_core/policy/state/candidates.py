@@ -36,7 +36,7 @@ Order = tuple[Rank, int, int, int, Later, Later]
 """The sort key of candidates."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(kw_only=True, slots=True, eq=False)
 class Candidate:
     """One job, or all running members of a gang in all their pools."""
 
@@ -83,8 +83,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
-        object.__setattr__(self, "order", order)
+        self.order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:

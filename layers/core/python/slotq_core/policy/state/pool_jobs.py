@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank
@@ -39,6 +39,8 @@ class PoolJobs:
         """The candidates that are single jobs, by job name."""
         self._projects: set[str] = set()
         """The projects with candidates, as far as their jobs have not changed since."""
+        self._below: dict[str, dict[Rank, Demand]] = {}
+        """By project and rank, what `below` has found, until the project's candidates change."""
         self._changed: set[str] = set()
         """Projects whose jobs, or members of their gangs, have come or gone."""
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)
@@ -81,8 +83,12 @@ class PoolJobs:
 
     def below(self, than: Rank, project: str) -> Demand:
         """What the project's candidates of a lower rank would free here."""
-        lower = (job for job in self.running(project) if self._rank(job) < than)
-        return Demand.total([job.demand for job in lower if self._may_be_stopped(job)])
+        known = self._below.setdefault(project, {})
+        if than not in known:
+            lower = [job for job in self.running(project) if self._rank(job) < than]
+            freed = [job.demand for job in lower if self._may_be_stopped(job)]
+            known[than] = Demand.total(freed) if freed else NOTHING
+        return known[than]
 
     def take_in(self, job: Job, project_min: int) -> None:
         """Enter a job that ran before this plan."""
@@ -104,7 +110,7 @@ class PoolJobs:
             self.placed[job.name] = job
             if is_safe_once_started(job, self._pool, project_min):
                 self.safe[job.name] = job
-        self._changed.add(job.project)
+        self._note_a_change(job.project)
         in_gang = job.group in self._gangs
         if job.project in self._candidates and not in_gang and self._may_be_stopped(job):
             insort(self._candidates[job.project], self._candidate_of(job), key=_order)
@@ -112,7 +118,7 @@ class PoolJobs:
     def remove(self, job: Job) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
         del self._running[job.project][job.name]
-        self._changed.add(job.project)
+        self._note_a_change(job.project)
         self.placed.pop(job.name, None)
         self.safe.pop(job.name, None)
         gone = self._alone.pop(job.name, None)
@@ -122,8 +128,12 @@ class PoolJobs:
 
     def gang_has_changed(self, project: str) -> None:
         """Make the project's candidates again when asked for: a member has come or gone."""
-        self._changed.add(project)
+        self._note_a_change(project)
         self._candidates.pop(project, None)
+
+    def _note_a_change(self, project: str) -> None:
+        self._changed.add(project)
+        self._below.pop(project, None)
 
     def _may_be_stopped(self, job: Job) -> bool:
         """Whether the job, or its gang, is a candidate. Nobody may take the room of a job that
@@ -135,6 +145,7 @@ class PoolJobs:
         return not (job.claim and job.claim.moved and job.name in self.safe)
 
     def _rank(self, job: Job) -> Rank:
+        """The rank of the job, or of its gang."""
         together = self._gangs[job.group].as_one() if job.group in self._gangs else None
         return together.rank if together else rank(job)
 

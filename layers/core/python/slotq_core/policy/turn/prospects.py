@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import givers
+from slotq_core.policy.actions.gate import givers, may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Chain
 
 
 def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     own = rank(job)
+    mine: Chain = ()
+    reclaims = False
     for room in rooms:
         both = room.both
         if job.demand.within(both) and room.fits_soon(job, rules.entitled):
@@ -31,7 +34,10 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: 
             return True
         if room.pool.time_slice is not None and job.project in room.jobs.projects():
             return True
-        if any(givers(job, room.pool.name, room.jobs.projects(), state.accounts)):
+        chain = state.accounts.of(job, room.pool.name)
+        if chain is not mine:  # Most pools count in the same accounts.
+            mine, reclaims = chain, may_reclaim(job, chain)
+        if reclaims and any(givers(job, room.pool.name, room.jobs.projects(), state.accounts)):
             return True
     return False
 
