@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slotq_core.copies import copied
 from slotq_core.errors import IllegalTransition
-from slotq_core.model.copies import copied
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, Job, JobState
 from slotq_core.model.users import AUTO, AUTO_VALUE
 

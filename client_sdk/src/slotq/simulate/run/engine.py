@@ -16,10 +16,10 @@ from slotq.simulate.run.standing import Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.rules import admit
+from slotq_core.copies import copied
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import AttemptOutcome
-from slotq_core.model.copies import copied
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reports.report import Report

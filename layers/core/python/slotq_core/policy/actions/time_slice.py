@@ -49,16 +49,12 @@ class TimeSlices:
         found = [self._in_pool(job, room, drains.get(room.pool.name)) for room in rooms]
         return least_harm(found, rank(job))
 
-    def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
-        """Times (ms) at which a slice or `min_runtime` in these rooms ends in the job's favour."""
-        return (end for room in rooms for _, end in self._ends(job, room))
-
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
-        ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))
+        ends = ((other, end) for other, end in self.ends(job, room) if self._yields(other, job))
         return {other.name: end for other, end in ends if end > self.state.now}
 
-    def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
+    def ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
         if room.pool.time_slice is None or job.group in self.state.gangs:
             return

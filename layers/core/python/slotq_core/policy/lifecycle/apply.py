@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from slotq_core import names
+from slotq_core.copies import copied
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
-from slotq_core.model.copies import copied
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import OnStall, Pool

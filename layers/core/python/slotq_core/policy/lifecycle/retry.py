@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from slotq_core.copies import copied
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
-from slotq_core.model.copies import copied
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
