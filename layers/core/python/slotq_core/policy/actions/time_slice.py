@@ -26,7 +26,6 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -36,7 +35,6 @@ class TimeSlices:
     """The search for jobs that yield. A gang neither yields nor takes a turn."""
 
     state: PlanState
-    entitled: Entitled
 
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], drains: Mapping[str, Job]
@@ -79,7 +77,7 @@ class TimeSlices:
         if not options:
             return None
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
-        missing = room.missing(job, self.entitled) if drains is None else job.demand
+        missing = room.missing(job) if drains is None else job.demand
         counted = partial(self.state.accounts.counted, pool=name)
         shortfalls = Shortfalls(
             Shortfall(missing=missing, gives=methodcaller("frees", name)),

@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import givers, may_reclaim
-from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
+from slotq_core.policy.state.quotas.gate import givers, may_reclaim
 
 
-def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
+def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     own = rank(job)
     mine: Chain = ()
     reclaims = False
     for room in rooms:
         both = room.both
-        if job.demand.within(both) and room.fits_soon(job, rules.entitled):
+        if job.demand.within(both) and room.fits_soon(job):
             return True
         if room.pool.consolidate:
             return True

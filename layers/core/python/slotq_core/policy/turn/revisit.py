@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import givers, may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.gate import givers, may_reclaim
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
@@ -131,7 +131,7 @@ class Revisit:
         if job.project in lowest and lowest[job.project] < rank(job):
             return True
         others = lowest.keys() - {job.project}
-        return any(self._rules.entitled.projects(job, pool, others) for pool in job.pools)
+        return any(self._state.entitled.projects(job, pool, others) for pool in job.pools)
 
     def _may_exceed(self, job: Job) -> bool:
         """Whether the job exceeds its share in a pool, and no other project is below its own."""
@@ -153,7 +153,7 @@ class Revisit:
         jobs = gang.standing if gang and not gang.runs else [job]
         if any(each.name in state.decided.dropped for each in jobs):
             return False
-        return any(has_prospects(each, state.rooms_of(each), state, self._rules) for each in jobs)
+        return any(has_prospects(each, state.rooms_of(each), state) for each in jobs)
 
     def _drains_in_vain(self, room: PoolRoom) -> bool:
         if room.drain is None:

@@ -5,6 +5,7 @@ account      what one project or department holds and deserves
 opening      the accounts at the beginning of a plan
 accounts     the accounts during a plan
 shares       which excess over fair shares a job brings
+gate         who may reclaim from whom
 budgets      what a project may spend in a month, and what follows beyond it
 limits       what limits and quotas leave to a job
 """

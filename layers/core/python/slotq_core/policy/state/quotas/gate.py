@@ -20,7 +20,6 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
 from slotq_core.policy.state.quotas.accounts import Accounts
 
@@ -57,13 +56,13 @@ def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> 
             yield name
 
 
-def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
+def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     """The first victim of a gang's reclaims that its project deserves after all, or None. The
     accounts already count the gang's members in and all the victims out."""
     for job, pool, victim in taken:
-        theirs = state.accounts.book(pool)[victim.project]
-        taking = Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
-        if not taking.is_fair(theirs, back=state.accounts.counted(victim, pool)):
+        theirs = accounts.book(pool)[victim.project]
+        taking = Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
             return victim
     return None
 
