@@ -85,7 +85,8 @@ class PoolJobs:
         """What the project's candidates of a lower rank would free here."""
         known = self._below.setdefault(project, {})
         if than not in known:
-            lower = [job for job in self.running(project) if self._rank(job) < than]
+            rank_of = self._rank if self._gangs else rank
+            lower = [job for job in self.running(project) if rank_of(job) < than]
             freed = [job.demand for job in lower if self._may_be_stopped(job)]
             known[than] = Demand.total(freed) if freed else NOTHING
         return known[than]

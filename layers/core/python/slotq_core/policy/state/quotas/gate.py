@@ -50,6 +50,8 @@ def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> 
     if not may_reclaim(job, mine):
         return
     able = among if _is_full(mine[-1]) else among & accounts.over(pool)
+    if not able:
+        return
     taking, book = Taking(job, mine), accounts.book(pool)
     for name in able:
         if name != job.project and name in book and taking.is_fair(book[name]):
@@ -98,7 +100,8 @@ class Taking:
         the part of it that counts as still held."""
         part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
         mine, other = self.mine[part], theirs[part]
-        above, above_quota = self._over(other, back)
+        as_held = back is NOTHING and not self.gone  # Most are: only a search takes any.
+        above, above_quota = other.gives() if as_held else self._over(other, back)
         if not above and not (above_quota and mine.in_quota(self.job.demand)):
             return False
         if other is theirs[0] or self._over(theirs[0], back)[1]:
