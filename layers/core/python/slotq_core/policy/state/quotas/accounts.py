@@ -18,6 +18,7 @@ from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import Account, Chain
+from slotq_core.policy.state.quotas.givers import Givers
 from slotq_core.policy.state.quotas.opening import (
     Owners,
     asked_in,
@@ -79,8 +80,8 @@ class Accounts:
         """Projects (empty: a department) that have come above share or quota, with the scope."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects that hold less than their share."""
-        self._over: dict[str, set[str]] = defaultdict(set)
-        """By scope, the projects that hold more than their share or quota."""
+        self._givers: dict[str, Givers] = defaultdict(Givers)
+        """By scope."""
         self.users.begin(snapshot)
         if owners:
             self._open(snapshot, lines, beyond_budget)
@@ -137,9 +138,9 @@ class Accounts:
         """Whether another project holds less than its share in the pool's scope."""
         return not self._under[self.scope(pool)] <= {project}
 
-    def over(self, pool: str) -> AbstractSet[str]:
-        """The projects that hold more than their share or quota in the pool's scope."""
-        return self._over[self.scope(pool)]
+    def givers(self, pool: str) -> Givers:
+        """Who may give in the pool's scope."""
+        return self._givers[self.scope(pool)]
 
     def may_stay_within_share(self, pool: str) -> AbstractSet[str]:
         """The only projects that a job which needs slots may leave within their share in the pool's
@@ -220,10 +221,10 @@ class Accounts:
         self._keep(project, scope, chain)
 
     def _keep(self, project: str, scope: str, chain: Chain) -> None:
-        under, over = self._under[scope], self._over[scope]
-        is_under = chain[0].share.exceeds(chain[0].used, chain[0].resources, NOTHING)
+        own, under = chain[0], self._under[scope]
+        is_under = own.share.exceeds(own.used, own.resources, NOTHING)
         (under.add if is_under else under.discard)(project)
-        (over.add if any(chain[0].gives()) else over.discard)(project)
+        self._givers[scope].keep(project, chain)
 
     def _scopes_of(self, pools: Sequence[str]) -> Sequence[str]:
         """The scopes that these pools, each named once, count in."""

@@ -6,22 +6,23 @@ part: between departments where these differ, else between projects. The reclaim
 non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone."
 
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
-needs no code.
+needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Department, Fairness
+from slotq_core.model.projects import Department
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
 from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.givers import is_full
 
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
@@ -43,19 +44,12 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return taking.keeps_within_share()
 
 
-def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> Iterator[str]:
-    """Yield those of these projects from which the job may reclaim in the pool, before any
-    eviction."""
+def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
+    """Those of these projects from which the job may reclaim in the pool, before any eviction."""
     mine = accounts.of(job, pool)
     if not may_reclaim(job, mine):
-        return
-    able = among if _is_full(mine[-1]) else among & accounts.over(pool)
-    if not able:
-        return
-    taking, book = Taking(job, mine), accounts.book(pool)
-    for name in able:
-        if name != job.project and name in book and taking.is_fair(book[name]):
-            yield name
+        return frozenset()
+    return accounts.givers(pool).among(among, mine, job.demand)
 
 
 def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
@@ -107,7 +101,7 @@ class Taking:
         if other is theirs[0] or self._over(theirs[0], back)[1]:
             return True
         top = self.mine[-1]
-        in_full = _is_full(top) and top.in_share(self.job.demand)
+        in_full = is_full(top) and top.in_share(self.job.demand)
         return above and in_full and isinstance(other.owner, Department)
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
@@ -125,10 +119,3 @@ class Taking:
     def _gone(self, account: Account) -> Demand:
         """What the account can no longer give: victims taken so far and slots only promised."""
         return self.gone.get(account.key, NOTHING) + account.promised
-
-
-def _is_full(top: Account) -> bool:
-    """ "`full` lets a department below its share take in-quota work of a project whose department
-    is above its own."
-    """
-    return isinstance(top.owner, Department) and top.owner.fairness is Fairness.FULL
