@@ -16,17 +16,23 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.state.candidates import Candidate, candidate_of
+from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
 
 NOW = 1_000_000
 POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=9))
+WORLD = Snapshot(pools=(POOL,))
+BOOKS = Accounts(WORLD, [], Journal())
 ROOM = PoolRoom(
     POOL,
     active=(),
     claimants=(),
-    running=RunningJobs(Snapshot(pools=(POOL,)), NOW, {}, Journal()),
+    running=RunningJobs(WORLD, NOW, {}, Journal()),
+    entitled=Entitlement(BOOKS, Shares(BOOKS)),
     now=NOW,
     journal=Journal(),
 )

@@ -21,8 +21,8 @@ So does a job whose script releases its slots too often without being asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from slotq_core.copies import copied
 from slotq_core.errors import IllegalTransition
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, Job, JobState
 from slotq_core.model.users import AUTO, AUTO_VALUE
@@ -88,6 +88,6 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
         kept["attempt"] = None
     if job.auto and state in _WAITS_AGAIN:
         kept |= {"priority": AUTO_VALUE, "priority_class": AUTO, "admitted_class": ""}
-    after: Job = replace(job, **(kept | fields))  # type: ignore[arg-type]
+    after = copied(job, **(kept | fields))
     check(job, after)
     return after

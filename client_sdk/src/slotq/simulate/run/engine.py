@@ -16,6 +16,7 @@ from slotq.simulate.run.standing import Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.rules import admit
+from slotq_core.copies import copied
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import AttemptOutcome
@@ -292,7 +293,7 @@ class _World:
         pool = self._pools[job.attempt.pool]
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
-        attempt = replace(job.attempt, created=True, running_since=now)
+        attempt = copied(job.attempt, created=True, running_since=now)
         running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)
@@ -319,7 +320,7 @@ class _World:
 
     def _world(self) -> Snapshot:
         """The snapshot without the jobs."""
-        return replace(
+        return copied(
             self._configuration,
             pools=tuple(self._pools.values()),
             groups=tuple(self._groups.values()),
@@ -400,7 +401,7 @@ def _answered(job: Job) -> Job:
     may be stopped."""
     if job.state is not JobState.STARTING or job.attempt is None:
         return job
-    return replace(job, attempt=replace(job.attempt, created=True))
+    return copied(job, attempt=copied(job.attempt, created=True))
 
 
 def with_ended(

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from operator import attrgetter
 
+from slotq_core.copies import copied
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, by_user, first_read
@@ -93,7 +93,7 @@ class Standing:
     def _in(
         self, world: Snapshot, waiting: Iterable[Job], behind: Mapping[str, int] | None = None
     ) -> Snapshot:
-        return replace(
+        return copied(
             world,
             active=tuple(self._active.values()),
             waiting=(*self._claimants.values(), *waiting),

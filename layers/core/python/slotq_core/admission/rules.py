@@ -127,7 +127,7 @@ def _named_class(job: Job, rights: Rights) -> Job:
             )
         return replace(job, priority=rights.classes[job.priority_class].value)
     named = rights.class_of(job) if rights.numbers_are_classes else ""
-    return replace(job, priority_class=named)
+    return replace(job, priority_class=named) if named else job
 
 
 def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:

@@ -7,12 +7,12 @@
     3 walk      each job in that order has a turn, with the least disruptive step first:
                   free slots, then slots coming free                 state/pool_room.py
                   move running jobs to another pool                  actions/consolidate.py
-                  take slots back from projects over their share     actions/gate.py, reclaim.py
+                  take slots back from projects over their share     actions/reclaim.py, gate.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
                                                                      turn/blocked.py
-                a job may use slots claimed by jobs it could evict   actions/entitlement.py
+                a job may use slots claimed by jobs it could evict   state/entitlement.py
                 after turns, blocked jobs that they help try again   turn/revisit.py
     4 net       if a turn takes a start back, the plan begins anew   turn/net.py
                 without it, and tries that job last
@@ -117,7 +117,7 @@ def _visit(steps: Steps, job: Job) -> bool:
         return take_turn(steps, gang)
     rooms = state.rooms_of(job)
     state.take_its_claim(job)
-    if not has_prospects(job, rooms, state, steps.rules):
+    if not has_prospects(job, rooms, state):
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]

@@ -39,6 +39,11 @@ def same_user_and_rank(job: Job, other: Job) -> bool:
     return bool(job.person) and job.person == other.person and rank(job) == rank(other)
 
 
+def outranks(job: Job, holder: Job) -> bool:
+    """ "Strictly lower rank in its own project"; equal ranks never evict each other."""
+    return holder.project == job.project and rank(holder) < rank(job)
+
+
 def rank_of(workload: Workload, priority: int) -> Rank:
     return (_WORKLOADS[workload], priority)
 

@@ -2,13 +2,11 @@
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool
-gate           who may reclaim from whom
 reclaim        take slots back from projects above their share
 preempt        evict a lower rank of the same project
 time_slice     take turns between users of one rank
 reserve        let a pool drain for a job that was passed for long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
-entitlement    who may take over whose claim
 rules          the actions of one plan together
 """

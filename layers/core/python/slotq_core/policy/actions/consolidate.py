@@ -18,7 +18,6 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -39,7 +38,6 @@ class Consolidation:
     """The search for moves."""
 
     state: PlanState
-    entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
         """The least harmful moves that let the job start in one of these rooms, or None."""
@@ -55,7 +53,7 @@ class Consolidation:
 
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
-        missing = room.missing(job, self.entitled)
+        missing = room.missing(job)
         shortfalls = Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", name)))
         target: dict[str, str] = {}
         chosen = one_by_one(self._movable(job, room, target), shortfalls)
@@ -90,7 +88,7 @@ class Consolidation:
         if its project is beyond a hard budget: it could not start again."""
         candidates = [
             candidate
-            for project in room.jobs.may_give()
+            for project in room.jobs.projects()
             for candidate in room.jobs.candidates(project)
         ]
         for candidate in sorted(candidates, key=attrgetter("order")):

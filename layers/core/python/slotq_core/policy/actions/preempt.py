@@ -24,14 +24,8 @@ from slotq_core.policy.actions.victims import (
 )
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-
-
-def outranks(job: Job, holder: Job) -> bool:
-    """ "Strictly lower rank in its own project"; equal ranks never evict each other."""
-    return holder.project == job.project and rank(holder) < rank(job)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +33,6 @@ class Preemption:
     """The search for victims of lower rank."""
 
     state: PlanState
-    entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms, or None."""
@@ -82,7 +75,7 @@ class Preemption:
         yield Shortfall(users.over(job, name), lambda each: users.gives(each.jobs, job, name))
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)
-        yield Shortfall(room.missing(job, self.entitled), methodcaller("frees", name))
+        yield Shortfall(room.missing(job), methodcaller("frees", name))
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates of lower rank, in eviction order. Other pools count only if a limit of the

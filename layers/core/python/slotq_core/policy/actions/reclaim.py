@@ -20,15 +20,14 @@ from operator import attrgetter, methodcaller
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import Taking, may_reclaim
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Rank, same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
+from slotq_core.policy.state.quotas.gate import Taking, givers, may_reclaim
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +35,6 @@ class Reclaims:
     """The search for victims of other projects."""
 
     state: PlanState
-    entitled: Entitled
 
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], spare: AbstractSet[str] = frozenset()
@@ -64,7 +62,7 @@ class _InPool:
 
     def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
-        self._accounts, self._entitled = reclaims.state.accounts, reclaims.entitled
+        self._accounts = reclaims.state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
         self._name = room.pool.name
@@ -76,11 +74,12 @@ class _InPool:
     def victims(self) -> tuple[Candidate, ...] | None:
         """Victims, one at a time, from the most over-served project first; None if the gate closes
         before they free enough."""
-        givers = sorted(self._accounts.givers(self.job, self._name, self.room.jobs.may_give()))
-        if not givers:
+        giving = givers(self.job, self._name, self.room.jobs.projects(), self._accounts)
+        book = self._accounts.book(self._name)
+        self._givers = {name: book[name] for name in sorted(giving)}
+        if not self._givers:
             return None  # Earlier steps have served what fits without an eviction.
-        self._givers = {name: self._accounts.of_project(name, self._name) for name in givers}
-        self._missing = self.room.missing(self.job, self._entitled)
+        self._missing = self.room.missing(self.job)
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
             # The next plan at this moment would find them protected, and might choose others.
@@ -157,7 +156,7 @@ class _InPool:
         its own quota, and waiting jobs of that project are within theirs without the victims."""
         if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
             return None
-        left = self.room.left(self.job, self._entitled) + self._freed(victims) - self.job.demand
+        left = self.room.left(self.job) + self._freed(victims) - self.job.demand
         for victim in reversed(victims):
             theirs = self._givers[victim.project]
             gone = self._counted(each for each in victims if each.project == victim.project)
@@ -180,7 +179,7 @@ class _InPool:
             elif self._accounts.of(job, room.pool.name) is theirs:
                 names = {each.name for each in room.jobs.candidates(self.job.project)}
                 stays = names - self._state.running.protected_after_start()
-                if stays and not room.fits_soon(job, self._entitled):
+                if stays and not room.fits_soon(job):
                     return True
         return False
 

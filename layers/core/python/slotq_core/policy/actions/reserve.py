@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.pool_room import PoolRoom
 
 
@@ -20,7 +19,7 @@ def due_at(entry: int, room: PoolRoom) -> int | None:
     return None if room.pool.reserve_after is None else entry + room.pool.reserve_after
 
 
-def pool_to_drain(job: Job, rooms: Iterable[PoolRoom], entitled: Entitled) -> PoolRoom | None:
+def pool_to_drain(job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
     """The one of these pools that drains for the job from now on; None if there are none. The
     job's own order of pools decides between equals."""
-    return min(rooms, key=lambda room: sum(room.missing(job, entitled).values()), default=None)
+    return min(rooms, key=lambda room: sum(room.missing(job).values()), default=None)

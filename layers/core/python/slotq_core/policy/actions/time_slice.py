@@ -26,7 +26,6 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -36,7 +35,6 @@ class TimeSlices:
     """The search for jobs that yield. A gang neither yields nor takes a turn."""
 
     state: PlanState
-    entitled: Entitled
 
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], drains: Mapping[str, Job]
@@ -49,25 +47,20 @@ class TimeSlices:
         found = [self._in_pool(job, room, drains.get(room.pool.name)) for room in rooms]
         return least_harm(found, rank(job))
 
-    def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
-        """Times (ms) at which a slice or `min_runtime` in these rooms ends in the job's favour."""
-        return (end for room in rooms for _, end in self._ends(job, room))
-
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
-        ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))
+        ends = ((other, end) for other, end in self.ends(job, room) if self._yields(other, job))
         return {other.name: end for other, end in ends if end > self.state.now}
 
-    def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
+    def ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
         if room.pool.time_slice is None or job.group in self.state.gangs:
             return
         held = slots_held(room, job)
         mine = held[job.person]
-        protected = {other.name: until for until, other in room.jobs.protections}
         for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
-            protection = protected.get(other.name, end)
+            protection, _ = room.jobs.protections.get(other.name, (end, other))
             if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
 
@@ -84,7 +77,7 @@ class TimeSlices:
         if not options:
             return None
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
-        missing = room.missing(job, self.entitled) if drains is None else job.demand
+        missing = room.missing(job) if drains is None else job.demand
         counted = partial(self.state.accounts.counted, pool=name)
         shortfalls = Shortfalls(
             Shortfall(missing=missing, gives=methodcaller("frees", name)),

@@ -15,7 +15,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.outlook import Outlook, Spared
 from slotq_core.model.reasons import SlotsComing
-from slotq_core.policy.actions.gate import Taking, may_reclaim, may_take
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
@@ -25,6 +24,7 @@ from slotq_core.policy.state.candidates import is_settled
 from slotq_core.policy.state.groups.job_parts import part_name, whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.gate import Taking, may_reclaim, may_take
 
 Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 """Why a job is spared, with the numbers of the reason."""
@@ -81,8 +81,8 @@ class Question:
     def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """Rooms where free and coming slots are enough: the job waits only for them. The pool of
         the job's claim comes before all others, even if unavailable."""
-        entitled, eligible = self._rules.entitled, self._rules.eligible
-        soon = [room for room in rooms if room.fits_soon(job, entitled)]
+        eligible = self._rules.eligible
+        soon = [room for room in rooms if room.fits_soon(job)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
         gang = self._state.gangs.get(job.group)
         if claimed or (gang and not gang.runs):  # For a gang, `answer` decides.
@@ -114,7 +114,7 @@ class Question:
 
 
 def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outlook:
-    missing = room.missing(job, rules.entitled)
+    missing = room.missing(job)
     known = known_times(job, entered(job, state.yields), room, rules.slices)
     times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
@@ -200,10 +200,10 @@ def _causes(
         here = other.attempt is not None and other.attempt.pool == room.pool.name
         if here and other.state is JobState.STOPPING:
             yield other, (outlook.StopsAlready, ()), None
-    protected = {other.name: until for until, other in room.jobs.protections}
+    protected = {name: until for name, (until, _) in room.jobs.protections.items()}
     stoppable = {
         each.name
-        for project in room.jobs.may_give()
+        for project in room.jobs.projects()
         for candidate in room.jobs.candidates(project)
         for each in candidate.jobs
     }

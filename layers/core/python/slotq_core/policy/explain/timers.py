@@ -42,5 +42,5 @@ def known_times(
     yield TimeCause.PROBE, room.probed_until
     yield TimeCause.RIGHTS, room.rights.tried_again(job)
     yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
-    for end in slices.ends(job, [room]):
+    for _, end in slices.ends(job, room):
         yield TimeCause.TIME_SLICE, end

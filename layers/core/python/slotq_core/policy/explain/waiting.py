@@ -11,15 +11,14 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
-from slotq_core.policy.actions.gate import may_reclaim
-from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.rules import Rules
-from slotq_core.policy.order import rank
+from slotq_core.policy.order import outranks, rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.gate import may_reclaim
 from slotq_core.policy.state.user_limits import UserBooks
 
 
@@ -109,7 +108,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     if job.demand.within(room.free_now) and holder:
         return _held(job, room, holder, state)
     held = room.jobs.held_below(rank(job), job.project)
-    enough = job.demand.within(room.left(job, rules.entitled) + held)
+    enough = job.demand.within(room.left(job) + held)
     if held and enough and state.shares.beyond(job, room.pool.name).within(held):
         return reasons.LowerRankedProtected(**_numbers(job, room), until=protection_ends(job, room))
     until = min(rules.slices.yielding(job, room).values(), default=None)
@@ -266,7 +265,7 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
     """When (ms) the first protection ends of a job that may then be evicted or moved for this one;
     None if there is none."""
-    for until, other in room.jobs.protections:
+    for until, other in room.jobs.protections.values():
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):
             return until

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from slotq_core import names
+from slotq_core.copies import copied
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
@@ -40,10 +40,10 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
         case plan.StartGang(starts=starts):
             changed = [_start(each, pools, now) for each in starts]
         case plan.DropClaim(job=job):
-            changed = [(job, replace(job, claim=None))]
+            changed = [(job, copied(job, claim=None))]
         case plan.Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [
-                (each, replace(each, claim=owed_claim))
+                (each, copied(each, claim=owed_claim))
                 for each, owed_claim in ((job, claim), *along)
             ]
             gains = beneficiary_of(job)
@@ -52,7 +52,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             ]
             changed = [*owed, *gone]
         case plan.Move(beneficiary=job, moved=going, claim=claim):
-            changed = [(job, replace(job, claim=claim))]
+            changed = [(job, copied(job, claim=claim))]
             changed += [(each, moved(each, owed_claim, job, now)) for each, owed_claim in going]
     return tuple((before, with_grace(before, after, pools)) for before, after in changed)
 
@@ -133,8 +133,7 @@ def evicted(
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
     the beneficiary, or the victim's own gang after a rollback, when nobody `gains`."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
-    stopping = _stopping(victim, order, stopped_for(order))
-    return replace(stopping, evictions=victim.evictions + 1)
+    return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
 
 
 def requeued(job: Job, by: str, now: int) -> Job:
@@ -150,8 +149,8 @@ def moved(job: Job, claim: Claim, beneficiary: Job, now: int) -> Job:
         at=now,
         beneficiary=beneficiary_of(beneficiary),
     )
-    after = _stopping(job, order, f"moved to {claim.pool} for {beneficiary.name}")
-    return replace(after, claim=claim, evictions=job.evictions + 1)
+    message = f"moved to {claim.pool} for {beneficiary.name}"
+    return _stopping(job, order, message, claim=claim, evictions=job.evictions + 1)
 
 
 def ended_with_group(job: Job, why: str, now: int) -> Job:
@@ -176,9 +175,9 @@ def given_up(job: Job, now: int) -> Job:
 def stalled(job: Job, why: Stalled, pool: Pool, now: int) -> Job:
     """The stalled job after the pool's warning, or with the durable intent to stop its attempt."""
     assert job.attempt is not None
-    attempt = replace(job.attempt, stalled_at=now)
+    attempt = copied(job.attempt, stalled_at=now)
     if pool.on_stall is OnStall.WARN:
-        return replace(job, attempt=attempt)
+        return copied(job, attempt=attempt)
     return _stopped_silent(job, attempt.pool, why, now)
 
 
@@ -190,9 +189,9 @@ def heartbeat_missed(job: Job, why: Stalled, now: int) -> Job:
 
 def _stopped_silent(job: Job, by: str, why: Stalled, now: int) -> Job:
     assert job.attempt is not None
-    attempt = replace(job.attempt, stalled_at=now)
+    attempt = copied(job.attempt, stalled_at=now)
     order = StopOrder(cause=StopCause.STALLED, by=by, at=now)
-    return _stopping(replace(job, attempt=attempt), order, why.sentence())
+    return _stopping(copied(job, attempt=attempt), order, why.sentence())
 
 
 def stopped_as(decided: Job, job: Job) -> Job | None:
@@ -203,8 +202,8 @@ def stopped_as(decided: Job, job: Job) -> Job | None:
         return None
     if (job.entry_time, job.attempts) != (decided.entry_time, decided.attempts):
         return None
-    stopping = _stopping(job, order, decided.message)
-    return replace(stopping, claim=decided.claim, evictions=decided.evictions)
+    evictions = decided.evictions
+    return _stopping(job, order, decided.message, claim=decided.claim, evictions=evictions)
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:
@@ -236,10 +235,10 @@ def _stopped_for_good(job: Job, cause: StopCause, by: str, now: int, message: st
     return _stopping(job, StopOrder(cause=cause, by=by, at=now, sent=sent), message)
 
 
-def _stopping(job: Job, order: StopOrder, message: str) -> Job:
+def _stopping(job: Job, order: StopOrder, message: str, **fields: object) -> Job:
     assert job.attempt is not None
-    attempt = replace(job.attempt, stop=order)
-    return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message)
+    attempt = copied(job.attempt, stop=order)
+    return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message, **fields)
 
 
 _ALONE: Mapping[type, Callable[[Job, int], Job]] = {

@@ -12,9 +12,10 @@ right back off (missing_rights.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
+from slotq_core.copies import copied
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
@@ -72,11 +73,11 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     assert job.attempt is not None
     message = _head(message)
     outcome = _outcome(ending, job.attempt)
-    attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
+    attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
-        attempt = replace(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
+        attempt = copied(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
     since = attempt.running_since
-    job = replace(job, ran=job.ran + (0 if since is None else max(0, at - since)))
+    job = copied(job, ran=job.ran + (0 if since is None else max(0, at - since)))
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
 
 

@@ -9,6 +9,7 @@ pool_jobs     who runs in a pool, and who may be evicted there
 running_jobs  the same in all pools; gangs stop together
 candidates    who may be evicted, and in which order
 claims        slots owed to a beneficiary
+entitlement   who may take over whose claim
 quotas        what projects and departments hold and deserve
 user_limits   what each user holds and may hold
 groups        gangs, sweeps, jobs over several pools

@@ -36,7 +36,7 @@ Order = tuple[Rank, int, int, int, Later, Later]
 """The sort key of candidates."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(kw_only=True, slots=True, eq=False)
 class Candidate:
     """One job, or all running members of a gang in all their pools."""
 
@@ -83,8 +83,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
-        object.__setattr__(self, "order", order)
+        self.order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:
@@ -100,6 +99,33 @@ def alone(job: Job, pool: str, now: int) -> Candidate:
         lost=cost * job.demand.slots,
         slots=job.demand.slots,
     )
+
+
+class RunningGang:
+    """The running members of one gang. They are evicted together."""
+
+    def __init__(self, name: str, ranked: Iterable[Job], now: int) -> None:
+        """`ranked`: also members that may yet join, so that a join changes nothing."""
+        self._name, self._ranked, self._now = name, ranked, now
+        self.places: list[Place] = []
+        self.protected = False
+        """Whether a `min_runtime` protects a member that ran before this plan."""
+        self.is_known = False
+        """Whether `as_one` still holds."""
+        self._as_one: Candidate | None = None
+
+    def as_one(self) -> Candidate | None:
+        """The whole gang as one candidate; None unless every member may be stopped."""
+        if not self.is_known:
+            self.is_known, self._as_one = True, None
+            if self.places and not self.protected and self.may_be_stopped():
+                self._as_one = candidate_of(
+                    self.places, self._name, self._now, gang=True, ranked=self._ranked
+                )
+        return self._as_one
+
+    def may_be_stopped(self) -> bool:
+        return all(may_be_stopped(job) for job, _ in self.places)
 
 
 def candidate_of(

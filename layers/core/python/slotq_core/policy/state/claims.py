@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, ValuesView
-from collections.abc import Set as AbstractSet
-from typing import Protocol
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
+from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.journal import Journal
-
-
-class Entitled(Protocol):
-    """The test of who may take over whose claim (actions/entitlement.py)."""
-
-    def __call__(self, job: Job, holder: Job) -> bool: ...
-    def projects(self, job: Job, pool: str) -> AbstractSet[str]: ...
 
 
 class Claims:
     """The claimants of one pool without a turn so far, in the policy's order."""
 
-    def __init__(self, pool: str, claimants: Iterable[Job], journal: Journal) -> None:
-        self._pool, self._journal = pool, journal
+    def __init__(
+        self, pool: str, claimants: Iterable[Job], entitled: Entitlement, journal: Journal
+    ) -> None:
+        self._pool, self._entitled, self._journal = pool, entitled, journal
         self._by_name = {job.name: job for job in claimants}
         self._by_project: dict[str, list[Job]] = {}
         self._in_all: Demand | None = None
@@ -64,15 +58,15 @@ class Claims:
             self._in_all = sum(map(_owed, self._by_name.values()), NOTHING)
         return self._in_all
 
-    def owed_to_others(self, job: Job, entitled: Entitled) -> Demand:
+    def owed_to_others(self, job: Job) -> Demand:
         """The total owed to other claimants, less the claims that the job may take over. A pool may
         be full of claims: only projects in which the job may evict are examined."""
         owed = self.owed()
         if job.name in self._by_name:
             owed = owed - _owed(self._by_name[job.name])
-        for project in self._by_project.keys() & entitled.projects(job, self._pool):
+        for project in self._entitled.projects(job, self._pool, self._by_project.keys()):
             for other in self._by_project[project]:
-                if other.name != job.name and entitled(job, other):
+                if other.name != job.name and self._entitled(job, other):
                     owed = owed - _owed(other)
         return owed
 

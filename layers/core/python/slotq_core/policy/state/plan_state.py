@@ -18,6 +18,7 @@ from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.decided import Decided
+from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
@@ -42,7 +43,7 @@ class PlanState:
     """Everything that a plan knows and has decided."""
 
     def __init__(self, snapshot: Snapshot, now: int, budgets: Budgets) -> None:
-        self.budgets, self.now = budgets, now
+        self.budgets, self.now, self.yields = budgets, now, last_yields(snapshot.yields)
         self.snapshot = snapshot = budgets.without_them()
         self.journal = journal = Journal()
         lines = in_lines(
@@ -55,11 +56,11 @@ class PlanState:
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
         self.running = RunningJobs(snapshot, now, self.gangs, journal)
-        self.rooms = rooms_of(snapshot, self.running, now, journal)
         self.accounts = Accounts(snapshot, lines, journal, self.budgets.soft)
         self.shares = Shares(self.accounts)
+        self.entitled = Entitlement(self.accounts, self.shares)
+        self.rooms = rooms_of(snapshot, self.running, self.entitled, now, journal)
         self.limits = Limits(self.accounts, self.shares)
-        self.yields = last_yields(snapshot.yields)
         self.lines = self._turn_takers(lines)
         self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}

@@ -17,7 +17,8 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
 from slotq_core.policy.order import position
-from slotq_core.policy.state.claims import Claims, Entitled, kept
+from slotq_core.policy.state.claims import Claims, kept
+from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs
@@ -44,6 +45,7 @@ class PoolRoom:
         active: Sequence[Job],
         claimants: Iterable[Job],
         running: RunningJobs,
+        entitled: Entitlement,
         now: int,
         journal: Journal,
     ) -> None:
@@ -61,7 +63,7 @@ class PoolRoom:
         """Free plus coming capacity; most jobs are turned away by this amount."""
         self.free_now = self.free
         """The free capacity before the plan gave any, for reasons."""
-        self.claims = Claims(pool.name, claimants, journal)
+        self.claims = Claims(pool.name, claimants, entitled, journal)
         self.awaiting: list[Job] = []
         """The jobs that wait here for slots, free or coming."""
         for job in self.claims.values():
@@ -83,23 +85,23 @@ class PoolRoom:
         )
         """Whether the mere passing of time may change anything here."""
 
-    def left(self, job: Job, entitled: Entitled) -> Demand:
+    def left(self, job: Job) -> Demand:
         """Free and coming capacity, less what is owed to others whose claims the job may not take
         over. "Claims are served in the policy's order": a claimant sees no other claim here."""
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
             return self.both
-        return self.both - self.claims.owed_to_others(job, entitled)
+        return self.both - self.claims.owed_to_others(job)
 
-    def fits_now(self, job: Job, entitled: Entitled) -> bool:
-        return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
+    def fits_now(self, job: Job) -> bool:
+        return job.demand.within(self.free) and job.demand.within(self.left(job))
 
-    def fits_soon(self, job: Job, entitled: Entitled) -> bool:
+    def fits_soon(self, job: Job) -> bool:
         """Whether the job fits into free and coming slots without another eviction."""
-        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job))
 
-    def missing(self, job: Job, entitled: Entitled) -> Demand:
+    def missing(self, job: Job) -> Demand:
         """What others would have to give for the job to fit."""
-        left = self.left(job, entitled)
+        left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
     def drains_against(self, job: Job, *, within_share: bool) -> bool:
@@ -169,7 +171,7 @@ class PoolRoom:
 
 
 def rooms_of(
-    snapshot: Snapshot, running: RunningJobs, now: int, journal: Journal
+    snapshot: Snapshot, running: RunningJobs, entitled: Entitlement, now: int, journal: Journal
 ) -> dict[str, PoolRoom]:
     """A new working state for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -187,6 +189,7 @@ def rooms_of(
             active=active[pool.name],
             claimants=claimants[pool.name],
             running=running,
+            entitled=entitled,
             now=now,
             journal=journal,
         )

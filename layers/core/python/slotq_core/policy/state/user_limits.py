@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
@@ -72,10 +73,14 @@ class Rights:
         self.contact = contact
         self._groups = {user.name: user.groups for user in users}
         self.classes = classes_of(configured)
-        self._by_value = names_by_value(self.classes)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
         self.numbers_are_classes = bool(configured)
         """Whether a bare number takes the name of the class of that value."""
+
+    @cached_property
+    def _by_value(self) -> Mapping[int, str]:
+        """Most plans ask for no class."""
+        return names_by_value(self.classes)
 
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())

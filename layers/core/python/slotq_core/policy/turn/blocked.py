@@ -117,7 +117,7 @@ def _drain(
         and state.shares.could_ever_hold(whole or job, room.pool.name)
         and steps.rules.eligible.within_bounds(job, room)
     ]
-    return pool_to_drain(job, may_drain, steps.rules.entitled)
+    return pool_to_drain(job, may_drain)
 
 
 def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None) -> None:
@@ -132,7 +132,7 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
     if job.group not in steps.state.gangs:
         return None
     able = eligible.admitting(job, steps.state.rooms_of(job))
-    free = (room for room in able if room.fits_now(job, steps.rules.entitled))
+    free = (room for room in able if room.fits_now(job))
     room = next((r for r in free if eligible.endangers_its_gang(job, r.pool.name)), None)
     if room is None:
         return None

@@ -8,13 +8,13 @@ from itertools import product
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import Taken, deserved_of
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.gate import Taken, deserved_of
 from slotq_core.policy.turn.blocked import gang_blocked
 from slotq_core.policy.turn.prospects import gang_has_prospects
 from slotq_core.policy.turn.steps import Steps
@@ -101,7 +101,7 @@ class GangTurn:
         """
         before = self._state.journal.checkpoint()
         while served := self._whole(self._reclaim):
-            deserved = deserved_of(self._taken, self._state)
+            deserved = deserved_of(self._taken, self._state.accounts)
             if deserved is None:
                 return served
             self._state.journal.rollback(before)
@@ -195,7 +195,7 @@ class GangTurn:
         return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
-        return room.left(job, self._rules.entitled)
+        return room.left(job)
 
     def _left_now(self, job: Job, room: PoolRoom) -> Demand:
         left = self._left_in_all(job, room)

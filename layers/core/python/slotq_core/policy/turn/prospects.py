@@ -8,37 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model.demand import NOTHING
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import may_reclaim
-from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
+from slotq_core.policy.state.quotas.gate import givers, may_reclaim
 
 
-def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
+def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     own = rank(job)
     mine: Chain = ()
     reclaims = False
     for room in rooms:
         both = room.both
-        if job.demand.within(both) and room.fits_soon(job, rules.entitled):
+        if job.demand.within(both) and room.fits_soon(job):
             return True
         if room.pool.consolidate:
             return True
         lower = room.jobs.below(own, job.project)
-        if lower is not NOTHING and job.demand.within(both + lower):
+        if lower and job.demand.within(both + lower):
             return True
-        if room.pool.time_slice is not None and job.project in room.jobs.may_give():
+        if room.pool.time_slice is not None and job.project in room.jobs.projects():
             return True
         chain = state.accounts.of(job, room.pool.name)
         if chain is not mine:  # Most pools count in the same accounts.
             mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and state.accounts.givers(job, room.pool.name, room.jobs.may_give()):
+        if reclaims and any(givers(job, room.pool.name, room.jobs.projects(), state.accounts)):
             return True
     return False
 
@@ -48,17 +46,16 @@ def gang_has_prospects(gang: Gang, state: PlanState) -> bool:
     with all that it may preempt."""
     lead = gang.lead
     rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
-    givers = {
+    giving = {
         project
         for job in {job.demand: job for job in gang.waiting}.values()
         for name, room in rooms.items()
-        if may_reclaim(job, state.accounts.of(job, name))
-        for project in state.accounts.givers(job, name, room.jobs.may_give())
+        for project in givers(job, name, room.jobs.projects(), state.accounts)
     }
     smallest = min(job.demand.slots for job in gang.waiting)
     reclaimed = preempted = 0
     for name, room in rooms.items():
-        held = (job.demand.slots for project in givers for job in room.jobs.running(project))
+        held = (job.demand.slots for project in giving for job in room.jobs.running(project))
         lower = (
             candidate.frees(name).slots
             for candidate in room.jobs.candidates(lead.project)

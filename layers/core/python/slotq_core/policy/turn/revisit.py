@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.gate import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.gate import givers, may_reclaim
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
@@ -112,9 +112,9 @@ class Revisit:
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
         """The projects from which others may now reclaim in the room. A department (no project)
         may give in all rooms."""
-        scope, may_give = self._state.accounts.scope(room.pool.name), room.jobs.may_give()
+        scope, there = self._state.accounts.scope(room.pool.name), room.jobs.projects()
         here = (name for name, where in opened if where == scope)
-        return {name for name in here if not name or name in may_give}
+        return {name for name in here if not name or name in there}
 
     def _may_take_from(self, giving: set[str], job: Job, room: PoolRoom) -> bool:
         """Whether the job may reclaim from these projects in the room. Of a gang, each member may
@@ -122,10 +122,8 @@ class Revisit:
         accounts = self._state.accounts
         if job.group in self._state.gangs:
             return giving != {job.project}
-        if not may_reclaim(job, accounts.of(job, room.pool.name)):
-            return False
-        among = room.jobs.may_give() if "" in giving else giving
-        return bool(accounts.givers(job, room.pool.name, among))
+        among = room.jobs.projects() if "" in giving else giving
+        return any(givers(job, room.pool.name, among, accounts))
 
     def _could_evict_a_start(self, job: Job) -> bool:
         """Whether a job that this plan started may be a victim of the job."""
@@ -133,7 +131,7 @@ class Revisit:
         if job.project in lowest and lowest[job.project] < rank(job):
             return True
         others = lowest.keys() - {job.project}
-        return any(others & self._rules.entitled.projects(job, pool) for pool in job.pools)
+        return any(self._state.entitled.projects(job, pool, others) for pool in job.pools)
 
     def _may_exceed(self, job: Job) -> bool:
         """Whether the job exceeds its share in a pool, and no other project is below its own."""
@@ -155,7 +153,7 @@ class Revisit:
         jobs = gang.standing if gang and not gang.runs else [job]
         if any(each.name in state.decided.dropped for each in jobs):
             return False
-        return any(has_prospects(each, state.rooms_of(each), state, self._rules) for each in jobs)
+        return any(has_prospects(each, state.rooms_of(each), state) for each in jobs)
 
     def _drains_in_vain(self, room: PoolRoom) -> bool:
         if room.drain is None:

@@ -27,7 +27,7 @@ class Steps:
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Start the job on free slots, in the first room where it fits."""
         for room in rooms:
-            if room.fits_now(job, self.rules.entitled):
+            if room.fits_now(job):
                 classed = self.rules.eligible.classed(job, room.pool.name)
                 self.state.start(job, room, classed)
                 return True
@@ -48,7 +48,7 @@ class Steps:
         """
         claimed = [room for room in rooms if self._stands(job, room)] if job.claim else []
         for room in (*claimed, *within):
-            if room.fits_soon(job, self.rules.entitled):
+            if room.fits_soon(job):
                 promised = not (owed or job.claim)
                 self.state.hold(job, room, explain.coming(job, room), promised=promised)
                 self.wake(job, claimed)

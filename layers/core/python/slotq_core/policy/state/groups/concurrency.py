@@ -81,7 +81,10 @@ def wanting(snapshot: Snapshot, lines: Iterable[WaitingLine]) -> Iterator[tuple[
     than it may have at once. In a sweep of several projects each project counts by itself, so that
     no share depends on whose jobs start first."""
     sweeps = _sweeps(snapshot)
-    held = Counter((job.group, job.project) for job in _holders(snapshot)) if sweeps else Counter()
+    if not sweeps:
+        yield from ((line.jobs[0], len(line)) for line in lines)
+        return
+    held = Counter((job.group, job.project) for job in _holders(snapshot))
     kept_back = set()
     members = (job for job in snapshot.waiting if job.group in sweeps and job.claim is None)
     for job in sorted(members, key=position):

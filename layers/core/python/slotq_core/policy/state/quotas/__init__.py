@@ -3,9 +3,10 @@
 fair_shares  divides one resource among projects or departments
 account      what one project or department holds and deserves
 opening      the accounts at the beginning of a plan
-givers       the projects that hold more than they deserve
 accounts     the accounts during a plan
 shares       which excess over fair shares a job brings
+givers       the projects that may give, kept as sets
+gate         who may reclaim from whom
 budgets      what a project may spend in a month, and what follows beyond it
 limits       what limits and quotas leave to a job
 """

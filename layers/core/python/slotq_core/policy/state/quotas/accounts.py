@@ -7,7 +7,7 @@ Numeric quotas count over all pools together; quotas by pool count in each pool 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, ValuesView
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import NOTHING, Demand
@@ -18,7 +18,7 @@ from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import Account, Chain
-from slotq_core.policy.state.quotas.givers import Givers, is_full
+from slotq_core.policy.state.quotas.givers import Givers
 from slotq_core.policy.state.quotas.opening import (
     Owners,
     asked_in,
@@ -78,10 +78,10 @@ class Accounts:
         self._moved: dict[str, str] = {}
         self.opened: list[tuple[str, str]] = []
         """Projects (empty: a department) that have come above share or quota, with the scope."""
-        self._givers: dict[str, Givers] = defaultdict(Givers)
-        """By scope."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects that hold less than their share."""
+        self._givers: dict[str, Givers] = defaultdict(Givers)
+        """By scope."""
         self.users.begin(snapshot)
         if owners:
             self._open(snapshot, lines, beyond_budget)
@@ -89,8 +89,9 @@ class Accounts:
     def of(self, job: Job, pool: str) -> Chain:
         return self._of_pool.get(pool, self._elsewhere).get(job.project, ())
 
-    def of_project(self, name: str, pool: str) -> Chain:
-        return self._of_pool.get(pool, self._elsewhere).get(name, ())
+    def book(self, pool: str) -> Mapping[str, Chain]:
+        """The accounts that count the pool, by project."""
+        return self._of_pool.get(pool, self._elsewhere)
 
     def everyone(self) -> Iterator[tuple[Account, str]]:
         """Yield every account with its scope: projects by scope, then departments."""
@@ -121,17 +122,6 @@ class Accounts:
         self.users.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
 
-    def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
-        """The only projects from which a job with the accounts `mine` may ever reclaim: those over
-        their quota or share; with full fairness, all."""
-        return self._projects.keys() if is_full(mine[-1]) else self._givers[self._scope[pool]].over
-
-    def givers(self, job: Job, pool: str, among: set[str]) -> set[str]:
-        """Those of these projects from which the job may reclaim in the pool, before any
-        eviction."""
-        mine = self.of(job, pool)
-        return self._givers[self._scope[pool]].among(among, mine, job.demand)
-
     def moved(self) -> dict[str, str]:
         """By project whose accounts have moved, the last account's key. Reading clears the list."""
         moved, self._moved = self._moved, {}
@@ -147,6 +137,10 @@ class Accounts:
     def others_are_under(self, project: str, pool: str) -> bool:
         """Whether another project holds less than its share in the pool's scope."""
         return not self._under[self.scope(pool)] <= {project}
+
+    def givers(self, pool: str) -> Givers:
+        """Who may give in the pool's scope."""
+        return self._givers[self.scope(pool)]
 
     def may_stay_within_share(self, pool: str) -> AbstractSet[str]:
         """The only projects that a job which needs slots may leave within their share in the pool's

@@ -6,6 +6,7 @@ Every turn asks for them, so the sets are kept, and an account that moves change
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set as AbstractSet
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import Department, Fairness
@@ -16,7 +17,7 @@ Gives = tuple[bool, bool, bool, bool]
 
 
 class Givers:
-    """Sets of projects, each for one condition of the gate of reclaims (actions/gate.py).
+    """Sets of projects, each for one condition of the gate of reclaims (gate.py).
 
     "The victim's project must be above its share, or above its quota while the reclaimer stays
     within its own. Both are asked where the two branches part: between departments where these
@@ -24,8 +25,6 @@ class Givers:
     """
 
     def __init__(self) -> None:
-        self.over: set[str] = set()
-        """The projects over their own share or quota."""
         self._members: dict[str, set[str]] = defaultdict(set)
         """The projects below each account at the top of a chain, by the key of that account."""
         self._tops: dict[str, tuple[bool, bool]] = {}
@@ -53,12 +52,12 @@ class Givers:
             for name in self._members[top.key]:
                 self._keep(name, (*self._known[name][:2], *gives), below=below)
 
-    def among(self, projects: set[str], mine: Chain, demand: Demand) -> set[str]:
+    def among(self, projects: AbstractSet[str], mine: Chain, demand: Demand) -> set[str]:
         """Those of these projects from which a job may reclaim. `mine`: the job's accounts."""
         own, top = mine[0], mine[-1]
         branch = self._members[top.key]
         beside = projects & branch
-        found = projects & self._outside_by_share
+        found = {*(projects & self._outside_by_share)}
         by_quota = projects & self._outside_by_quota
         if by_quota and top.in_quota(demand):
             found |= by_quota
@@ -77,7 +76,6 @@ class Givers:
             return
         self._known[project] = share, quota, top_share, top_quota = gives
         for projects, belongs in (
-            (self.over, share or quota),
             (self._by_share, share),
             (self._by_quota, quota),
             (self._outside_by_share, top_share and (quota or not below)),

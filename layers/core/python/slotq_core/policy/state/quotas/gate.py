@@ -6,12 +6,13 @@ part: between departments where these differ, else between projects. The reclaim
 non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone."
 
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
-needs no code. `Givers` (state/quotas/givers.py) keeps who passes the gate before any eviction.
+needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from slotq_core.model.demand import NOTHING, Demand
@@ -19,8 +20,8 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
+from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.givers import is_full
 
 Taken = tuple[Job, str, Candidate]
@@ -43,13 +44,21 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return taking.keeps_within_share()
 
 
-def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
+def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
+    """Those of these projects from which the job may reclaim in the pool, before any eviction."""
+    mine = accounts.of(job, pool)
+    if not may_reclaim(job, mine):
+        return frozenset()
+    return accounts.givers(pool).among(among, mine, job.demand)
+
+
+def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     """The first victim of a gang's reclaims that its project deserves after all, or None. The
     accounts already count the gang's members in and all the victims out."""
     for job, pool, victim in taken:
-        theirs = state.accounts.of_project(victim.project, pool)
-        taking = Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
-        if not taking.is_fair(theirs, back=state.accounts.counted(victim, pool)):
+        theirs = accounts.book(pool)[victim.project]
+        taking = Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
             return victim
     return None
 
@@ -85,7 +94,8 @@ class Taking:
         the part of it that counts as still held."""
         part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
         mine, other = self.mine[part], theirs[part]
-        above, above_quota = self._over(other, back)
+        as_held = back is NOTHING and not self.gone  # Most are: only a search takes any.
+        above, above_quota = other.gives() if as_held else self._over(other, back)
         if not above and not (above_quota and mine.in_quota(self.job.demand)):
             return False
         if other is theirs[0] or self._over(theirs[0], back)[1]:
@@ -96,7 +106,7 @@ class Taking:
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
         """Whether the account is over its share, and over its quota, without what is gone."""
-        if not back and account.key not in self.gone:
+        if back is NOTHING and account.key not in self.gone:
             return account.gives()
         gone = self._gone(account) - back
         return account.over_share(gone), account.over_quota(gone)
