@@ -362,9 +362,13 @@ class Watch:
     # --- at quiet moments
 
     def look_for_leftovers(self, older_than: int) -> None:
-        """Check for intents that nobody has finished in that time (ms)."""
+        """Check for intents and ends that nobody has seen to in that time (ms)."""
         now = self.world.clock.now()
         for job in self.jobs.values():
+            if job.terminal and job.followed and now - job.changed_at > older_than:
+                self.note(
+                    CONVERGENT, f"{job.name}: its end is not handed on since {job.changed_at}"
+                )
             if job.attempt is None:
                 continue
             stop = job.attempt.stop

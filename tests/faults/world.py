@@ -375,7 +375,8 @@ class World:
         self.clock.set(max(self.clock.now(), until))
 
     def go_until_over(self, *, hours: float = 3) -> None:
-        """Until every job has ended and only ticks remain, or a promise is broken."""
+        """Until every job has ended, its end is handed on and only ticks remain, or a promise is
+        broken."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -384,8 +385,8 @@ class World:
     def over(self) -> bool:
         jobs = self.watch.jobs.values()
         quiet = all(due.label == "tick" for due in self._due)
-        ended = all(job.terminal for job in jobs) and not self.watch.openings
-        return quiet and ended and not self.ours_live()
+        ended = all(job.terminal and not job.followed for job in jobs)
+        return quiet and ended and not self.watch.openings and not self.ours_live()
 
     def forget_retries(self) -> None:
         """Drop all retries and every event that is in flight."""
