@@ -36,7 +36,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool
         chain = state.accounts.of(job, room.pool.name)
         if chain is not mine:  # Most pools count in the same accounts.
             mine, reclaims = chain, may_reclaim(job, chain)
-        if reclaims and any(givers(job, room.pool.name, room.jobs.projects(), state.accounts)):
+        if reclaims and givers(job, room.pool.name, room.jobs.projects(), state.accounts):
             return True
     return False
 

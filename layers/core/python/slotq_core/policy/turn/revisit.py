@@ -123,7 +123,7 @@ class Revisit:
         if job.group in self._state.gangs:
             return giving != {job.project}
         among = room.jobs.projects() if "" in giving else giving
-        return any(givers(job, room.pool.name, among, accounts))
+        return bool(givers(job, room.pool.name, among, accounts))
 
     def _could_evict_a_start(self, job: Job) -> bool:
         """Whether a job that this plan started may be a victim of the job."""
