@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.wire.training_request import MOST_FAULTS, refusal
 from slotq_core.wire.training_request import Fault as BodyFault
-from slotq_core.wire.training_request import refusal
 
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""
@@ -50,10 +50,15 @@ def refuse(*faults: Fault) -> NoReturn:
 
 
 def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") -> list[Fault]:
-    """The faults that the data model found. `what`: the whole document's name in a message."""
+    """The faults that the data model found. `what`: the whole document's name in a message. Those
+    beyond `MOST_FAULTS`, which nobody is shown, do not say what was meant: of a hostile document
+    that would take seconds."""
+    found = error.errors(include_url=False)
     return [
-        Fault(tuple(found["loc"]), _message(found, keys or {}, what))
-        for found in error.errors(include_url=False)
+        Fault(
+            tuple(each["loc"]), _message(each, (keys or {}) if number < MOST_FAULTS else {}, what)
+        )
+        for number, each in enumerate(found)
     ]
 
 
