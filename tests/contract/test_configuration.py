@@ -219,6 +219,20 @@ def test_concurrent_operators_lose_no_change(racing_store: Store) -> None:
     assert [change.revision for change in record] == [*range(13, 0, -1)]
 
 
+def test_a_record_that_is_not_in_sight_yet_does_not_make_a_change_ones_own(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query may see a part of a transaction: the change, and not yet its record."""
+    configure(store, a_pool("p5", 0))
+    configurator = Configurator(store, SystemClock(), lambda: None)
+    seen = configurator.set_pool("p5", {"slots": 1}, by="ann").revision
+    before = store.changes(limit=1)
+    configurator.set_pool("p5", {"slots": 2}, by="bob")
+    monkeypatch.setattr(store, "changes", lambda **_: before)
+    with pytest.raises(Outdated):
+        configurator.set_pool("p5", {"slots": 2}, by="ann", seen=seen)
+
+
 def test_a_pool_without_slots_admits_nothing_and_can_grow(store: Store) -> None:
     a_queue(store, a_pool("p5", 0))
     job = waits(store, "job1")

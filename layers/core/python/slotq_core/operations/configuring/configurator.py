@@ -193,7 +193,8 @@ class Configurator:
         """Change the configuration to what `planned` returns. The same again changes nothing.
 
         That is no error with an older `seen` either if `by` made the last change: the first answer
-        may have been lost. With `dry_run`, find all that would be refused, and write nothing.
+        may have been lost. A change may be in sight before its record, so the record's revision
+        counts too. With `dry_run`, find all that would be refused, and write nothing.
         Raises Outdated (`seen` is given, and the revision is another one), InvalidRequest,
         PoolInUse, ProjectInUse, Oversubscribed and Unavailable.
         """
@@ -202,7 +203,8 @@ class Configurator:
             now, revision = _settings(stand), stand.revision
             after, last = planned(now), self._last()
             is_current = seen in {None, revision}
-            if after == now and (is_current or (last and last.who == by)):
+            made_it = last is not None and (last.who, last.revision) == (by, revision)
+            if after == now and (is_current or made_it):
                 return Changed(before=now, after=now, revision=revision)
             if not is_current:
                 raise _outdated(revision, seen, last)
