@@ -29,7 +29,7 @@ BUCKET = "federated"
 @pytest.fixture(scope="module", autouse=True)
 def _aws() -> Iterator[None]:
     with emulator(POOLS):
-        boto3.client("s3").create_bucket(Bucket=BUCKET)
+        boto3.Session().client("s3").create_bucket(Bucket=BUCKET)
         yield
 
 

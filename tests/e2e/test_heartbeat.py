@@ -48,7 +48,7 @@ for step in range(1, 6000):
 @pytest.fixture(scope="module")
 def aws() -> Iterator[Endpoint]:
     with emulator("server=1,north=1,south=1,east=1") as endpoint:
-        boto3.client("s3").create_bucket(Bucket=BUCKET)
+        boto3.Session().client("s3").create_bucket(Bucket=BUCKET)
         yield endpoint
 
 
