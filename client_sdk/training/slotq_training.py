@@ -39,6 +39,7 @@ import itertools
 import json
 import multiprocessing
 import multiprocessing.connection
+import operator
 import os
 import pickle  # nosec B403 - a script reads the checkpoints that it has written itself
 import random
@@ -796,7 +797,7 @@ class _Group:
         self.gone = False
         self._line = self._connected()
         threading.Thread(target=self._listen, daemon=True, name="slotq rank").start()
-        if not self._welcome.wait(_CONNECT_SECONDS):
+        if not self._welcome.wait(_CONNECT_SECONDS) or self.gone:
             raise OSError("rank 0 does not answer")
 
     def ask(self, kind: str) -> None:
@@ -851,6 +852,7 @@ class _Group:
         with self._arrived:
             self.gone = True
             self._arrived.notify_all()
+        self._welcome.set()
         self._stop(None, 0)
 
 
@@ -867,6 +869,8 @@ _URI_SECONDS = 60.0
 _REPORT_SECONDS = 15.0
 """Seconds between two uploads of a report. On disk it is written each second."""
 _REPORT_FILE_SECONDS = 1.0
+_LONGEST_TEXT = 200
+"""Characters of a metric that is no number. The queue reads no report above 64 KiB."""
 _SLOWEST = 300.0
 """Seconds between two calls while AWS refuses them."""
 
@@ -1316,7 +1320,8 @@ class _Reports:
             if content != self._written and (last or urgent or now >= self._due_file):
                 self._due_file = now + _REPORT_FILE_SECONDS
                 path = sources.folder / report_name(_training_job())
-                _write_atomically(path, self._document(content))
+                with contextlib.suppress(OSError):  # A full disk does not keep it from S3.
+                    _write_atomically(path, self._document(content))
                 self._written = content
             if content != self._sent and not last and (urgent or now >= self._due_send):
                 self._due_send = now + _REPORT_SECONDS
@@ -1334,11 +1339,11 @@ class _Reports:
             "training_job": _training_job(),
             "at": _now(),
             "started_at": self._started,
-            "step": step,
-            "of": of,
+            "step": _steps(step),
+            "of": _steps(of),
             "metrics": {name: _number(value) for name, value in metrics.items()},
             "reported_at": reported,
-            "first": self.first,
+            "first": self.first and {**self.first, "step": _steps(self.first["step"])},
             "checkpoint": checkpoint_,
             "suspend": suspend_,
         }
@@ -1346,12 +1351,16 @@ class _Reports:
 
 
 def _number(value: Any) -> Any:
-    """A metric as JSON: a number, else its text. NaN and infinity are no JSON."""
-    with contextlib.suppress(TypeError, ValueError):
-        number = float(value)
-        whole = isinstance(value, int)
-        return value if whole else number if number - number == 0 else str(number)
-    return str(value)
+    """A value as JSON: a number, else its text, cut. NaN and infinity are no JSON."""
+    for kind in (operator.index, float):  # Of numpy and torch, too.
+        with contextlib.suppress(Exception):  # A tensor of several elements raises RuntimeError.
+            number = kind(value)
+            return number if number - number == 0 else str(number)
+    return str(value)[:_LONGEST_TEXT]
+
+
+def _steps(value: Any) -> Any:
+    return None if value is None else _number(value)
 
 
 def _release() -> None:

@@ -4,12 +4,13 @@ Two kinds of events invoke it: changes of jobs from the table's stream, and a sc
 minute. It decides nothing about jobs, and nothing waits for it. It calls addresses that operators
 choose, so it has a role of its own, which may start, stop and change no job.
 
-No request, secret or URL is ever logged: errors are logged by kind and rule.
+No request, secret or URL is ever logged: errors are logged by kind, and by place or rule.
 """
 
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -59,29 +60,31 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
     until = clock.now() + int(context.get_remaining_time_in_millis())
     records = event.get("Records")
     count("Notified", 0)
-    if not isinstance(records, list):
-        return on_schedule(until)
-    return on_changes(records, until)
-
-
-def on_schedule(until: int) -> dict[str, Any]:
     try:
+        if isinstance(records, list):
+            return on_changes(records, until)
         return said(notices().look(until=until))
-    except SlotQError as error:
-        logger.error("failed", error=type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - whatever it was, it must not carry contents out
+        report(error)
         raise Failed(type(error).__name__) from None
 
 
 def on_changes(records: list[Any], until: int) -> dict[str, Any]:
     """Hear of each change in order. Where one fails, the stream goes on with it: a message that was
     made already is not made again."""
-    for record, change in changes_in(records):
-        try:
-            said(notices().hear([(change.before, change.after)], until=until))
-        except SlotQError as error:
-            logger.error("failed", error=type(error).__name__)
-            return {"batchItemFailures": [{"itemIdentifier": sequence_of(record)}]}
-    return {"batchItemFailures": []}
+    found, heard = list(changes_in(records)), 0
+    try:
+        changes = [(change.before, change.after) for _, change in found]
+        for told in notices().hear(changes, until=until):
+            said(told)
+            heard += 1
+    except SlotQError as error:
+        report(error)
+    return {
+        "batchItemFailures": [
+            {"itemIdentifier": sequence_of(record)} for record, _ in found[heard : heard + 1]
+        ]
+    }
 
 
 def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
@@ -110,6 +113,14 @@ def said(told: Told) -> dict[str, Any]:
         logger.error("a notification was given up", why=why)
         count("NotNotified")
     return {"delivered": told.delivered, "left": len(told.left)}
+
+
+def report(error: Exception) -> None:
+    """Log the kind and place of an error, never its text."""
+    steps = traceback.extract_tb(error.__traceback__)
+    where = [f"{step.filename}:{step.lineno} {step.name}" for step in steps]
+    logger.error("failed", error=type(error).__name__, where=where)
+    count("Failure")
 
 
 def count(name: str, number: int = 1) -> None:

@@ -63,6 +63,7 @@ from slotq_core.adapters.settings import (
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
+from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.passes import PassResult
 from slotq_core.operations.rights_report import is_missing_right
 from slotq_core.ports.surroundings import Notifier
@@ -360,7 +361,7 @@ def new_manager() -> QueueManager:
 
 def take_in_settings(store: DynamoStore) -> None:
     pools, limits = pools_from_environment(), limits_from_environment()
-    if refused := take_in(store, pools, limits, now=clock.now()):
+    if refused := take_in(store, pools, limits, now=clock.now(), check_jobs=check_removal):
         logger.error("a setting was not taken in", reason=refused)
         count("PoolsRefused")
 

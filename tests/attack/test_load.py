@@ -190,6 +190,20 @@ DOCUMENTS: dict[str, Shape] = {
     "one pool always": of_a_project(lambda n: {"pools": ["main"] * n}),
     "patterns of stars": of_a_project(lambda n: {"members": ["*" * 500] * n}, 505),
     "patterns": of_a_project(lambda n: {"members": ["a"] * n}, 5),
+    "pools that are not there": lambda size: configuration(
+        pools=[{**POOL, "name": f"m{n}"} for n in range(size // 3000)],
+        projects=[{"name": "a", "pools": [f"p{n}" for n in range(size // 13)]}],
+    ),
+    "people that are not there": lambda size: configuration(
+        users=[{"name": f"u{n}"} for n in range(size // 600)],
+        classes=[
+            {"name": f"C{i}", "value": i, "chosen_by": [f"z{n}" for n in range(size // 1200)]}
+            for i in range(100)
+        ],
+    ),
+    "fields that are not there": of_a_project(
+        lambda n: {"requests": {"fixed": {f"z{i}": 1 for i in range(n)}}}
+    ),
     "a long pattern": of_a_project(lambda n: {"members": ["*a" * n]}, 2),
     "a long key": of_a_project(lambda n: {"quota": {"p" * n: 1}}, 1),
 }

@@ -183,6 +183,30 @@ def test_no_secret_leaks_from_a_training_event_with_the_whole_request(account: A
     assert SECRET not in said()
 
 
+def test_no_secret_leaks_from_a_start_that_sagemaker_does_not_answer(
+    account: Account, said, monkeypatch
+):
+    """Nor from one that is denied, where SageMaker does not show whether it has taken effect."""
+    account.plane.knobs.denied = "sagemaker:DescribeTrainingJob"
+    client = StrictClient(account.plane)
+    errors = iter([RuntimeError(SECRET), refusal(500), refusal(code="AccessDeniedException")])
+
+    def create(**_: Any) -> Any:
+        raise next(errors)
+
+    monkeypatch.setattr(client, "create_training_job", create)
+    monkeypatch.setattr(app, "sagemaker_client", lambda: client)
+    forget()
+    account.call(submission())
+    for _ in range(3):
+        account.send("tick")
+        account.clock.set(account.clock.now() + 60_000)
+    assert said().count("job1: CreateTrainingJob job1: ") == 2
+    assert "a right is missing, AccessDeniedException" in said()
+    assert SECRET not in said()
+    assert kept_whole(account)
+
+
 @pytest.mark.parametrize("operation", ["transact_write_items", "get_item", "query", "update_item"])
 def test_no_secret_leaks_from_a_crash(account: Account, said, monkeypatch, operation: str):
     """Whatever the error's text, and whatever raises it."""
@@ -204,9 +228,10 @@ def test_no_secret_leaks_from_a_crash(account: Account, said, monkeypatch, opera
     assert SECRET not in said()
 
 
-def refusal() -> ClientError:
-    error = {"Code": "ValidationException", "Message": f"Item {{'x': '{SECRET}'}} is too large"}
-    return ClientError({"Error": error}, "TransactWriteItems")
+def refusal(status: int = 400, code: str = "ValidationException") -> ClientError:
+    error = {"Code": code, "Message": f"Item {{'x': '{SECRET}'}} is too large"}
+    answer: Any = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "TransactWriteItems")
 
 
 def answered(account: Account, event: dict[str, Any]) -> None:

@@ -268,6 +268,8 @@ def test_two_rules_wake_the_queue_manager(resources):
     assert pattern["EventPattern"] == {
         "source": ["aws.sagemaker"],
         "detail-type": ["SageMaker Training Job State Change"],
+        "account": [{"Ref": "AWS::AccountId"}],
+        "region": [{"Ref": "AWS::Region"}],
     }
     assert schedule["ScheduleExpression"] == "rate(1 minute)"
 

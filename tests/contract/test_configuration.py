@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from slotq_core.model.pools import PoolState
 from slotq_core.operations.configuring.configurator import Configurator
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import ConfigurationChange
+from slotq_core.wire.pool_definition import MOST_NAMES, defined, settings_of
 from tests.contract import by_hand
 from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next
@@ -98,6 +100,18 @@ def test_a_resource_can_be_added_and_removed(store: Store) -> None:
         starts(store, "job2", demand=demand)
 
 
+def test_a_pool_with_as_many_resources_as_it_may_have_is_used_and_removed(store: Store) -> None:
+    names = [f"{number:02d}".rjust(31, "r") for number in range(MOST_NAMES)]
+    rich = replace(a_pool("p5"), capacity=Demand(dict.fromkeys(names, 2), slots=2))
+    assert defined("p5", settings_of(rich)).capacity == rich.capacity
+    a_queue(store, a_pool("p4"), rich)
+    job = runs(store, "job1", demand=Demand(dict.fromkeys(names[:16], 1), slots=1))
+    configure(store, a_pool("p4"), replace(rich, capacity=Demand(dict.fromkeys(names, 3), slots=3)))
+    commit(store, completing(job))
+    configure(store, a_pool("p4"))
+    assert [pool.name for pool in store.pools()] == ["p4"]
+
+
 def test_a_property_is_no_resource_and_leaves_the_ledger_alone(store: Store) -> None:
     like = a_pool("p5", 2, properties=Demand({"mem_per_gpu_in_GiB": 16}))
     a_queue(store, like)
@@ -140,6 +154,29 @@ def test_a_pool_added_again_is_empty_with_a_higher_version(store: Store) -> None
     starts(store, "job2")
     with pytest.raises(Conflict):
         starts(store, "job3")
+
+
+def test_a_dry_run_refuses_what_a_change_would_and_writes_nothing(store: Store) -> None:
+    dry = partial(store.configure, who="ada", now=NOW, dry_run=True)
+    a_queue(store, a_pool("p5", 1), a_pool("p4", 1))
+    runs(store, "job1")
+    before = store.configuration(), store.changes(limit=9), store.load(NOW).ledgers
+    dry([a_pool("p5", 9)])
+    with pytest.raises(PoolInUse, match="p5"):
+        dry([a_pool("p4")])
+    with pytest.raises(Misconfigured):
+        dry([a_pool("p5"), a_pool("p5")])
+    with pytest.raises(Conflict):
+        dry([a_pool("p5")], seen=7)
+    assert (store.configuration(), store.changes(limit=9), store.load(NOW).ledgers) == before
+
+
+def test_a_dry_run_finds_too_many_changes_for_a_transaction(dynamo: DynamoStore) -> None:
+    pools = [a_pool(f"p{number}") for number in range(50)]
+    for dry_run in (True, False):
+        with pytest.raises(Misconfigured, match="102 actions, and a transaction has 100"):
+            dynamo.configure(pools, who="ada", now=NOW, dry_run=dry_run)
+    assert dynamo.pools() == ()
 
 
 def test_two_pools_of_one_name_are_refused(store: Store) -> None:

@@ -3,6 +3,7 @@ groups of the jobs that wait."""
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from math import ceil
 
@@ -142,6 +143,23 @@ def test_of_a_group_whose_record_cannot_be_read_nothing_starts(
     assert (group.name, group.max_parallel) == ("grid", 0)
     with pytest.raises(NotUnderstood):
         dynamo.groups.get("grid")
+
+
+def test_a_load_keeps_nothing_of_what_sweeps_try(dynamo: DynamoStore) -> None:
+    """A queue may have hundreds of sweeps, and each tries up to 250,000 bytes."""
+    a_queue(dynamo)
+    tried = {f"{number:x}": number for number in range(10_000)}
+    for name in map(str, range(20)):
+        sweep = Sweep(parameters=(tried,), metric="loss")
+        rules = replace(GRID, name=f"grid{name}", members=(name,))
+        dynamo.groups.open(rules.name, digest="d", now=NOW)
+        dynamo.groups.keep(replace(stored(), group=rules, sweep=sweep))
+        waits(dynamo, name, group=rules.name)
+    tracemalloc.start()
+    dynamo.load(NOW)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 5_000_000
 
 
 def test_a_record_is_read_once(dynamo: DynamoStore, items: Table) -> None:

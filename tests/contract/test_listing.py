@@ -3,6 +3,7 @@ that grows with the page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.memory.scripts import MemoryScripts
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.access import Access
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import MAX_AFTER, Job, JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.authorize import Authorizer
@@ -23,6 +25,7 @@ from slotq_core.operations.listing.walk import ENDED, ORDER
 from slotq_core.operations.status import ANY_JOB, Status, Wanted
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Mark
+from slotq_core.wire.views import job_view, queue_view
 from tests.contract.metered import Metered
 from tests.contract.test_usage import StandingClock
 from tests.contract.worlds import (
@@ -139,6 +142,37 @@ def test_a_job_that_starts_between_two_pages_hides_no_other(store: Store) -> Non
         commit(store, cancelling(job))
     second, _ = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=after)
     assert [it.job.name for it in second] == ["twin-c", "twin-d", "late"]
+
+
+@pytest.mark.parametrize("with_places", [False, True])
+def test_a_job_that_moves_while_a_list_is_read_is_in_it_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch, with_places: bool
+) -> None:
+    """It is cancelled after its state was read, and before that of the cancelled ones is."""
+    some_jobs(store)
+    move = store.job("early")
+    assert move
+    in_state, jobs = store.in_state, store.jobs
+
+    def states_one_by_one(state: JobState, **asked: Any) -> Iterator[Job]:
+        if state is S.CANCELLED:
+            commit(store, cancelling(move))
+        return in_state(state, **asked)
+
+    def all_states(states: Iterable[JobState], **asked: Any) -> tuple[Job, ...]:
+        before = jobs(states, **asked)
+        commit(store, cancelling(move))
+        return (*before, *(job for job in jobs(states, **asked) if job.name == "early"))
+
+    monkeypatch.setattr(store, "in_state", states_one_by_one)
+    monkeypatch.setattr(store, "jobs", all_states)
+    if with_places:
+        found, _ = lookup(store).first(None, ANY_JOB, limit=99)
+    else:
+        found, _ = lookup(store).page(limit=99)
+    names = [(it.job.name, it.job.state) for it in found]
+    assert sorted(name for name, _ in names) == sorted(IN_ORDER)
+    assert ("early", S.CANCELLED) in names
 
 
 def test_filters_go_through_pages(store: Store) -> None:
@@ -290,6 +324,32 @@ def test_the_cost_of_a_page_grows_with_the_page() -> None:
     few, some, many = (cost(2_000, first(limit))[0] for limit in (100, 200, 400))
     assert few < some < many
     assert abs((many - some) - 2 * (some - few)) <= 2, "in proportion, but for whole units"
+
+
+def long_jobs(number: int) -> Store:
+    """So many jobs, each after as many others as can be, all with names as long as can be."""
+    awaited = tuple(f"{'awaited-' * 7}{n:07}" for n in range(MAX_AFTER))
+    fields = {"after": awaited, "depends_on": awaited, "preemptible": False}
+    store = MemoryStore()
+    for name in awaited:
+        waits(store, name, followed=True)
+    for n in range(number - MAX_AFTER):
+        waits(store, f"{'waiting-' * 7}{n:07}", entry_time=NOW + n, **fields)
+    return store
+
+
+def test_a_page_of_jobs_that_name_many_others_fits_into_an_answer() -> None:
+    """Lambda answers with 6 MB, and puts the body into JSON once more."""
+    store, seen = long_jobs(1_000), set()
+    for page, _ in pages(store, 1_000):
+        view = queue_view(job_view(it.job, reason=it.reason) for it in page)
+        assert len(json.dumps(view.model_dump_json())) < 4_000_000
+        seen |= {it.job.name for it in page}
+    assert len(seen) == 1_000
+    first, more = lookup(store).first(None, ANY_JOB, limit=1_000)
+    view = queue_view(job_view(it.job, reason=it.reason) for it in first)
+    assert more
+    assert 1_000_000 < len(json.dumps(view.model_dump_json())) < 4_000_000
 
 
 def test_jobs_of_one_moment_are_read_whole_and_no_more() -> None:

@@ -72,6 +72,12 @@ def test_a_start_depends_on_the_ledger_of_each_pool(store: Store) -> None:
         store.commit([starting(job, "cpu")], seen=seen)
 
 
+def test_a_job_that_holds_slots_of_several_pools_counts_once_in_usage(store: Store) -> None:
+    pools(store)
+    job = commit(store, starting(wide(store), "cpu"))
+    assert store.usage.running() == (job,)
+
+
 def test_a_claimant_in_parts_is_loaded_once(store: Store) -> None:
     pools(store)
     job = commit(store, claiming(wide(store), "cpu"))

@@ -4,6 +4,7 @@ reads nothing more for them."""
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.table import sharing_key
 from slotq_core.adapters.dynamodb.sharing_documents import PART, name_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.initial_settings import take_in
 from slotq_core.admission.contents import declared
 from slotq_core.errors import Conflict, PoolInUse, Unavailable
 from slotq_core.model.access import Access
@@ -19,11 +21,13 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription
+from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.ports.store import Store
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next
+from tests.contract.metered import Metered
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.worlds import NOW, a_pool, a_queue, runs, waits
 
@@ -120,6 +124,7 @@ def test_changes_name_both_sides_and_only_what_changed(store: Store) -> None:
     limits, shared, pools = store.changes(limit=9)
     assert shared.sharing == (NO_SHARING, FULL)
     assert (limits.sharing, pools.sharing) == (None, None)
+    assert store.changes(limit=9, sharing=False) == (limits, replace(shared, sharing=None), pools)
     assert shared.limits_before == shared.limits_after
     assert [declared(pool) for pool in shared.after] == [*shared.before]
 
@@ -149,6 +154,18 @@ def test_jobs_move_to_another_project_with_their_lines(store: Store, jobs: int) 
     assert len(world.snapshot.waiting) == jobs
     assert list(store.inspect()) == []
     assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == 0
+
+
+def test_jobs_after_many_others_move_too(store: Store) -> None:
+    """Such a job has an item for each, so fifteen of them are too much for one transaction."""
+    a_queue(store)
+    share(store, many(2))
+    old, new = "project-0000", "project-0001"
+    first = [waits(store, f"first{number}", followed=True).name for number in range(10)]
+    for number in range(15):
+        waits(store, f"last{number}", project=old, after=tuple(first))
+    assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == 15
+    assert {job.project for job in store.followers("first9")} == {new}
 
 
 def test_what_is_refused_changes_nothing(store: Store) -> None:
@@ -218,3 +235,31 @@ def test_without_its_document_nothing_is_planned(
     fresh = DynamoStore(client, table)
     with pytest.raises(Unavailable, match="restored from a backup"):
         fresh.load(NOW)
+
+
+def weighted(store: Store, times: int) -> None:
+    """Change a project's weight so many times."""
+    for weight in range(times):
+        share(store, Sharing(projects=(Project(name="a", weight=weight),)))
+
+
+def test_the_record_reads_each_document_once() -> None:
+    metered = Metered()
+    weighted(metered.store(), 5)
+    reader = metered.store()
+    metered.reset()
+    assert [each.revision for each in reader.changes(limit=5)] == [5, 4, 3, 2, 1]
+    assert metered.calls == {"query": 1 + 5}
+
+
+def test_a_cold_start_reads_no_project_of_the_past() -> None:
+    """Where the pools are no longer the template's, each looks for whom they are from."""
+    metered = Metered()
+    store = metered.store()
+    take_in(store, [a_pool("p5", 1)], now=NOW, check_jobs=check_removal)
+    store.configure([a_pool("p5", 2)], who="grace", now=NOW)
+    weighted(store, 60)
+    fresh = metered.store()
+    metered.reset()
+    assert take_in(fresh, [a_pool("p5", 1)], now=NOW, check_jobs=check_removal) == ""
+    assert metered.calls.total() < 10

@@ -462,6 +462,22 @@ def test_pages_add_up_to_the_whole(store: Store, monkeypatch: pytest.MonkeyPatch
     assert len(page.totals) < len(whole)
 
 
+def test_long_histograms_end_a_page_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 3,000 rows may have hundreds of buckets, and Lambda answers with at most 6 MB."""
+    a_queue(store, a_pool(slots=99))
+    for n in range(6):
+        begin = MIDNIGHT + n * DAY
+        lives(store, f"job{n}", admitted=begin, ended=begin + HOUR, waited=1000 << n)
+    now = MIDNIGHT + 7 * DAY
+    whole = read(store, MIDNIGHT, now=now)
+    monkeypatch.setattr(report, "MOST_BUCKETS", 2)
+    assert read(store, MIDNIGHT, now=now) == whole
+    page = UsageReport(store, StandingClock(now)).page(start=MIDNIGHT)
+    (amounts,) = page.totals.values()
+    assert page.next is not None
+    assert len(amounts.waits.buckets) == 2
+
+
 @pytest.mark.parametrize("begin", [MIDNIGHT, MIDNIGHT + HOUR])
 @pytest.mark.parametrize("pages_before", range(1, 5))
 def test_a_day_that_is_added_up_between_two_pages_counts_once(

@@ -390,7 +390,7 @@ class Watch:
                 wanted = " or ".join(sorted(str(each) for each in allowed))
                 self.note(LOST, f"{name} is {state} in the end, not {wanted}")
         for name, job in self.jobs.items():
-            if not job.terminal:
+            if not job.terminal and job.state not in expected.get(name, ()):
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
             elif job.followed:
                 self.note(CONVERGENT, f"{name} has ended, and its end is never handed on")

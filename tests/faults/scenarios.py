@@ -71,6 +71,8 @@ class Scenario:
     sharing: Sharing = NO_SHARING
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """Other ends of a job, for when a fault puts another user's action before or after it."""
+    uncancelled: JobState = JobState.COMPLETED
+    """Where a job ends whose cancel had no effect."""
     then: Callable[[World], str] = lambda _: ""
     """A further check of the end: yields what does not hold."""
 
@@ -115,15 +117,15 @@ class Scenario:
         }
         for name, others in self.or_else.items():
             ends.get(name, set()).update(others)
-        for step in unanswered:
+        for step in (step for step in unanswered if step.job in ends):
             if step.verb == "submit" and step.job not in world.accepted:
                 ends[step.job].add(None)
             if step.verb == "cancel":
-                ends[step.job].add(S.COMPLETED)
-        for step in self.steps:
+                ends[step.job].add(self.uncancelled)
+        for step in (step for step in self.steps if step.job in ends):
             if step.verb == "cancel" and step.label in world.refused:
                 # The cancel came before the submission had got through.
-                ends[step.job].add(S.COMPLETED)
+                ends[step.job].add(self.uncancelled)
             if step.label in world.limited and step.job not in world.accepted:
                 ends[step.job].add(None)
         for name in self._refused_with_another(world):

@@ -705,7 +705,8 @@ STORIES: tuple[Scenario, ...] = (
         "releases_again_and_again",
         (submit(1, "a"), cancel(900, "a")),
         {"a": S.CANCELLED},
-        work={"a": Work(runtime=200_000, fails_after=10_000, failure=RELEASE)},
+        work={"a": Work(runtime=2_000_000, fails_after=10_000, failure=RELEASE)},
+        uncancelled=S.HELD,
         then=began_at_most("a", 4),
     ),
     Scenario(

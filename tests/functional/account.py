@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
+from slotq.local.services.invocations import check_size
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.table import table_definition
@@ -163,6 +164,7 @@ class Account:
     def call(self, event: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:
         """Send an API request. Returns status and body."""
         answer = self.send(event)
+        check_size(answer)
         assert answer["isBase64Encoded"] is False
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
         return answer["statusCode"], json.loads(answer["body"])

@@ -59,7 +59,7 @@ def test_what_can_no_longer_run_says_so_and_ends(account: Account):
         ({"after": "a,,b"}, ""),
         ({"after": "a_b"}, "takes the names of jobs and groups, comma separated, not 'a_b'"),
         ({"after": ""}, "takes the names of jobs and groups, comma separated, not ''"),
-        ({"after_10": "a"}, "the tag 'slotq:after-10' is unknown"),
+        ({"after_16": "a"}, "the tag 'slotq:after-16' is unknown"),
     ],
 )
 def test_dependencies_that_cannot_be_are_refused(account: Account, after, words):

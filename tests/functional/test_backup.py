@@ -174,6 +174,11 @@ def test_a_file_is_never_overwritten_and_is_readable_by_its_owner_alone(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_cannot_be_written_is_named(small: Account, tmp_path: Path):
+    with pytest.raises(BackupError, match=r"nowhere/q\.jsonl cannot be written: No such file"):
+        save_table(small.dynamodb, TABLE, tmp_path / "nowhere" / "q.jsonl")
+
+
 BROKEN = {
     "half": lambda text: text[: len(text) // 2],
     "without its end": lambda text: "".join(text.splitlines(keepends=True)[:-1]),
@@ -182,6 +187,7 @@ BROKEN = {
     ),
     "an item was changed": lambda text: text.replace('"priority": {"N": "1"}', '"priority": {}', 1),
     "of another program": lambda text: '{"items": []}\n',
+    "lines without a head": lambda text: "[1]\n2\n",
     "empty": lambda text: "",
     "no text": lambda text: "\udcff",
 }

@@ -69,6 +69,22 @@ def test_an_event_for_an_older_attempt_changes_nothing(account: Account, output)
     assert jobs_kept(account) == before
 
 
+@pytest.mark.parametrize("refused", ["CreateTrainingJob", "StopTrainingJob"])
+def test_calls_that_sagemaker_throttles_are_troubles(account: Account, output, refused):
+    """Each pass that repeats them in vain counts, so that an alarm can fire."""
+    if refused == "StopTrainingJob":
+        started(account)
+    account.plane.knobs.throttle = 10**6
+    account.call("cancel-job" if refused == "StopTrainingJob" else "add-job")
+    for _ in range(4):
+        quiet = output()
+        account.clock.set(account.clock.now() + 60_000)
+        account.send("tick")
+        (line, *_) = lines(output().removeprefix(quiet), "left to the next pass", "job1")
+        assert line["trouble"] == f"job1: {refused} job1: ThrottlingException: Rate exceeded"
+        assert counted(output().removeprefix(quiet), "Trouble") >= 1
+
+
 NO_TIMES = {"TrainingEndTime": None, "LastModifiedTime": None, "CreationTime": None}
 NO_TIMES["TrainingStartTime"] = None
 ODD = {
@@ -134,6 +150,20 @@ def test_readable_items_of_a_newer_release_are_used(account: Account):
     account.settle()
     assert account.state("job1") == "completed"
     assert account.letters.read == []
+
+
+@pytest.mark.parametrize("broken", [{"jobName": {"NULL": True}}, {"goesAt": {"S": "late"}}])
+def test_a_broken_note_of_an_ended_job_stops_no_tick(account: Account, broken):
+    started(account)
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    (note,) = (item for item in account.items() if item["pk"]["S"] == "HISTORY")
+    account.dynamodb.put_item(TableName=TABLE, Item={**note, **broken})
+    account.call(add_job(TrainingJobName="other"))
+    account.lambda_.events.clear()
+    account.send("tick")
+    account.settle()
+    assert account.state("other") == "running"
 
 
 def test_a_job_in_an_unknown_state_keeps_its_slot(account: Account, output):

@@ -68,6 +68,21 @@ def test_a_hundred_changes_request_one_pass(account: Account):
 
 
 @pytest.mark.parametrize(
+    ("change", "state"), [({"cancel": True}, "cancelled"), ({"tags": {"priority": "7"}}, "pending")]
+)
+def test_jobs_after_many_others_change_together(account: Account, change: Any, state: str):
+    """Such a job has an item for each, so fifteen of them are too much for one transaction."""
+    first = [f"first{n}" for n in range(20)]
+    submit(account, *first)
+    after = [{"Key": "slotq:after", "Value": " ".join(first)}]
+    last = [f"last{n}" for n in range(15)]
+    for name in last:
+        assert account.call(add_job(TrainingJobName=name, Tags=after))[0] == 202
+    found = outcomes(account, *({"name": name, **change} for name in last))
+    assert found == dict.fromkeys(last, state)
+
+
+@pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
         ([], "changes", "at least 1"),
@@ -77,6 +92,7 @@ def test_a_hundred_changes_request_one_pass(account: Account):
         ([{"name": "job1", "cancel": True, "held": True}], "changes.0", "cancel alone"),
         ([{"name": "job1", "cancel": 1}], "changes.0.cancel", "boolean"),
         ([{"cancel": True}], "changes.0.name", "required"),
+        ([{"name": "job1", "cancel": True, "states": ["x"] * 12}], "changes.0.states", "at most"),
         ([{"name": "job1", "cancel": True}, {"name": "job1", "hold": True}], "changes.1.hold", ""),
         ([{"name": 7, "cancel": True}], "changes.0.name", "string"),
         ([{"name": "n" * 64, "cancel": True}], "changes.0.name", "at most 63"),

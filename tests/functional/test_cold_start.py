@@ -55,24 +55,30 @@ def test_the_api_imports_only_what_most_requests_need():
 
 
 def test_the_event_path_imports_neither_pydantic_nor_the_api():
-    names = ("tick", "pass", "training-in-progress", "training-completed")
-    events = [json.loads((ROOT / "events" / f"{name}.json").read_text()) for name in names]
+    events = ("tick", "pass", "training-in-progress", "training-completed")
+    assert _told_by(EVENT_PATH, "queue_manager", events, SLOTQ_POOLS="main=2@ml.p4d.24xlarge") == []
+
+
+def _told_by(code: str, function: str, events: tuple[str, ...], **variables: str) -> list:
+    """What the code prints after the function has handled the events, in a process of its own."""
+    given = [json.loads((ROOT / "events" / f"{name}.json").read_text()) for name in events]
     out = subprocess.run(
-        [sys.executable, "-c", EVENT_PATH, str(ROOT / "functions" / "queue_manager")],
-        input="\n".join(map(json.dumps, events)),
+        [sys.executable, "-c", code, str(ROOT / "functions" / function)],
+        input="\n".join(map(json.dumps, given)),
         env={
-            "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
             "SLOTQ_TABLE": "sagemaker-queue",
-            "AWS_LAMBDA_FUNCTION_NAME": "slotq-queue-manager",
+            "AWS_LAMBDA_FUNCTION_NAME": f"slotq-{function.replace('_', '-')}",
             "AWS_DEFAULT_REGION": "us-east-1",
             "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
+            **variables,
         },
         capture_output=True,
         text=True,
         check=False,
     )
     assert out.returncode == 0, out.stderr
-    assert json.loads(out.stdout.splitlines()[-1]) == []
+    found: list = json.loads(out.stdout.splitlines()[-1])
+    return found
 
 
 NOTIFIER = """
@@ -97,30 +103,15 @@ NOT_THE_NOTIFIERS = (
     *("pydantic", "pydantic_core", "yaml", "boto3", "slotq", "aws_lambda_powertools.event_handler"),
     *("slotq_core.api", "slotq_core.manager", "slotq_core.routes", "slotq_core.routing"),
     *("slotq_core.adapters.sagemaker", "slotq_core.adapters.eventbridge"),
-    *("slotq_core.policy.cycle", "slotq_core.policy.turn", "slotq_core.wire.submission"),
-    *("slotq_core.wire.document", "slotq_core.wire.views"),
+    *("slotq_core.policy.actions", "slotq_core.policy.cycle", "slotq_core.policy.state.quotas"),
+    *("slotq_core.policy.turn", "slotq_core.wire.document", "slotq_core.wire.submission"),
+    "slotq_core.wire.views",
 )
 """What starts jobs, decides about them or answers requests."""
 
 
 def test_the_notifier_imports_nothing_that_starts_jobs_or_answers_requests():
-    names = ("stream-job-started", "tick")
-    events = [json.loads((ROOT / "events" / f"{name}.json").read_text()) for name in names]
-    out = subprocess.run(
-        [sys.executable, "-c", NOTIFIER, str(ROOT / "functions" / "notifier")],
-        input="\n".join(map(json.dumps, events)),
-        env={
-            "SLOTQ_TABLE": "sagemaker-queue",
-            "AWS_LAMBDA_FUNCTION_NAME": "slotq-notifier",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert out.returncode == 0, out.stderr
-    first, later = json.loads(out.stdout.splitlines()[-1])
+    first, later = _told_by(NOTIFIER, "notifier", ("stream-job-started", "tick"))
     assert [name for name in later if name.startswith("slotq_core")] == []
     found = [*first, *later]
     unwanted = [

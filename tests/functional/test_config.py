@@ -417,6 +417,11 @@ def test_a_file_that_cannot_be_written_or_read_is_named(slotq):
     assert told.stderr == "slotq: nothing.yaml: No such file or directory\n"
 
 
+def test_a_file_that_contains_itself_is_refused(slotq, file):
+    told = slotq("config", "diff", file("pools: &all [*all]"), status=Exit.USAGE)
+    assert told.stderr == "slotq: queue.yaml: it contains itself\n"
+
+
 def test_programs_get_every_fault(slotq, file):
     name = file({**DOCUMENT, "departments": [{"name": "research", "quota": 1}]})
     told = json.loads(slotq("config", "apply", name, "--json", status=Exit.NO).stderr)

@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from slotq_core.adapters.dynamodb.layout.table import group_key
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
+from slotq_core.operations.listing import answer_size
 from slotq_core.wire.groups.submission import MOST_MEMBERS
-from tests.functional.account import HOUR, Account, add_job, forget, sample
+from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
+from tests.functional.sharing import request
 
 MEMBER = json.loads(sample("add-job")["body"])
+CALLER = sample("add-job")["requestContext"]["identity"]["userArn"]
 
 
 def members(*names: str, **changes: Any) -> list[dict[str, Any]]:
@@ -18,8 +22,11 @@ def members(*names: str, **changes: Any) -> list[dict[str, Any]]:
 
 
 def submit(account: Account, *names: str, **body: Any) -> tuple[int, dict[str, Any]]:
-    told = {"name": "grid", "max_parallel": 1, "members": members(*names), **body}
-    return account.call({**sample("submit-group"), "body": json.dumps(told)})
+    return account.call({**sample("submit-group"), "body": _body(*names, **body)})
+
+
+def _body(*names: str, **body: Any) -> str:
+    return json.dumps({"name": "grid", "max_parallel": 1, "members": members(*names), **body})
 
 
 def shown(account: Account, name: str = "grid") -> tuple[int, dict[str, Any]]:
@@ -67,6 +74,20 @@ def test_the_same_group_again_is_the_same_group_also_when_members_have_ended(acc
     )
 
 
+@pytest.mark.parametrize("begins", [False, True], ids=["whole", "unfinished"])
+def test_the_same_group_may_come_from_another_session_of_the_person(account: Account, begins: bool):
+    """SDKs give each session of a role another name."""
+    if begins:
+        _begin(account, "a", "b")
+    else:
+        submit(account, "a", "b")
+    for caller, status in (("DataScientist/other", 202), ("Student/ada", 409)):
+        event = {**sample("submit-group"), "body": _body("a", "b")}
+        identity = event["requestContext"]["identity"]
+        identity["userArn"] = f"arn:aws:sts::123456789012:assumed-role/{caller}"
+        assert account.call(event)[0] == status
+
+
 @pytest.mark.parametrize(
     ("wrong", "field", "words"),
     [
@@ -109,6 +130,24 @@ def test_what_is_no_group_is_refused(account: Account, body, words):
     assert words in told["message"]
 
 
+def test_a_group_with_much_text_comes_in_pages(account: Account, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(answer_size, "MOST_TEXT", 100)
+    for name in ("prepare", "clean"):
+        account.call(add_job(TrainingJobName=name))
+    names, after = ["a", "b", "c", "d", "e"], ["prepare", "clean"]
+    told = submit(account, *names, after=after, sweep={"metric": "loss"})[1]
+    found, pages = [job["name"] for job in told["jobs"]], 1
+    assert (told["members"], len(told["sweep"]["trials"])) == (5, 5)
+    while told["next"]:
+        status, told = account.asked("get-group", next=told["next"], attempts="true")
+        assert (status, told["states"], told["sweep"]) == (200, {"pending": 5}, None)
+        found += [job["name"] for job in told["jobs"]]
+        pages += 1
+    assert (found, pages) == (names, 3)
+    status, told = account.asked("get-group", next="a")
+    assert (status, told["field"]) == (400, "next")
+
+
 def test_two_hundred_members_are_one_group(account: Account):
     status, told = submit(account, *(f"m{n}" for n in range(200)), max_parallel=2)
     assert (status, told["states"]) == (202, {"pending": 200})
@@ -119,6 +158,18 @@ def test_two_hundred_members_are_one_group(account: Account):
 def test_a_group_that_there_is_not(account: Account):
     for name in ("grid", "a_b"):
         assert shown(account, name)[1]["code"] == "no_such_group"
+
+
+def test_a_record_that_cannot_be_read_hides_no_other_group(account: Account):
+    submit(account, "grid-1")
+    submit(account, "broken-1", name="broken")
+    account.call(request("PATCH", "/jobs/broken-1", by=CALLER, body={"held": True}))
+    broken = dict(zip(("pk", "sk"), ({"S": part} for part in group_key("broken")), strict=True))
+    account.dynamodb.put_item(TableName=TABLE, Item={**broken, "name": {"N": "1"}})
+    for sample_of_list in ("list-groups", "get-scenario"):
+        status, told = account.call(sample_of_list)
+        assert status == 200, told
+        assert [group["name"] for group in told["groups"]] == ["grid"]
 
 
 def test_an_unfinished_group_is_cancelled_after_an_hour(account: Account):
@@ -152,7 +203,9 @@ def test_a_group_whose_handler_died_after_its_record_is_finished(account: Accoun
 
 def test_the_same_body_finishes_an_unfinished_group(account: Account):
     _begin(account, "a", "b")
-    assert submit(account, "a", "b", max_parallel=2)[1]["code"] == "unavailable"
+    other = submit(account, "a", "b", max_parallel=2)[1]
+    assert other["code"] == "name_taken"
+    assert "is not finished: send that one again as it was, or choose other" in other["message"]
     assert submit(account, "a", "b")[0] == 202
     account.settle()
     assert states(account) == {"running": 1, "pending": 1}

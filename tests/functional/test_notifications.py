@@ -14,7 +14,7 @@ import pytest
 import notifier
 from slotq_core.adapters.dynamodb.notices import outbox
 from slotq_core.adapters.dynamodb.notices.stream import change_in
-from slotq_core.errors import Unavailable
+from slotq_core.errors import NotDelivered, RightMissing, Unavailable
 from slotq_core.notices.happenings import happenings
 from slotq_core.operations.notices import delivering, telling
 from tests import cloudformation
@@ -220,6 +220,38 @@ def test_a_receiver_that_is_down_delays_nobody_else_and_gets_everything_later(qu
     assert queue.kept("NOTICE#PENDING") == []
 
 
+def test_a_receiver_that_takes_long_is_called_once_in_a_batch(queue: Notified, monkeypatch):
+    """Each call of it may take ten seconds, while the others' messages wait."""
+    queue.configure({**ALL, "name": "slow"}, {**ALL, "name": "well"})
+    run_and_evict(queue.account)
+    send, clock, calls = queue.inbox.send, queue.account.clock, []
+
+    def slow(message, receiver, *, now):
+        if message.notification == "slow":
+            calls.append(message.id)
+            clock.set(clock.now() + 10_000)
+            raise NotDelivered("it takes too long")
+        send(message, receiver, now=now)
+
+    monkeypatch.setattr(queue.inbox, "send", slow)
+    queue.hear()
+    assert len(calls) == 1
+    assert events_of(queue) == STORY
+
+
+def test_a_rule_that_goes_to_others_takes_no_old_messages_along(queue: Notified):
+    """Those who hear by it now may not see the jobs that it was about."""
+    queue.inbox.refuses = {"all"}
+    run_and_evict(queue.account)
+    queue.hear()
+    assert queue.kept("NOTICE#PENDING")
+    bob = {"person": "arn:aws:iam::123456789012:user/bob"}
+    assert queue.configure({**ALL, "for": bob})[0] == 200
+    queue.inbox.refuses.clear()
+    queue.minute(5)
+    assert (queue.inbox.got, queue.kept("NOTICE#PENDING")) == ([], [])
+
+
 def test_pauses_grow_and_a_day_later_a_message_is_given_up(queue: Notified, capsys):
     queue.inbox.refuses = {"all"}
     queue.account.call("add-job")
@@ -262,6 +294,40 @@ def test_a_table_that_does_not_answer_gives_the_record_back_to_the_stream(queue,
     assert events_of(queue) == STORY
 
 
+def test_a_notifier_that_may_not_write_is_counted_as_failing(queue, monkeypatch, capsys):
+    """The function ends well then, so no metric of Lambda's shows it."""
+    run_and_evict(queue.account)
+    records = queue.batch()["Records"]
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise RightMissing("not authorized to perform: dynamodb:PutItem")
+
+    monkeypatch.setattr(outbox.DynamoOutbox, "add", denied)
+    capsys.readouterr()
+    assert queue.invoke({"Records": records})["batchItemFailures"] != []
+    assert '"Failure":[1.0]' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("trigger", ["stream", "schedule"])
+def test_an_unforeseen_error_takes_no_contents_out(queue, monkeypatch, capsys, trigger):
+    run_and_evict(queue.account)
+    event = queue.batch()
+    if trigger == "schedule":
+        queue.invoke(event, delivering.SLOWEST)  # Without time its messages stay.
+        event = sample("tick")
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("https://hooks.slack.com/services/T/B/secret")
+
+    monkeypatch.setattr(queue.inbox, "send", broken)
+    with pytest.raises(notifier.Failed) as told:
+        queue.invoke(event)
+    assert str(told.value) == "ValueError"
+    out = capsys.readouterr().out
+    assert '"Failure":[1.0]' in out
+    assert "secret" not in out
+
+
 def test_a_record_that_cannot_be_read_holds_up_nothing(queue: Notified, capsys):
     run_and_evict(queue.account)
     records = queue.batch()["Records"]
@@ -273,6 +339,19 @@ def test_a_record_that_cannot_be_read_holds_up_nothing(queue: Notified, capsys):
     out = capsys.readouterr().out
     assert '"Odd":[1.0,1.0,1.0]' in out
     assert "no-such-state" not in out
+
+
+@pytest.mark.parametrize("name", ["message", "due", "since", "tries"])
+@pytest.mark.parametrize("value", [{"S": "odd"}, {"N": "9" * 38}, {"NULL": True}])
+def test_a_kept_message_that_cannot_be_read_holds_up_nothing(queue: Notified, name, value):
+    run_and_evict(queue.account)
+    queue.invoke(queue.batch(), delivering.SLOWEST)
+    first, *rest = queue.kept("NOTICE#PENDING")
+    assert rest
+    queue.account.dynamodb.put_item(TableName="sagemaker-queue", Item={**first, name: value})
+    queue.minute()
+    assert len(queue.inbox.got) >= len(rest)
+    assert len(queue.kept("NOTICE#PENDING")) <= 1
 
 
 def test_without_time_messages_stay_for_the_next_run(queue: Notified):

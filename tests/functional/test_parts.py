@@ -8,6 +8,7 @@ import pytest
 from tests.functional.account import Account, add_job, sample
 
 MAIN, SMALL, OTHER = "ml.p4d.24xlarge", "ml.m5.large", "ml.g5.xlarge"
+HALF_AN_HOUR = 1_800_000
 
 
 def with_pool(account: Account, name: str, instance_type: str, slots: int) -> None:
@@ -44,6 +45,44 @@ def test_groups_of_several_types_start_in_several_pools_at_once(account: Account
     assert training.instances == {MAIN: 1, SMALL: 2}
     pools = account.call(sample("list-pools"))[1]["pools"]
     assert {pool["name"]: pool["used"]["slots"] for pool in pools} == {"main": 1, "small": 2}
+
+
+def test_what_a_job_uses_counts_in_each_of_its_pools(account: Account):
+    """With the slots and the type of instance there, while it runs and once it has ended; as one
+    job."""
+    with_pool(account, "small", SMALL, 2)
+    wide(account)
+    account.settle()
+    account.pass_time(HALF_AN_HOUR)
+
+    def used() -> dict[str, tuple[str, float, float, int, int]]:
+        rows = account.asked("get-usage", by="pool")[1]["rows"]
+        figures = ("instance_type", "slot_seconds", "instance_seconds", "jobs", "attempts")
+        return {row["group"]["pool"]: tuple(row[name] for name in figures) for row in rows}
+
+    expected = {"main": (MAIN, 1800, 1800, 1, 1), "small": (SMALL, 3600, 3600, 0, 0)}
+    assert used() == expected
+    account.completes("wide")
+    account.pass_time(HALF_AN_HOUR)
+    assert used() == expected
+
+
+def test_the_timeline_shows_a_job_in_each_of_its_pools(account: Account):
+    with_pool(account, "small", SMALL, 2)
+    wide(account)
+    account.settle()
+    account.pass_time(HALF_AN_HOUR)
+
+    def parts(**query: str) -> list[dict[str, int]]:
+        attempts = account.asked("list-attempts", **query)[1]["attempts"]
+        return [each["parts"] for each in attempts]
+
+    both = {"main": 1, "small": 2}
+    assert parts(pool="small") == parts(pool="main") == parts() == [both]
+    account.completes("wide")
+    account.pass_time(HALF_AN_HOUR)
+    assert parts(pool="small") == parts() == [both]
+    assert parts(pool="other") == []
 
 
 def test_a_pool_is_named_where_several_have_the_type(account: Account):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import app
 from slotq_core.model.access import Access
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import CheckpointRule, Pool
 from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
@@ -434,6 +435,29 @@ def test_a_job_that_moves_into_a_project_with_approval_is_held(account: Account)
     status, job = account.call(event("PATCH", "/jobs/job1", body=moved))
     assert (status, job["state"], job["cause"]) == (200, "held", "approval")
     assert stored(account)["EnableNetworkIsolation"] is True
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "kept"),
+    [
+        ("provide", None, "s3://bucket/team-a/slotq-checkpoints/job1/"),
+        ("provide", "s3://bucket/team-a/own", "s3://bucket/team-a/own"),
+        ("require", "s3://bucket/team-a/own", "s3://bucket/team-a/own"),
+    ],
+)
+def test_a_job_that_moves_gets_the_defaults_whatever_its_new_pool_asks_of_it(
+    account: Account, rule: str, place: str | None, kept: str
+):
+    (main,) = app.manager()._store.pools()
+    pools = [main, replace(main, name="strict", checkpoints=CheckpointRule(rule))]
+    defaults = {"VpcConfig": VPC} | ({"CheckpointConfig": {"S3Uri": place}} if place else {})
+    share(Project(name="lax", access=ACCESS), queue_pools=pools, defaults=defaults)
+    submit(account, tags={"slotq:project": "lax", "slotq:pools": "main"})
+    moved = {"tags": {"slotq:project": "vision", "slotq:pools": "strict"}}
+    status, job = account.call(event("PATCH", "/jobs/job1", body=moved))
+    assert (status, bool(job.get("warnings"))) == (200, place is None), job
+    assert stored(account)["VpcConfig"] == VPC
+    assert stored(account)["CheckpointConfig"]["S3Uri"].startswith(kept)
 
 
 def test_a_job_cannot_move_into_a_project_that_forbids_its_request(account: Account):

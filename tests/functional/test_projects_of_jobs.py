@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb.groups import DynamoGroups
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.errors import Unavailable
 from slotq_core.model.access import Access
+from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Project
 from tests.functional.account import Account, forget
 from tests.functional.sharing import (
@@ -27,6 +31,7 @@ from tests.functional.sharing import (
     listed,
     request,
     share,
+    submission,
     submit,
 )
 
@@ -146,6 +151,13 @@ class TestSubmissions:
         assert "no pool of project vision" in said["message"]
 
 
+RING = {"name": "ring", "gang": {}, "members": [*map(submission, ("first", "second"))]}
+
+
+def dies(*_: Any) -> NoReturn:
+    raise Unavailable("the table does not answer")
+
+
 class TestMoves:
     @pytest.fixture
     def both(self, shared: Account) -> Account:
@@ -186,6 +198,37 @@ class TestMoves:
         tags = {"slotq:project": "vision"}
         assert amend(both, "talk", by=MEMBER, tags=tags)[1]["code"] == "priority_too_high"
         assert amend(both, "talk", by=MEMBER, tags={**tags, "priority": "1"})[0] == 200
+
+    def test_a_member_of_an_unfinished_gang_stays(self, both: Account, monkeypatch):
+        """Its record, which says that it is a gang, comes last."""
+        members = [submission(name, "vision") for name in ("first", "second")]
+        event = request("POST", "/groups", by=MEMBER, body={**RING, "members": members})
+        with monkeypatch.context() as patch:
+            patch.setattr(DynamoGroups, "keep", dies)
+            assert both.call(event)[0] == 503
+        status, said = amend(both, "first", by=MEMBER, tags={"slotq:project": "speech"})
+        assert (status, said["field"]) == (400, "Tags")
+        assert "the submission of its group ring is not finished" in said["message"]
+        status, ring = both.call(event)
+        assert (status, {job["project"] for job in ring["jobs"]}) == (202, {"vision"})
+
+    def test_a_group_that_goes_on_is_of_the_project_that_it_began_in(
+        self, both: Account, monkeypatch
+    ):
+        event = request("POST", "/groups", by=OTHER, body=RING)
+        submit_one = DynamoStore.submit
+
+        def only_first(store: DynamoStore, job: Job, *args: Any, **more: Any) -> Job:
+            return dies() if job.name == "second" else submit_one(store, job, *args, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DynamoStore, "submit", only_first)
+            assert both.call(event)[0] == 503
+        access = Access(members=SPEECH.access.members, default_for=SPEECH.access.members)
+        share(replace(SHARING, projects=(replace(VISION, access=access), SPEECH)))
+        status, said = both.call(event)
+        assert (status, said["field"]) == (400, "members")
+        assert "belong to one project, not to speech, vision" in said["message"]
 
     def test_other_changes_leave_the_project(self, both: Account):
         submit(both, "bare", by=OWNER)

@@ -11,8 +11,10 @@ from botocore.exceptions import ClientError
 
 import app
 from slotq.local.training.runner import Exit
+from slotq_core.adapters.dynamodb.layout.table import active_key, job_key
 from slotq_core.operations.effects import REPORT_PATIENCE
 from tests.functional.account import Account, sample
+from tests.functional.test_poison import spoil
 
 MEMBER = json.loads(sample("add-job")["body"])
 OTHER = "arn:aws:iam::123456789012:user/other"
@@ -159,6 +161,16 @@ def test_a_goal_is_not_reached_by_a_member_that_failed(account: Account):
     assert jobs(account)["b"] == "running"
 
 
+def test_a_member_that_cannot_be_read_keeps_no_other_running(account: Account):
+    submit(account, goal=0.2)
+    for key in (job_key("a"), active_key("main", "a")):
+        spoil(account, *key)
+    assert jobs(account) == {"b": "running", "c": "pending"}
+    assert group(account)["members"] == 3
+    ends(account, "b", loss=0.1)
+    assert jobs(account) == {"b": "completed", "c": "cancelled"}
+
+
 def test_no_member_starts_once_the_goal_is_reached(account: Account):
     submit(account, goal=0.2, names=(*NAMES, "d"))
     ends(account, "b", loss=0.2)
@@ -254,8 +266,41 @@ def test_a_retry_stands_in_the_place_of_its_member_under_the_same_limit(account:
     assert [*jobs(account)] == ["a-r3", "b", "c"]
 
 
+def test_a_retry_from_another_session_of_the_person_is_a_member(account: Account):
+    """SDKs give each session of a role another name."""
+    submit(account)
+    ends(account, "a", "Failed")
+    caller = "arn:aws:sts::123456789012:assumed-role/DataScientist/other"
+    assert retry(account, "a", caller, retry=True)["job"]["group"] == "grid"
+
+
 def test_a_retry_by_another_person_or_under_a_name_of_its_own_is_no_member(account: Account):
     submit(account)
     ends(account, "a", "Failed")
     assert retry(account, "a", retry=True, new_name="again")["job"]["group"] == ""
     assert [*jobs(account)] == ["a", "b", "c"]
+
+
+def test_a_member_is_no_retry_of_another_whose_next_name_it_has(account: Account):
+    """Members are often numbered: `run-r1`, `run-r2`, `run-r3`."""
+    submit(account, names=("run-r2", "run-r3"))
+    then = {**MEMBER, "TrainingJobName": "then"}
+    then["Tags"] = [{"Key": "slotq:after", "Value": "group:grid"}]
+    assert account.call({**sample("add-job"), "body": json.dumps(then)})[0] == 202
+    ends(account, "run-r2", "Failed")
+    assert jobs(account) == {"run-r2": "failed", "run-r3": "running"}
+    again = retry(account, "run-r2", retry=True)["job"]
+    assert (again["name"], again["group"]) == ("run-r4", "")
+    ends(account, "run-r3")
+    assert group(account)["state"] == "failed"
+    assert account.state("then") == "cancelled"
+
+
+def test_a_retry_whose_name_would_be_cut_stands_for_no_member(account: Account):
+    """Else one job would stand for all members whose names begin alike."""
+    long = "n" * 61
+    submit(account, names=(f"{long}-1", f"{long}-2"))
+    for number in (1, 2):
+        ends(account, f"{long}-{number}", "Failed")
+    assert retry(account, f"{long}-1", retry=True)["job"]["group"] == ""
+    assert jobs(account) == {f"{long}-1": "failed", f"{long}-2": "failed"}

@@ -15,6 +15,7 @@ import pytest
 
 from slotq.errors import CannotReach, NoSuchJob, NotConfigured
 from slotq.ui.built_page import BuiltPage
+from slotq.ui.gate import Gate, Kept
 from slotq.ui.logs import MOST_LINES, Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import HEADERS, PageServer
@@ -237,6 +238,14 @@ def test_its_own_names_and_origin_are_let_in(browser: Browser, queue: Queue) -> 
     for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
         sent = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
         assert browser("GET", "/api/jobs", {**browser.key, **sent})[0] == 200
+
+
+def test_a_browser_leaves_out_the_port_of_http() -> None:
+    at_80, elsewhere = Gate(port=80), Gate(port=8080)
+    at_80.check_host({"Host": "localhost", "Origin": "http://localhost"})
+    for gate, host in ((elsewhere, "localhost"), (at_80, "evil.example")):
+        with pytest.raises(Kept, match="does not answer to that host"):
+            gate.check_host({"Host": host})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from slotq_core.operations.usage import report
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.calendar_days import DAY
-from tests.functional.account import HOUR, NOW, ON_MOTO, TABLE, Account, add_job
+from tests.functional.account import HOUR, NOW, ON_MOTO, TABLE, Account, add_job, sample
 
 
 def usage(account: Account, **query: str | list[str]) -> tuple[int, dict[str, Any]]:
@@ -53,6 +53,70 @@ def test_a_life_with_an_eviction_is_told(account: Account):
     assert row["waits"]["count"] == row["attempts"] == 3
     assert row["waits"]["total_seconds"] > 0
     assert account.clock.now() > started
+
+
+def waited(account: Account) -> float:
+    """How long (s) all jobs waited for their starts."""
+    account.pass_time(1)  # A start at the window's very end does not count yet.
+    (row,) = usage(account)[1]["rows"]
+    return float(row["waits"]["total_seconds"])
+
+
+HALF = HOUR // 2
+"""Jobs of this account would end by themselves after an hour."""
+
+
+def half_an_hour_later_ends(account: Account, name: str) -> None:
+    account.pass_time(HALF)
+    account.plane.advance()
+    account.completes(name)
+    account.settle()
+
+
+@pytest.mark.parametrize("kind", ["after", "after-any"])
+def test_the_wait_for_other_jobs_is_no_wait_for_slots(account: Account, kind: str):
+    """Slots are free when `train` may start: a long job before it does not make the queue slow."""
+    account.call(add_job(TrainingJobName="prepare"))
+    tag = {"Key": f"slotq:{kind}", "Value": "prepare"}
+    account.call(add_job(TrainingJobName="train", Tags=[tag]))
+    account.settle()
+    half_an_hour_later_ends(account, "prepare")
+    assert account.state("train") in {"starting", "running"}
+    assert waited(account) < 60
+
+
+def test_the_wait_for_slots_after_other_jobs_counts(account: Account):
+    """`train` may start after half an hour, and its slots are free after an hour."""
+    for name in ("prepare", "before", "behind"):
+        account.call(add_job(TrainingJobName=name))
+        account.settle()
+    tag = {"Key": "slotq:after", "Value": "prepare"}
+    account.call(add_job(TrainingJobName="train", Tags=[tag]))
+    account.settle()
+    half_an_hour_later_ends(account, "prepare")
+    half_an_hour_later_ends(account, "before")
+    assert account.state("train") in {"starting", "running"}
+    # `behind` has waited for half an hour, too.
+    assert waited(account) == pytest.approx(2 * HALF / 1000, abs=60)
+
+
+def test_the_wait_before_a_release_is_no_wait_for_slots(account: Account):
+    for name in ("before", "other", "train"):
+        account.call(add_job(TrainingJobName=name))
+        account.settle()
+
+    def hold(held: bool) -> None:
+        event = sample("change-jobs")
+        event["body"] = json.dumps({"changes": [{"name": "train", "held": held}]})
+        status, told = account.call(event)
+        assert status == 200, told
+
+    hold(True)
+    half_an_hour_later_ends(account, "before")
+    hold(False)
+    account.settle()
+    assert account.state("train") in {"starting", "running"}
+    assert waited(account) < 60
 
 
 def test_days_that_are_over_are_added_up_by_the_tick(account: Account):
@@ -105,6 +169,7 @@ def test_pages_follow_each_other(account: Account, monkeypatch: pytest.MonkeyPat
         {"from": "2026-11-01T00:00:00"},
         {"to": "9" * 5000},
         {"to": "2026-11-20T10:30:00+99:00"},
+        {"from": "9999-12-31T23:59:59-14:00"},
         {"from": "2026-11-20", "to": "2026-11-20"},
         {"from": "2026-11-21", "to": "2026-11-20"},
         {"by": "project,colour"},

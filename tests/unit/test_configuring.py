@@ -132,6 +132,8 @@ def test_a_job_that_waits_keeps_its_pools_when_a_property_changes(world, operato
         ("p5", {"pending_timeout": 0}, "pending_timeout"),
         ("p5", {"resources": {"slots": 3}}, "resources"),
         ("p5", {"resources": {"gpus": -1}}, "resources.gpus"),
+        ("p5", {"resources": {f"r{n}": 1 for n in range(33)}}, "resources"),
+        ("p5", {"properties": {f"r{n}": 1 for n in range(33)}}, "properties"),
         ("-p5", {"slots": 1, "instance_type": "ml.p5.48xlarge"}, "name"),
     ],
 )

@@ -75,6 +75,22 @@ def test_a_template_that_is_too_large_for_so_many_members_is_refused():
 
 
 @pytest.mark.parametrize(
+    "much",
+    [
+        {"sweep": {"parameters": [1] * 200_000}},
+        {"sweep": {"parameters": [{str(n): [] for n in range(50_000)}]}},
+        {"gang": {str(n): 1 for n in range(50_000)}},
+        {str(n): 1 for n in range(50_000)},
+    ],
+    ids=["trials", "parameters", "rules", "keys"],
+)
+def test_a_group_of_so_many_faults_that_naming_them_takes_all_memory_is_refused(much):
+    body = {"name": "g", "max_parallel": 1, "members": [least_request("a")], **much}
+    with pytest.raises(InvalidRequest, match="the limit is 300,000"):
+        parse_group(json.dumps(body))
+
+
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         ({"parameters": [{"lr": 1}]}, "1 entries for 2 members"),

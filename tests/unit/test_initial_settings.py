@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from slotq_core.adapters.initial_settings import take_in
+from slotq_core.adapters import initial_settings
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
 from slotq_core.adapters.settings import parse_pools
@@ -13,8 +15,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing
+from slotq_core.model.users import User
+from slotq_core.operations.configuring.jobs_in_need import check_removal
+from tests.contract.worlds import waits
 
 NOW = 1_000_000
+take_in = partial(initial_settings.take_in, check_jobs=check_removal)
 
 
 def pools(text: str) -> tuple[Pool, ...]:
@@ -105,3 +111,19 @@ def test_a_setting_that_projects_contradict_is_refused(store, setting, said):
     assert said in take_in(store, pools(setting), now=NOW)
     assert slots(store) == {"a": 2, "b": 2}
     assert take_in(store, pools("a=1,b=3"), now=NOW) == ""
+
+
+def test_a_setting_without_a_pool_that_a_users_limits_name_is_refused(store):
+    take_in(store, pools("a=2,b=2"), now=NOW)
+    user = User(name="ada", limits={"b": {"HIGH": 1}})
+    store.configure(sharing=Sharing(users=(user,)), who="grace", now=NOW)
+    assert "user 'ada' names pool b in its limits" in take_in(store, pools("a=2"), now=NOW)
+    assert slots(store) == {"a": 2, "b": 2}
+
+
+def test_a_setting_without_a_pool_for_which_alone_a_job_waits_is_refused(store):
+    take_in(store, pools("a=2,b=2"), now=NOW)
+    waits(store, "job1", pools=("b",))
+    assert "1 job waits for it alone (job1)" in take_in(store, pools("a=2"), now=NOW)
+    assert slots(store) == {"a": 2, "b": 2}
+    assert take_in(store, pools("b=2"), now=NOW) == ""

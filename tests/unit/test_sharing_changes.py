@@ -25,7 +25,7 @@ from slotq_core.operations.configuring.moving import JOBS_PER_COMMIT
 from slotq_core.ports.stored import Change
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.document.writing import written
+from slotq_core.wire.document.writing import project_entry, written
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool
 
 BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"
@@ -173,6 +173,19 @@ def test_a_project_with_jobs_is_refused_with_numbers_and_names(world, operator):
     assert operator.revision() == 2
 
 
+def test_a_project_that_a_notification_names_cannot_be_removed(world, operator):
+    topic = "arn:aws:sns:us-east-1:123456789012:told"
+    told = {"name": "told", "for": {"project": "a"}, "to": {"sns": topic}}
+    operator.apply(document(notifications=[told]), by=BY)
+    submit(world, "job1", "a")
+    for to in (None, "b"):
+        with pytest.raises(ProjectInUse, match="notification 'told' names project a in its 'for'"):
+            operator.remove_project("a", by=BY, move_to=to)
+    assert world.job("job1").project == "a"
+    operator.apply(document(), by=BY)
+    assert operator.remove_project("a", by=BY, move_to="b").moved == 1
+
+
 def test_jobs_can_move_before_their_project_goes(world, operator):
     operator.apply(document(), by=BY)
     jobs_of_a(world)
@@ -273,6 +286,16 @@ def test_a_key_of_a_project_changes_and_the_others_stay(operator):
     assert set_project("a", {"weight": {}}).project("a").weight is None
     assert set_project("a", {"weight": None, "quota": None}).project("a").weight is None
     assert [each.name for each in set_project("c", {"priority": 1}).projects] == ["a", "b", "c"]
+
+
+def test_a_pool_without_amounts_in_a_limit_is_not_limited():
+    """Its export said 0, and nothing of the project would have run there once it was applied."""
+    (project,) = document(projects=[{"name": "a", "limit": {"p5": {}}}]).sharing.projects
+    assert project.limit == {}
+    assert project_entry(replace(project, limit={"p5": {}, "p4": {"slots": 1}})) == {
+        "name": "a",
+        "limit": {"p4": 1},
+    }
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_slow_calls_are_reported():
     world, _ = with_slow("slow")
     world.submit("slow")
     assert world.manager.run_pass().troubles == (
+        'slow: CreateTrainingJob slow: Read timeout on endpoint URL: "sagemaker"',
         "slow: the call took 27.0 s; the job goes last from now on",
     )
 

@@ -231,6 +231,25 @@ def test_nothing_of_others_is_shown():
     assert (seen.etas, seen.limits) == ({"own": 6}, {one.name: 7})
 
 
+@pytest.mark.parametrize("prefix", ["a", "n", "z"])
+def test_the_order_of_the_answer_tells_nothing_of_names(prefix: str):
+    """Stores list jobs and groups by name. Whoever chooses names of own jobs could otherwise find
+    out, letter by letter, what others are called."""
+    plain = replace(JOB, attempt=None, after=(), after_any=())
+    theirs = replace(plain, name=f"{prefix}-job", group=f"{prefix}-group", entry_time=2_000)
+    jobs = [plain, theirs, replace(plain, name="more", group="more", entry_time=3_000)]
+    groups = [Group(name=job.group, members=(job.name,)) for job in jobs]
+    queue = StandingQueue(
+        at=0,
+        pools=(),
+        jobs=tuple(sorted(jobs, key=lambda job: job.name)),
+        groups=tuple(sorted(groups, key=lambda group: group.name)),
+    )
+    seen = as_seen(queue, lambda job: job.name in {"own", "more"})
+    assert [job.name for job in seen.jobs] == ["own", "(withheld 1)", "more"]
+    assert [group.name for group in seen.groups] == ["(withheld 3)", "grid", "more"]
+
+
 def test_who_sees_all_is_shown_all():
     queue = StandingQueue(at=0, pools=(), jobs=(JOB,))
     assert as_seen(queue, None) is queue

@@ -389,6 +389,15 @@ def test_clients_find_the_queue_by_the_templates_parameter(template):
     }
 
 
+def test_only_training_events_of_the_queues_account_and_region_reach_it(template):
+    """Another's training job may have the same name, and its event no tags that tell it apart."""
+    events = template["Resources"]["QueueManager"]["Properties"]["Events"]
+    event = json.loads((ROOT / "events" / "training-completed.json").read_text())
+    resolve = cloudformation.Resolver(template, {})
+    pattern = resolve(events["TrainingJobChanged"]["Properties"]["Pattern"])
+    assert pattern == {key: [event[key]] for key in ("source", "detail-type", "account", "region")}
+
+
 def test_the_topics_filter_has_exactly_the_job_states(template):
     pattern = template["Parameters"]["TopicStates"]["AllowedPattern"]
     for states in ("", ",".join(JobState), *JobState):

@@ -11,9 +11,10 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lifecycle.apply import evicted, moved, requeued, started, steps
-from slotq_core.policy.plan import Evict, RollBack
-from slotq_core.usage.amounts import Amounts, Group, Window, field_of, group_of
-from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.plan import Evict, RollBack, Start
+from slotq_core.usage.amounts import Amounts, Group, Totals, Window, add_attempt, field_of, group_of
+from slotq_core.usage.attempt_use import AttemptUse, PartUse, use_of
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day, next_day
 from slotq_core.usage.day_rows import parts_of, read_part
 from slotq_core.usage.waits import Waits, waits_of
@@ -54,12 +55,54 @@ def test_an_eviction_names_whom_it_is_for():
     assert (going.attempt.stop.by, going.attempt.stop.beneficiary) == ("other", gains)
 
 
+def test_an_end_by_a_clock_that_is_behind_leaves_a_record_that_counts():
+    """Another handler has admitted the job, by a clock that is ahead."""
+    job = started(a_job(), POOL, NOW)
+    ended = after_end(job, Ending.NO_CAPACITY, at=NOW - 20, now=NOW - 20)
+    use = use_of(job, ended.attempt).checked()
+    assert use.ended_at == use.admitted_at == NOW
+
+
 def test_nobody_gains_from_a_rollback_or_an_attempt_given_up():
     victim = started(a_job(), POOL, NOW)
     rolled_back = steps(RollBack(group="gang", jobs=(victim,)), {"p5": POOL}, NOW)[0][1]
     for after in (rolled_back, requeued(victim, "ada", NOW), evicted(victim, "x", NOW)):
         assert after.attempt and after.attempt.stop
         assert after.attempt.stop.beneficiary is None
+
+
+def test_an_eviction_of_a_job_over_several_pools_loses_work_in_each_and_counts_once():
+    small = Pool(name="m5", instance_type="ml.m5.large", capacity=Demand(slots=4))
+    pools = {"p5": POOL, "m5": small}
+    parts = (("p5", Demand(slots=1)), ("m5", Demand(slots=3)))
+    wide = a_job(pools=("p5", "m5"), parts=parts, demand=Demand(slots=4))
+    ((_, victim),) = steps(Start(job=wide, pool="p5"), pools, NOW)
+    claim = Claim(pool="p5", amount=Demand(slots=1), since=NOW)
+    other = a_job("other", project="speech")
+    victim = steps(Evict(beneficiary=other, victims=(victim,), claim=claim), pools, NOW)[1][1]
+    ended = after_end(victim, Ending.STOPPED, at=NOW + 1000, now=NOW + 1000)
+    totals: Totals = {}
+    window = Window(start=NOW, end=NOW + DAY)
+    add_attempt(totals, use_of(victim, ended.attempt).checked(), window, until=NOW + DAY)
+    told = {
+        (group.project, group.pool, group.instance_type): (
+            amounts.slot_ms,
+            amounts.lost_ms,
+            (amounts.attempts, amounts.waits.count, amounts.given, amounts.taken),
+        )
+        for group, amounts in totals.items()
+    }
+    assert told == {
+        ("", "p5", "ml.p5.48xlarge"): (1000, 1000, (1, 1, 1, 0)),
+        ("", "m5", "ml.m5.large"): (3000, 3000, (0, 0, 0, 0)),
+        ("speech", "p5", "ml.p5.48xlarge"): (0, 0, (0, 0, 0, 1)),
+    }
+
+
+def test_an_attempt_from_before_parts_were_recorded_counts_in_its_first_pool():
+    parts = (("p5", Demand(slots=1)), ("m5", Demand(slots=3)))
+    job = started(a_job(pools=("p5", "m5"), parts=parts, demand=Demand(slots=4)), POOL, NOW)
+    assert use_of(job, job.attempt).held == (PartUse("p5", "ml.p5.48xlarge", 4),)
 
 
 def test_days_are_utc_and_in_order():
@@ -122,6 +165,7 @@ def test_what_is_no_histogram_is_refused(count: int, total: int, buckets: dict[i
         {"ended_at": 10**30},
         {"admitted_at": -1},
         {"slots": -1},
+        {"parts": (PartUse("p", "ml.x", 2), PartUse("q", "ml.y", -1))},
     ],
 )
 def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):

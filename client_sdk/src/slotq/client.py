@@ -85,6 +85,7 @@ QueuedJobs = list[QueuedJob]
 GroupViews = list[GroupSummaryView]
 HeldSlots = list[HeldSlotsView]
 
+_NO_NAMES, _IN_NO_NAME = frozenset({"", ".", ".."}), frozenset("/?#")
 _MANY = 20
 """Reading so many requests one by one takes noticeable time."""
 
@@ -290,7 +291,8 @@ class QueueClient:
 
     def _put_group(self, body: bytes) -> GroupView:
         def submit() -> GroupView:
-            return self._read(GroupView, self.transport.call("POST", "/groups", body=body))
+            found = self._read(GroupView, self.transport.call("POST", "/groups", body=body))
+            return self._with_further_members(found, {})
 
         waits = (TooManySubmissions, GroupUnfinished)
         return patiently(submit, *waits, sleep=self.transport.sleep, say=self.say)
@@ -342,8 +344,19 @@ class QueueClient:
     def group(self, name: str, *, attempts: bool = False) -> GroupView:
         """A group with its members, and why a gang waits; with `attempts`, the attempts of each
         member too. Raises NoSuchGroup."""
-        path, query = f"/groups/{quote(name, safe='')}", {"attempts": "true"} if attempts else None
-        return self._read(GroupView, self.transport.call("GET", path, query=query))
+        path, query = _below("/groups", name), {"attempts": "true"} if attempts else {}
+        found = self._read(GroupView, self.transport.call("GET", path, query=query or None))
+        return self._with_further_members(found, query)
+
+    def _with_further_members(self, first: GroupView, query: Mapping[str, str]) -> GroupView:
+        """The group whole: the members that its first page has no room for, too."""
+        path, jobs, following = _below("/groups", first.name), [*first.jobs], first.next
+        while following is not None:
+            asked = {**query, "next": following}
+            page = self._read(GroupView, self.transport.call("GET", path, query=asked))
+            jobs += page.jobs
+            following = page.next
+        return first.model_copy(update={"jobs": jobs, "next": None})
 
     def groups(self, *, ended: bool = False) -> GroupViews:
         """The groups by name; with `ended`, also those whose members have all ended."""
@@ -544,13 +557,15 @@ class QueueClient:
         """
         stated = {} if revision is None else {"revision": revision}
         body = json.dumps({**settings, **stated}).encode()
-        return self._read(PoolsView, self.transport.call("PATCH", _pool_path(name), body=body))
+        answer = self.transport.call("PATCH", _below("/pools", name), body=body)
+        return self._read(PoolsView, answer)
 
     def remove_pool(self, name: str, *, revision: int | None = None) -> PoolsView:
         """Raises NoSuchPool, Outdated, PoolInUse (jobs run there, or wait for it alone) and
         InvalidRequest for the last pool."""
         query = None if revision is None else {"revision": revision}
-        return self._read(PoolsView, self.transport.call("DELETE", _pool_path(name), query=query))
+        answer = self.transport.call("DELETE", _below("/pools", name), query=query)
+        return self._read(PoolsView, answer)
 
     def limits(self) -> LimitsView:
         """What callers may ask of the queue, and what this one has used of it."""
@@ -599,7 +614,7 @@ class QueueClient:
         InvalidRequest, Oversubscribed, Outdated."""
         stated = {} if revision is None else {"revision": revision}
         body = json.dumps({**keys, **stated}).encode()
-        answer = self.transport.call("PATCH", _project_path(name), body=body)
+        answer = self.transport.call("PATCH", _below("/projects", name), body=body)
         return self._read(AppliedView, answer)
 
     def remove_project(
@@ -609,7 +624,7 @@ class QueueClient:
         ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
         given: dict[str, object] = {"move_to": move_to, "revision": revision}
         query = {key: value for key, value in given.items() if value is not None}
-        answer = self.transport.call("DELETE", _project_path(name), query=query or None)
+        answer = self.transport.call("DELETE", _below("/projects", name), query=query or None)
         return self._read(AppliedView, answer)
 
     def quotas(self, user: str | None = None) -> QuotasView:
@@ -758,12 +773,11 @@ def _states(wanted: str | Iterable[str]) -> list[str]:
     return given
 
 
-def _pool_path(name: str) -> str:
-    return "/pools/" + quote(name, safe="")
-
-
-def _project_path(name: str) -> str:
-    return "/projects/" + quote(name, safe="")
+def _below(path: str, name: str) -> str:
+    """The path of one of many. Raises InvalidRequest for a name that would lead to another path."""
+    if name in _NO_NAMES or not name.isprintable() or not _IN_NO_NAME.isdisjoint(name):
+        raise InvalidRequest(f"{name!r} is no name", field="name")
+    return f"{path}/{quote(name, safe='')}"
 
 
 def _path(name: str) -> str:

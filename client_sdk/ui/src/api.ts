@@ -98,4 +98,16 @@ export const get = <Path extends keyof Answers>(
 
 export const ofGroup = (name: string): string => `/groups/${encodeURIComponent(name)}`;
 
+/** A group with all its members: those with much text come in pages. */
+export async function wholeGroup(name: string, signal: AbortSignal): Promise<Group> {
+  const whole = await call<Group>("GET", ofGroup(name), { signal });
+  let { next } = whole;
+  while (next) {
+    const page = await call<Group>("GET", `${ofGroup(name)}?next=${encodeURIComponent(next)}`, { signal });
+    whole.jobs.push(...page.jobs);
+    next = page.next;
+  }
+  return { ...whole, next: null };
+}
+
 export const ofJob = (name: string, rest = ""): string => `/jobs/${encodeURIComponent(name)}${rest}`;

@@ -58,9 +58,9 @@ export function App() {
         <Switch>
           <Route path="/" component={Queue} />
           <Route path="/jobs" component={Jobs} />
-          <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={decodeURIComponent(name)} me={me} />}</Route>
+          <Route path="/jobs/:name">{({ name }) => <JobPage key={name} name={name} me={me} />}</Route>
           <Route path="/groups" component={Groups} />
-          <Route path="/groups/:name">{({ name }) => <GroupPage key={name} name={decodeURIComponent(name)} me={me} />}</Route>
+          <Route path="/groups/:name">{({ name }) => <GroupPage key={name} name={name} me={me} />}</Route>
           <Route path="/submit" component={Submit} />
           <Route path="/what-if">
             <WhatIf me={me} />

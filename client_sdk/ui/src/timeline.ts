@@ -53,9 +53,12 @@ export function lanesOf(attempts: HeldSlots[], now: number): PoolLanes[] {
     const end = of.ended_at ? Date.parse(of.ended_at) : Math.max(begin, now);
     const runs = of.running_since ? Date.parse(of.running_since) : end;
     const held = { of, lane: 0, begin, runs, end };
-    const there = pools.get(of.pool);
-    if (there) there.push(held);
-    else pools.set(of.pool, [held]);
+    const parts = Object.keys(of.parts ?? {});
+    for (const pool of parts.length ? parts : [of.pool]) {
+      const there = pools.get(pool);
+      if (there) there.push({ ...held });
+      else pools.set(pool, [{ ...held }]);
+    }
   }
   return [...pools]
     .sort(([one], [other]) => one.localeCompare(other))

@@ -1,6 +1,6 @@
 import { render, screen } from "@testing-library/preact";
-import { expect, test } from "vitest";
-import type { Group, Job, Sweep, Trial } from "../src/api";
+import { expect, test, vi } from "vitest";
+import { wholeGroup, type Group, type Job, type Sweep, type Trial } from "../src/api";
 import { lookedFor, ranked, Trials } from "../src/views/trials";
 import { questions } from "../src/views/group";
 import { atOnce, GroupBar, kindOf, statesOf } from "../src/views/groups";
@@ -32,6 +32,19 @@ test("only what fits the members is offered, and for these alone", () => {
   ]);
   expect(questions(mixed, undefined)[3]!.change!("")).toEqual({ cancels: ["a", "b"] });
   expect(questions(group({ jobs: [job("c", "completed")] }), undefined)).toEqual([]);
+});
+
+test("a group of several pages is whole", async () => {
+  const pages: Record<string, Group> = {
+    "/api/groups/g": group({ jobs: [job("a", "pending")], next: "1" }),
+    "/api/groups/g?next=1": group({ jobs: [job("b", "pending")], next: "2" }),
+    "/api/groups/g?next=2": group({ jobs: [job("c", "pending")], next: null }),
+  };
+  vi.stubGlobal("fetch", (path: string) => Promise.resolve(new Response(JSON.stringify(pages[path]))));
+  const whole = await wholeGroup("g", new AbortController().signal);
+  vi.unstubAllGlobals();
+  expect(whole.jobs.map((each) => each.name)).toEqual(["a", "b", "c"]);
+  expect(whole.next).toBe(null);
 });
 
 test("a thousand jobs are not put before the simulator", () => {

@@ -18,6 +18,7 @@ const attempt = (job: string, from: number, to: number | null, fields: Partial<H
   pool: "p5",
   instance_type: "ml.p5.48xlarge",
   slots: 1,
+  parts: {},
   admitted_at: at(from),
   running_since: at(from),
   ended_at: to === null ? null : at(to),
@@ -75,6 +76,14 @@ test("pools are apart, in order", () => {
   expect(found.map(({ pool, lanes }) => [pool, lanes])).toEqual([
     ["p4", 1],
     ["p5", 1],
+  ]);
+});
+
+test("a job over several pools is in each of them, in a lane of its own there", () => {
+  const found = lanesOf([attempt("a", 0, 2), attempt("wide", 1, 3, { parts: { p4: 2, p5: 1 } })], 0);
+  expect(found.map(({ pool, held }) => [pool, ...held.map((each) => `${each.of.job} ${each.lane}`)])).toEqual([
+    ["p4", "wide 0"],
+    ["p5", "a 0", "wide 1"],
   ]);
 });
 

@@ -19,6 +19,7 @@ from slotq.checkup import CHECKS
 from slotq.cli.main import cli
 from slotq.cli.schemas import document
 from slotq.local.state import GOES_ON
+from tests.e2e.waiting import until
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
@@ -35,6 +36,18 @@ def test_a_shell_can_read_env(account: Account) -> None:
     )
     assert shell.stdout.splitlines()[-1] == account.endpoint.queue
     assert not shell.stderr
+
+
+def test_a_command_needs_no_more_settings_than_those_of_env(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    # The emulator has two pools of two types, so the type has no default.
+    env = {**account.variables, "SLOTQ_CONFIG": os.devnull, "SLOTQ_INSTANCE_TYPE": "ml.m5.large"}
+    submitted = ("submit", "--name", "at-once", "--", "python", "-c", "print('hello')")
+    slotq(*submitted, folder=account.folder, env=env)
+    assert "hello" in slotq("logs", "-f", "at-once", folder=account.folder, env=env).stdout
 
 
 def test_pools_and_doctor_work_in_the_emulator(account: Account) -> None:
@@ -122,6 +135,35 @@ def test_a_taken_port_is_an_error(here: Callable[..., Result]) -> None:
             assert "--port" in ran.stderr
 
 
+def test_an_address_of_another_machine_is_an_error(here: Callable[..., Result]) -> None:
+    ran = here("start", "--host", "192.0.2.1", "--port", "0")  # An address for examples.
+    assert ran.exit_code == 1
+    assert "Cannot assign requested address" in ran.stderr
+    assert "--host" in ran.stderr
+    assert "slotq local stop" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["start", "stop", "env"])
+@pytest.mark.parametrize("place", ["a file", "a file/below", "/proc/nowhere", "~nobody-here/x"])
+def test_a_state_folder_that_cannot_be_used_is_an_error(
+    command: str, place: str, tmp_path: Path, here: Callable[..., Result]
+) -> None:
+    (tmp_path / "a file").touch()
+    folder = Path(place) if place.startswith("~") else tmp_path / place
+    ran = here(command, folder=folder)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"cannot keep its state in {folder}: " in ran.stderr
+    assert "Set SLOTQ_LOCAL_DIR to a folder that you can write" in ran.stderr
+
+
+def test_a_state_folder_that_cannot_be_written_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, here: Callable[..., Result]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # Root may write everywhere.
+    ran = here("start")
+    assert (ran.exit_code, "it cannot be written. Set SLOTQ_LOCAL_DIR" in ran.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("command", ["stop", "env"])
 def test_commands_without_an_emulator_are_errors(command: str, here: Callable[..., Result]) -> None:
     ran = here(command)
@@ -175,9 +217,20 @@ def stays(account: Account) -> tuple[list[int], list[str]]:
     return pids, line[2:]
 
 
-def test_start_runs_in_the_foreground_until_interrupted(tmp_path: Path) -> None:
+HEARS_ALL = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command that hears SIGHUP, also where the tests themselves run under `nohup`."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_start_runs_in_the_foreground_until_its_end_or_its_terminals(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     process = subprocess.Popen(
-        [*SLOTQ, "local", "start", "--port", "0"],
+        [sys.executable, "-c", HEARS_ALL, *SLOTQ, "local", "start", "--port", "0"],
         env={**os.environ, "SLOTQ_LOCAL_DIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -186,13 +239,23 @@ def test_start_runs_in_the_foreground_until_interrupted(tmp_path: Path) -> None:
     assert process.stdout.readline().startswith("The emulator answers at http://127.0.0.1:")
     account = Account(tmp_path)
     pids, _ = stays(account)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     assert said.splitlines()[-1] == f"The emulator has ended. {GOES_ON}"
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
     assert not (tmp_path / "emulator.json").exists()
     assert not (tmp_path / "jobs").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")
+def test_an_emulator_at_every_address_of_both_families_answers(tmp_path: Path) -> None:
+    account = start(tmp_path, "--host", "::")
+    try:
+        assert account.running.url.startswith("http://127.0.0.1:")
+        assert account.control("health")["run"] == account.running.run
+    finally:
+        slotq("local", "stop", folder=tmp_path)
 
 
 def test_stop_ends_leftover_jobs_after_a_crash_without_namespaces(tmp_path: Path) -> None:
@@ -207,6 +270,104 @@ def test_stop_ends_leftover_jobs_after_a_crash_without_namespaces(tmp_path: Path
     said = slotq("local", "stop", folder=tmp_path).stdout
     assert "had already ended. 2 processes" in said
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
+
+
+def test_the_next_start_ends_leftover_jobs_after_a_crash(tmp_path: Path) -> None:
+    account = start(tmp_path)
+    pids, _ = stays(account)
+    os.kill(account.running.pid, signal.SIGKILL)
+    account.until(lambda: gone(account.running.pid), "the end of the emulator")
+    assert not any(gone(pid) for pid in pids)
+    start(tmp_path)
+    try:
+        account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
+    finally:
+        slotq("local", "stop", folder=tmp_path)
+
+
+def test_an_emulator_that_does_not_answer_keeps_its_folder_until_it_is_stopped(
+    tmp_path: Path, here: Callable[..., Result]
+) -> None:
+    """Ctrl-Z suspends it. A second one would write over what it saves."""
+    account = start(tmp_path)
+    pids, _ = stays(account)
+    os.kill(account.running.pid, signal.SIGSTOP)
+    for more in ([], ["--detach"]):
+        refused = here("start", "--port", "0", *more)
+        assert refused.exit_code == 1
+        assert f"(process {account.running.pid})" in refused.stderr
+    assert not any(gone(pid) for pid in pids)
+    assert "has ended" in here("stop").stdout
+    assert all(gone(pid) for pid in [account.running.pid, *pids])
+    assert (tmp_path / "kept/state.json").exists()
+
+
+def test_an_interrupted_start_in_the_background_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*SLOTQ, "local", "start", "--port", "0", "--detach"],
+        env={**os.environ, "SLOTQ_LOCAL_DIR": str(tmp_path)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(children.read_text, "the emulator's process")
+    (emulator,) = map(int, children.read_text().split())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) != 0
+    until(lambda: gone(emulator), "its end")
+
+
+DEMO = """
+import time
+from slotq.demo.world import emulator
+with emulator("p=1@ml.m5.large"):
+    print("runs", flush=True)
+    time.sleep(300)
+"""
+
+
+def test_the_emulator_of_a_killed_demo_ends_with_its_jobs(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-c", DEMO],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == "runs\n"
+        (folder,) = tmp_path.glob("slotq-demo-*")
+        account = Account(folder)
+        pids, _ = stays(account)
+        demo.kill()
+    account.until(
+        lambda: all(gone(pid) for pid in [account.running.pid, *pids]), "the end of the emulator"
+    )
+    assert not (folder / "emulator.json").exists()
+
+
+def test_only_with_until_eof_does_an_emulator_end_with_its_input(
+    tmp_path: Path, here: Callable[..., Result]
+) -> None:
+    for option, ends in (((), False), (("--until-eof",), True)):
+        process = subprocess.Popen(
+            [*SLOTQ, "local", "start", "--port", "0", *option],
+            env={**os.environ, "SLOTQ_LOCAL_DIR": str(tmp_path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("The emulator answers at")
+            if not ends:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                process.terminate()
+            assert process.stdout.read().endswith(f"{GOES_ON}\n")
+        assert process.returncode == 0
+    refused = here("start", "--detach", "--until-eof")
+    assert (refused.exit_code, "leave one of them out" in refused.stderr) == (2, True)
 
 
 def test_a_missing_function_is_an_error(tmp_path: Path) -> None:

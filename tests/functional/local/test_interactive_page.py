@@ -48,18 +48,18 @@ def work(emulator: Account, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "serve.py").write_text(SERVER)
-    emulator.variables |= {
+    before = emulator.variables
+    emulator.variables = before | {
         "SLOTQ_IMAGE": "train:1",
         "SLOTQ_ROLE": "arn:aws:iam::123456789012:role/slotq-local",
         "SLOTQ_OUTPUT": f"s3://{emulator.bucket}/runs",
         "SLOTQ_INSTANCE_TYPE": "ml.m5.large",
     }
-    before = Path.cwd()
+    started_in = Path.cwd()
     os.chdir(folder)
     yield tmp_path
-    os.chdir(before)
-    for name in ("SLOTQ_IMAGE", "SLOTQ_ROLE", "SLOTQ_OUTPUT", "SLOTQ_INSTANCE_TYPE"):
-        del emulator.variables[name]
+    os.chdir(started_in)
+    emulator.variables = before
 
 
 def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict[str, int]) -> None:

@@ -98,6 +98,19 @@ def test_a_crash_leaves_the_last_complete_save(tmp_path: Path) -> None:
         slotq("local", "stop", folder=tmp_path)
 
 
+def test_an_output_of_many_long_lines_survives_whole(tmp_path: Path) -> None:
+    first = start(tmp_path, "--no-isolation")
+    first.create("long", "for _ in range(600): print('\u2603' * 9_000)")
+    first.ended("long")
+    assert len(first.said("long")) == 600
+    slotq("local", "stop", folder=tmp_path)
+    second = start(tmp_path)
+    try:
+        assert second.said("long") == ["\u2603" * 9_000] * 600
+    finally:
+        slotq("local", "stop", folder=tmp_path)
+
+
 def test_an_unreadable_save_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/state.json").write_text("half")

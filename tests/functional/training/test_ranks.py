@@ -104,6 +104,30 @@ if __name__ == "__main__":
     assert said[0] == said[1], said
 
 
+def test_a_program_that_a_rank_starts_does_not_wait_for_the_ranks(tmp_path):
+    """It inherits the rank's name, which rank 0 knows already."""
+    evaluates = """
+import os, signal, subprocess, sys
+import slotq_training as slotq
+
+slotq.should_suspend()
+if os.environ["RANK"] == "0":
+    signal.pause()
+elif len(sys.argv) == 1:
+    program = subprocess.run([sys.executable, __file__, "program"], capture_output=True, text=True)
+    print(program.stderr, end="")
+"""
+    container = Container(tmp_path)
+    first, second = [start(container, rank, 2, evaluates) for rank in range(2)]
+    try:
+        assert lines([second]) == [
+            ["slotq: this rank decides alone when it stops: rank 0 does not answer"]
+        ]
+    finally:
+        first.kill()
+        first.communicate()
+
+
 def test_hfais_way_asks_rank_0_alone(tmp_path):
     """Only the first process asks; nobody waits for the others."""
     script = """

@@ -32,11 +32,13 @@ def make_default_bucket() -> None:
 
 
 class FakeLogs:
-    """One stream for each training job. Each read returns what is new."""
+    """One stream for each training job. Each read returns what is new, in pages of `page` lines,
+    each after an empty one: as CloudWatch may."""
 
-    def __init__(self, lines: Mapping[str, list[str]] | None = None) -> None:
+    def __init__(self, lines: Mapping[str, list[str]] | None = None, *, page: int = 10_000) -> None:
         self.lines = dict(lines or {})
         self.trouble: Exception | None = None
+        self._page = page
 
     def get_paginator(self, _: str) -> FakeLogs:
         return self
@@ -52,13 +54,17 @@ class FakeLogs:
         self,
         *,
         logStreamName: str,  # noqa: N803
-        nextToken: str = "0",  # noqa: N803
+        nextToken: str = "",  # noqa: N803
         **_: Any,
     ) -> dict[str, Any]:
         lines = self.lines[logStreamName.split("/", maxsplit=1)[0]]
+        start, empty = int(nextToken.strip("+") or 0), not nextToken.endswith("+")
+        if start == len(lines) or empty:
+            return {"events": [], "nextForwardToken": f"{start}+"}
+        page = lines[start : start + self._page]
         return {
-            "events": [{"message": line} for line in lines[int(nextToken) :]],
-            "nextForwardToken": str(len(lines)),
+            "events": [{"message": line} for line in page],
+            "nextForwardToken": f"{start + len(page)}",
         }
 
 

@@ -187,6 +187,7 @@ class FakeQueue:
         """The largest number of jobs on one page of GET /jobs."""
         self.requests: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, tuple[list[str], int | None]] = {}
+        self.members_per_page = 1_000
         """The members of each group, and how many of them may hold slots at once; None: a gang."""
         self.sweeps: dict[str, Sweep] = {}
         """What each sweep tries."""
@@ -392,10 +393,11 @@ class FakeQueue:
 
     def _of_groups(self, name: str, query: dict[str, list[str]]) -> GroupView | GroupsView:
         if name:
-            return self._group(name, attempts=query.get("attempts") == ["true"])
+            start = int(query.get("next", ["0"])[-1])
+            return self._group(name, attempts=query.get("attempts") == ["true"], start=start)
         return self._groups(ended=query.get("ended") == ["true"])
 
-    def _group(self, name: str, *, attempts: bool = False) -> GroupView:
+    def _group(self, name: str, *, attempts: bool = False, start: int = 0) -> GroupView:
         if name not in self.groups:
             raise NoSuchGroup(f"there is no group '{name}'", field="name")
         standing = self._standing(name)
@@ -404,7 +406,14 @@ class FakeQueue:
             jobs = [job.model_copy(update={"attempts": []}) for job in jobs]
         by_member = dict(zip(standing, jobs, strict=True))
         sweep = sweep_view(self._stored_group(name), by_member, shows_parameters=True)
-        view = group_view(self._summary(name), jobs, sweep=sweep)
+        end = start + self.members_per_page
+        following = str(end) if end < len(jobs) else None
+        view = group_view(
+            self._summary(name),
+            jobs[start:end],
+            sweep=None if start else sweep,
+            following=following,
+        )
         return view.model_copy(update={"reason": self.group_reasons.get(name)})
 
     def _groups(self, *, ended: bool) -> GroupsView:

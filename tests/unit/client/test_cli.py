@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import pytest
 import yaml
@@ -12,7 +13,15 @@ from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
 from slotq_core.wire.views import FindingView, JobView, OutlookView, QueueView, ReasonView
 from tests.least_request import least_request
-from tests.unit.client.fake_queue import FakeAnswer, ended, no_connection, running, waiting
+from tests.unit.client.fake_queue import (
+    FakeAnswer,
+    attempt,
+    client_of,
+    ended,
+    no_connection,
+    running,
+    waiting,
+)
 
 REQUEST = least_request("new")
 NEXT = "place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC)"
@@ -26,6 +35,33 @@ def test_ls_prints_a_table_in_queue_order(slotq):
     assert [line.split()[0] for line in lines[1:]] == ["job1", "job3", "job9"]
     assert "needs 1 slot; pool p5 has 0 free of 2" in lines[2]
     assert "\x1b" not in result.output
+
+
+ESCAPES = "s3://bucket/\x1b]0;owned\x07\x9b2J\u202ex"
+
+
+@pytest.mark.parametrize("command", ["show", "history", "why", "watch"])
+def test_no_terminal_obeys_the_texts_of_others(slotq, queue, command):
+    """Whoever submits a job chooses its places in S3, and its script the reason of its failure."""
+    told = [attempt(1, artifact=ESCAPES, checkpoints=ESCAPES, logs=ESCAPES, message=ESCAPES)]
+    outlook = {name: [] for name in ("rooms", "evictions", "reserved", "times")}
+    outlook["rooms"] = [ReasonView(code="no_free_slots", text=ESCAPES, numbers={})]
+    queue.jobs["nasty"] = ended(
+        "failed", name="nasty", message=ESCAPES, cause=ESCAPES, attempts=told, outlook=outlook
+    )
+    shown = slotq(command, "nasty").stdout
+    assert "s3://bucket/" in shown
+    assert not any(bad in shown for bad in "\x1b\x07\x9b\u202e")
+    json_of = slotq("show", "nasty", "--json").stdout
+    assert JobView.model_validate_json(json_of).attempts[0].checkpoints == ESCAPES
+
+
+def test_no_terminal_obeys_the_metric_of_a_sweep(slotq, http):
+    members = [least_request("grid-1")]
+    client_of(http).submit_group("grid", members, max_parallel=1, sweep={"metric": ESCAPES})
+    shown = slotq("show", "grid").stdout
+    assert "s3://bucket/" in shown
+    assert not any(bad in shown for bad in "\x1b\x07\x9b\u202e")
 
 
 def test_ls_filters_by_state_and_limit(slotq, http):
@@ -99,6 +135,40 @@ def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
     assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == Exit.OK
     assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == Exit.OK
     assert http.last_body() == REQUEST
+
+
+@pytest.mark.parametrize("command", ["submit", "sweep", "gang"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", '{"TrainingJobName": "a"}'.encode("utf-16")),
+        ("a.json", b"[" * 100_000),
+        ("a.yaml", b"a: &a [*a]"),
+        ("a.yaml", b"\xff"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_usage_error(slotq, tmp_path, command, name, content):
+    (tmp_path / name).write_bytes(content)
+    result = slotq(command, str(tmp_path / name))
+    assert (result.exit_code, f"{name} cannot be read" in result.stderr) == (Exit.USAGE, True)
+
+
+def test_a_date_in_yaml_is_a_text(slotq, tmp_path):
+    member = {**REQUEST, "Environment": {"DAY": date(2026, 11, 20)}}
+    for command, said in (
+        ("submit", member),
+        ("sweep", {"name": "s", "max_parallel": 1, "members": [member]}),
+    ):
+        (tmp_path / "a.yaml").write_text(yaml.safe_dump(said))
+        result = slotq(command, str(tmp_path / "a.yaml"), "--dry-run")
+        assert '"DAY": "2026-11-20"' in result.stdout, result.stderr
+
+
+def test_an_empty_dependency_is_the_queues_to_refuse(slotq, http):
+    """The variable of a script may be unset: its job must not start at once."""
+    slotq("submit", "-", "--after", "", "--after-any", "", input=json.dumps(REQUEST))
+    tags = {tag["Key"]: tag["Value"] for tag in http.last_body()["Tags"]}
+    assert tags == {"slotq:after": "", "slotq:after-any": ""}
 
 
 def test_submit_options_override_the_files_tags(slotq, http):

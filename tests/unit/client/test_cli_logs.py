@@ -66,6 +66,28 @@ def test_denied_logs_are_an_error_not_empty_logs(run, logs, queue):
     assert result.stderr.count("cannot be read (the job goes on)") == 1
 
 
+def test_logs_are_read_to_their_end_in_pages_some_of_which_are_empty(slotq):
+    logs = FakeLogs({"job1": [f"step {n}" for n in range(25)]}, page=10)
+    result = slotq("logs", "job1", "--attempt", "1", world={"aws": FakeServices(logs)})
+    assert result.stdout.splitlines() == [f"step {n}" for n in range(25)]
+
+
+def test_logs_go_on_after_a_passing_trouble(run, queue, logs, clock):
+    def passes():
+        logs.trouble = None
+
+    logs.trouble = refused("GetLogEvents", "ThrottlingException")
+    clock.after_sleep = passes
+    queue.script(running(), running(), running(), ended())
+    result = run("job1", "-f")
+    assert result.exit_code == Exit.OK
+    assert result.stderr.count("cannot be read (the job goes on)") == 1
+    assert [line for line in result.stdout.splitlines() if line.startswith("step")] == [
+        "step 1",
+        "step 2",
+    ]
+
+
 def test_logs_are_followed_across_an_eviction(run, queue, logs, clock):
     first = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
     over = [first.model_copy(update={"ended_at": "x"}), attempt(2)]

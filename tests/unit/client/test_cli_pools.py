@@ -60,6 +60,15 @@ def test_pools_are_shown_with_their_health(slotq, queue, words):
     assert slotq("--json", *words).output == slotq(*words, "--json").output
 
 
+def test_how_long_scripts_are_asked_to_release_their_slots_is_shown_where_a_pool_asks(slotq, queue):
+    assert "GRACE" not in slotq("pools").output
+    queue.pools[0] = pool_view("p5", suspend_grace=120)
+    head, first, second = slotq("pools").output.splitlines()
+    assert "SUSPEND GRACE" in head
+    assert first.split()[-3:] == ["120", "s", "ok"]
+    assert second.split()[-2:] == ["none", "ok"]
+
+
 def test_show_prints_every_setting(slotq, queue):
     output = slotq("pools", "show", "p5").output
     for key in queue.pools[0].settings.model_dump():

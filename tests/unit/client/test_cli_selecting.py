@@ -243,6 +243,16 @@ def test_a_selection_larger_than_one_answer_is_reported(slotq, jobs):
     assert "1,000 jobs at a time" in result.stderr
 
 
+@pytest.mark.parametrize("words", [("--name", "last-*"), ("last-1", "--state", "pending")])
+def test_a_job_is_found_by_its_name_behind_a_thousand_others(slotq, jobs, words):
+    """The queue does not know these filters: its first answer may have none of the jobs."""
+    jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(2000)}
+    jobs["last-1"] = waiting(1, name="last-1")
+    result = slotq("hold", *words)
+    assert (result.exit_code, done(result)) == (Exit.OK, ["last-1"]), result.stderr
+    assert "at a time" not in result.stderr
+
+
 def test_the_names_to_suggest_are_read_once(slotq, http):
     result = slotq("cancel", *(f"ablatoin-{n}" for n in range(30)))
     assert (result.exit_code, result.stderr.count("Did you mean")) == (Exit.NO, 30)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
-from botocore.exceptions import SSLError
+from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import (
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+    SSOTokenLoadError,
+)
 
 from slotq import errors
 from slotq.client import QueueClient
@@ -174,6 +182,8 @@ def test_each_refusal_has_its_exception(status, code, kind):
         ("The security token included in the request is expired", "expired: log in again"),
         ("The security token included in the request is invalid.", "SLOTQ_AWS_PROFILE"),
         ("The request signature we calculated does not match", "SLOTQ_REGION"),
+        ("Signature expired: 20261120T110000Z is now earlier than 20261120T110500Z", "clock"),
+        ("Signature not yet current: 20261120T113000Z is still later than", "clock"),
         ("Forbidden", "SLOTQ_API_ID"),
         ("something new", "execute-api:Invoke"),
     ],
@@ -255,6 +265,48 @@ def test_calls_work_over_a_real_connection(monkeypatch):
         assert client.cancel("job1").state == "cancelled"
         with pytest.raises(errors.NoSuchJob):
             client.job("job2")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        (EndpointConnectionError(endpoint_url="https://sts.test"), errors.CannotReach),
+        (ReadTimeoutError(endpoint_url="https://sts.test"), errors.CannotReach),
+        (SSOTokenLoadError(error_msg="it has expired"), errors.NotConfigured),
+    ],
+)
+def test_credentials_that_cannot_be_renewed_for_now_are_no_wrong_setting(trouble, kind):
+    """Whoever waits for a job outlasts an outage of the network."""
+
+    def renewed():
+        raise trouble
+
+    aws = FakeAws()
+    expired = RefreshableCredentials("a", "b", "c", datetime.now(UTC), renewed, "assume-role")
+    aws.get_credentials = lambda: expired
+    with pytest.raises(kind, match="the AWS credentials cannot be loaded"):
+        client_of(FakeHttp(), aws=aws).jobs()
+
+
+def test_a_text_in_a_query_is_sent_as_the_signature_covers_it(http):
+    """SigV4 knows a space as %20 alone: as a plus sign it made the signature a wrong one."""
+    client_of(http).jobs(submitter="jane doe+1/ä\ud800")
+    assert http.sent[-1].url.endswith("?submitter=jane%20doe%2B1%2F%C3%A4%3F")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a#b", "a\nb", "\ud800"])
+def test_what_is_no_name_leads_to_no_other_path(http, name):
+    client = client_of(http)
+    for call in (
+        client.group,
+        client.remove_pool,
+        client.remove_project,
+        lambda name: client.set_pool(name, {"slots": 1}),
+        lambda name: client.set_project(name, {"quota": 1}),
+    ):
+        with pytest.raises(errors.InvalidRequest, match="is no name"):
+            call(name)
+    assert http.sent == []
 
 
 def test_no_connection_on_loopback_suggests_the_emulator():

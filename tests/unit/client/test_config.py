@@ -47,6 +47,14 @@ def test_the_file_is_found_by_xdg_or_by_name(tmp_path, env):
     assert load(environ=env | {"SLOTQ_CONFIG": str(tmp_path / "own.toml")}).api_id == "own"
 
 
+def test_a_user_without_a_home_has_no_file(env):
+    """As in a container whose user is a bare number."""
+    nowhere = {"XDG_CONFIG_HOME": "~no-such-user"}
+    assert load({"endpoint": URL}, environ=nowhere).endpoint == URL
+    with pytest.raises(NotConfigured, match=r"~no-such-user/c\.toml, which does not exist"):
+        load(environ={"SLOTQ_CONFIG": "~no-such-user/c.toml"})
+
+
 def test_a_missing_endpoint_is_an_error_that_says_how_to_set_one(env):
     with pytest.raises(NotConfigured, match=r"(?s)SLOTQ_ENDPOINT.*config\.toml.*slotq local start"):
         load(environ=env).required_endpoint()

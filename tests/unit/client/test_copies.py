@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import boto3
 import pytest
 
 from slotq import QueueClient, errors
+from slotq.cli.exits import Exit
 from slotq.configuration.settings import Config
 from slotq.transport.signed_http import Transport
 from tests.least_request import least_request
@@ -123,6 +125,30 @@ def test_a_wrong_aws_profile_is_named_with_what_to_do(
     assert said.startswith(f"slotq.errors.NotConfigured: the AWS profile 'nobody' (from {source}) ")
     assert "the profiles are team" in said
     assert "aws configure --profile nobody" in said
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[default", "Unable to parse config file"),
+        ("[default]\nretry_mode = wild\n", "wild"),
+        ("[default]\nmax_attempts = many\n", "many"),
+    ],
+)
+def test_aws_settings_that_boto3_does_not_take_are_no_traceback(tmp_path, config, said):
+    file = tmp_path / "config"
+    file.write_text(config)
+    with served(FakeQueue(waiting(1, name="job1"))) as endpoint:
+        done = subprocess.run(
+            [sys.executable, "-m", "slotq", "--endpoint", endpoint, "logs", "job1"],
+            env={**os.environ, "AWS_CONFIG_FILE": str(file)},
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith("slotq: boto3 does not take the settings in AWS's config files")
+    assert said in done.stderr
 
 
 def test_a_wrong_aws_profile_does_not_matter_when_the_session_names_another(

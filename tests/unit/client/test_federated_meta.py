@@ -253,6 +253,24 @@ FOLDER_FAULTS = [
     ({"meta": META, "app1": "{"}, "app1/job.json", "app1/job.json is not JSON"),
     ({"meta": META, "app1": "[]"}, "app1/job.json", "app1/job.json must hold one object"),
     ({"meta": META, "app1": "{}"}, "app1/job.json", "does not say what to run of source/"),
+    *(
+        (
+            {"meta": META, "app1": json.dumps(template)},
+            f"app1/job.json.{path}",
+            f"app1/job.json: {path}: must be {kind}, not ",
+        )
+        for template, path, kind in [
+            ({"AlgorithmSpecification": ["x"]}, "AlgorithmSpecification", "an object"),
+            (
+                {"AlgorithmSpecification": {"ContainerEntrypoint": "python3 train.py"}},
+                "AlgorithmSpecification.ContainerEntrypoint",
+                "a list",
+            ),
+            ({"InputDataConfig": 5}, "InputDataConfig", "a list"),
+            ({"HyperParameters": ["sagemaker_program"]}, "HyperParameters", "an object"),
+            ({"Tags": {"a": "b"}}, "Tags", "a list"),
+        ]
+    ),
 ]
 
 

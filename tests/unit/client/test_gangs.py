@@ -77,6 +77,8 @@ def test_options_replace_the_rules_of_the_file(slotq, queue, file):
         ({"priority": 2}, "gang.yaml has priority: a gang has only name, members, gang"),
         ({"members": ["a"]}, "must be a list of CreateTrainingJob requests"),
         ({"gang": [2]}, "gang of gang.yaml takes min_members, mandatory, same_pool"),
+        ({"gang": {"sites": ["a"]}}, "sites of gang.yaml must be an object"),
+        ({"gang": {"mandatory": 5}}, "mandatory of gang.yaml must be a list of jobs"),
         ({"gang": {"least": 2}}, "gang of gang.yaml takes min_members, mandatory, same_pool"),
     ],
 )
@@ -206,6 +208,8 @@ def test_the_clients_settings_and_checks_apply_to_each_member(http, queue):
     wrong = {**least_request("ring-9"), "RoleArn": 3}
     with pytest.raises(InvalidRequest, match=r"^members\.1: "):
         client.submit_gang("hoop", [*members("hoop-1"), wrong])
+    with pytest.raises(InvalidRequest, match="min_members"):
+        client.submit_gang("hoop", members("hoop-1"), min_members=0)
     assert "hoop" not in queue.groups
 
 

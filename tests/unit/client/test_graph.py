@@ -67,6 +67,14 @@ def test_no_chain_says_so(slotq, queue):
     assert shown(slotq("graph")) == ["no job comes after another"]
 
 
+def test_a_graph_of_a_part_of_the_queue_says_so(slotq, queue):
+    assert slotq("graph").stderr == ""
+    queue.jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(1_000)}
+    result = slotq("graph")
+    assert "report" in result.stdout
+    assert "only the first 1,000 jobs" in result.stderr
+
+
 def test_an_unknown_job_is_an_error(slotq):
     assert slotq("graph", "trian").exit_code == Exit.NO
 

@@ -11,7 +11,7 @@ import pytest
 from slotq.cli.exits import Exit
 from slotq.errors import InvalidRequest, NoSuchGroup
 from tests.least_request import least_request
-from tests.unit.client.fake_queue import client_of, running
+from tests.unit.client.fake_queue import attempt, client_of, job_view, running
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMES = ("grid-1", "grid-2", "grid-3")
@@ -104,6 +104,19 @@ def test_the_clients_settings_apply_to_each_member(http, queue):
     assert client.group("grid") == group
     with pytest.raises(NoSuchGroup):
         client.group("other")
+
+
+def test_a_group_of_several_pages_is_whole(http, queue):
+    client = client_of(http)
+    queue.members_per_page = 2
+    submitted = client.submit_group("grid", members(), max_parallel=1, sweep={"metric": "loss"})
+    queue.jobs[NAMES[2]] = job_view(NAMES[2], group="grid", attempts=[attempt()])
+    found = client.group("grid", attempts=True)
+    for group in (submitted, found):
+        assert ([job.name for job in group.jobs], group.next) == ([*NAMES], None)
+        assert len(group.sweep.trials) == 3
+    assert len(found.jobs[2].attempts) == 1, "each page is asked for attempts"
+    assert client.clone_group("grid", "other").members == 3
 
 
 def test_the_fault_of_a_member_is_found_before_anything_is_sent(http, queue):

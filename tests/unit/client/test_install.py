@@ -135,6 +135,19 @@ def test_a_briefly_unavailable_queue_is_retried(queue, http, monkeypatch):
         client.describe_training_job(TrainingJobName="a-name-of-somebody-else")
 
 
+def test_logs_are_read_through_a_short_outage(queue, http, monkeypatch):
+    monkeypatch.setattr("slotq.session.training_calls.time.sleep", lambda _: None)
+    aws = boto3.Session()
+    slotq.install(aws, queue=client_of(http), endpoint="https://queue.test/prod")
+    aws.client("sagemaker").create_training_job(**REQUEST)
+    logs = aws.client("logs")
+    http.troubles = [no_connection()] * 7
+    asked = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": "job1/"}
+    assert logs.describe_log_streams(**asked)["logStreams"]
+    http.troubles = [no_connection()] * 7
+    assert logs.get_log_events(logGroupName=LOG_GROUP, logStreamName="job1/algo-1-slotq")["events"]
+
+
 def test_a_second_install_replaces_the_settings(sagemaker, http, queue):
     slotq.install(
         boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9

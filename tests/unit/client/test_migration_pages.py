@@ -97,7 +97,7 @@ def test_the_batch_page_has_code_that_runs_and_names_that_exist(queue):
     exec(compile(after, "docs", "exec"), notebook)
     assert notebook["model"] == DONE.artifact
     tags = {tag["Key"]: tag["Value"] for tag in queue.requests["my-job"]["Tags"]}
-    assert tags == {"priority": "50", "slotq:pools": "p5"}
+    assert tags == {"priority": "50", "slotq:project": "vision", "slotq:pools": "p5"}
     methods = {
         method.name: {argument.arg for argument in method.args.args}
         for node in ast.parse(batch_of_the_sdk().read_text()).body

@@ -50,6 +50,13 @@ def test_without_logging_a_notice_is_printed_once(capsys):
     assert tuple(capsys.readouterr()) == ("job1: waits\nno answer\n", "")
 
 
+def test_a_line_that_the_output_cannot_encode_ends_no_wait(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stdout", out)
+    print_line(Output("größe ✓ 3"))
+    assert out.buffer.getvalue().decode("cp1252").strip() == "größe ? 3"
+
+
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_a_notice_shown_by_logging_is_not_printed_too(capsys, handled, stream):
     handled(getattr(sys, f"std{stream}"))

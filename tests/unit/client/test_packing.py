@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,8 @@ TREE = (
 )
 CODE = ["README.md", "data/big.bin", "data/keep.txt", "logs/a.log", "pkg/__init__.py"]
 CODE += ["pkg/data/more.bin", "pkg/deep/down/notes.log", "train.py"]
+NOBODY = 65534
+"""The user without rights."""
 
 
 @pytest.fixture
@@ -64,6 +68,23 @@ IGNORED = [
     ("# train.py\n\n", set()),
     ("train.py/", set()),
     ("trainXpy", set()),
+    ("[]t]rain.py", {"train.py"}),
+    ("[!]a]rain.py", {"train.py"}),
+    ("[\\]t]rain.py", {"train.py"}),
+    ("t[z-aq-s]ain.py", {"train.py"}),
+    ("t[z-a]ain.py", set()),
+    ("[[:lower:]]rain.py", {"train.py"}),
+    ("\\[t\\]rain.py", set()),
+    ("trai\\n.p\\y", {"train.py"}),
+    ("logs[!x]a.log", set()),
+    ("logs[./]a.log", set()),
+    ("pkg/d**.log", set()),
+    ("tr**n.py", {"train.py"}),
+    ("[train.py", set()),
+    ("train.py\\", set()),
+    ("train.py\\ ", set()),
+    ("train.py  ", {"train.py"}),
+    ("\ufefftrain.py", {"train.py"}),
 ]
 
 
@@ -90,6 +111,15 @@ def test_git_reads_the_ignore_file_the_same_way(folder, text, gone):
     ).stdout.splitlines()
     assert set(CODE) - set(listed) == gone
     assert set(packed_files(folder)) >= set(CODE) - gone
+
+
+def test_an_ignore_file_in_another_encoding_is_read(folder):
+    """A name is bytes; Python has those that are no UTF-8 as surrogates."""
+    name = os.fsdecode(b"caf\xe9.txt")
+    (folder / name).write_text("secret")
+    assert name in packed_files(folder)
+    (folder / ".gitignore").write_bytes(b"# na\xefve\ncaf\xe9.*\n")
+    assert name not in packed_files(folder)
 
 
 def test_the_last_pattern_counts_and_default_patterns_can_be_undone():
@@ -160,3 +190,32 @@ def test_a_link_within_the_folder_is_replaced_by_its_target(folder):
         assert tar.extractfile("alias.py").read() == b"pkg/__init__.py"
         assert tar.extractfile("round.py").read() == b"train.py"
         assert not [member for member in tar if not member.isreg()]
+
+
+def test_a_link_to_a_folder_within_the_folder_stays_a_link(folder, tmp_path):
+    (folder / "latest").symlink_to("pkg/deep")
+    (folder / "pkg" / "round").symlink_to(folder)
+    made = pack(folder)
+    with tarfile.open(fileobj=io.BytesIO(made.content)) as tar:
+        tar.extractall(tmp_path / "code", filter="data")
+    assert (tmp_path / "code/latest/down/notes.log").read_text() == "pkg/deep/down/notes.log"
+    assert (tmp_path / "code/pkg/round").resolve() == tmp_path / "code"
+    assert made.files == len(CODE) + 2
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_cannot_be_read_is_refused_by_its_name(kind):
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        closed = folder / "closed"
+        closed.mkdir() if kind == "folder" else closed.write_text("root's")
+        (folder / ".slotqignore").write_text("")
+        closed.chmod(0)
+        root = os.geteuid()
+        os.seteuid(root or NOBODY)  # Root may read everything.
+        try:
+            with pytest.raises(NotConfigured, match=r"closed cannot be read .*slotqignore"):
+                pack(folder)
+        finally:
+            os.seteuid(root)

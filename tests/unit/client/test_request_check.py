@@ -80,6 +80,15 @@ def test_a_malformed_request_file_is_refused(slotq, http, tmp_path):
     assert http.sent == []
 
 
+@pytest.mark.parametrize("content", ["[" * 1000, "Tags: 2026-02-30"])
+def test_a_request_file_that_no_loader_reads_is_refused(slotq, http, tmp_path, content):
+    (tmp_path / "bad.yaml").write_text(content)
+    result = slotq("submit", str(tmp_path / "bad.yaml"))
+    assert result.exit_code == Exit.USAGE
+    assert "bad.yaml cannot be read: " in result.stderr
+    assert http.sent == []
+
+
 def test_plain_boto3_refuses_a_malformed_request(http):
     """botocore checks names and types first; the remaining checks follow."""
     aws = boto3.Session(region_name="us-east-1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 import tarfile
@@ -38,6 +39,7 @@ from sagemaker.estimator import Estimator
 from sagemaker.exceptions import UnexpectedStatusException
 
 from slotq import QueueTrainingJobSession
+from slotq.demo import driver, play
 
 ROLE = "arn:aws:iam::123456789012:role/trainer"
 
@@ -420,8 +422,8 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel(session, queu
         raise KeyboardInterrupt
 
     clock.after_sleep = interrupt
-    with pytest.raises(KeyboardInterrupt):
-        session().wait_for_job("job1")
+    with pytest.raises(KeyboardInterrupt):  # The SDK's telemetry would swallow it, as fit()'s end.
+        estimator(session()).fit(job_name="job1")
     assert queue.jobs["job1"].state == "pending"
     assert "slotq cancel job1" in said[-1]
 
@@ -436,6 +438,47 @@ def test_an_unreachable_queue_raises_and_starts_no_training_job(session, http, a
     with pytest.raises(CannotReach):
         estimator(session()).fit(job_name="job1", wait=False)
     assert aws.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_ctrl_c_in_fit_ends_the_demo(aws, http, monkeypatch):
+    """The telemetry of SDK v2 swallows it: fit() returns as if it had submitted."""
+
+    class Interrupted(QueueTrainingJobSession):
+        def _intercept_create_request(self, *_):
+            raise KeyboardInterrupt
+
+    class Interrupting(play.Player):
+        def _session(self):
+            return Interrupted(aws, queue=self.queue, endpoint="https://queue.test/prod")
+
+    monkeypatch.setattr(play, "PATIENCE", 0.0)
+    monkeypatch.setattr(play, "LONGEST", 0.0)
+    screen = SimpleNamespace(submits=lambda *_: None)
+    player = Interrupting(screen=screen, evidence=None, queue=client_of(http), speed=10)
+    with pytest.raises(KeyboardInterrupt):
+        player.play()
+    assert http.sent == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_demo_cleans_up_at_its_terminals_end(number):
+    was = signal.signal(number, signal.SIG_DFL)  # Whoever started the tests may ignore it.
+    try:
+        with pytest.raises(KeyboardInterrupt), driver.terminated_as_interrupted():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, was)
+
+
+def test_fit_outlasts_an_outage_right_after_the_submission(session, queue, http, aws, said):
+    made = estimator(session())
+    made.fit(wait=False, job_name="job1")
+    train(aws, "job1")
+    queue.script(ended())
+    http.troubles = [no_connection()] * 12
+    made.latest_training_job.wait()
+    assert any("the queue does not answer; asking again" in line for line in said)
 
 
 def test_a_missing_endpoint_fails_before_anything_is_done():

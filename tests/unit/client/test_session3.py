@@ -28,6 +28,8 @@ from sagemaker.core.shapes import (
     ResourceLimits,
     StoppingCondition,
 )
+from sagemaker.core.telemetry.constants import Feature
+from sagemaker.core.telemetry.telemetry_logging import _telemetry_emitter
 from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
@@ -157,6 +159,19 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, q
         "job1: no longer watched, but still in the queue. To cancel it: `slotq cancel job1` or "
         'session.queue.cancel("job1"); to watch it again: `slotq watch job1`'
     )
+
+
+@pytest.mark.usefixtures("interrupted", "no_telemetry")
+def test_ctrl_c_gets_out_of_train(session):
+    class Trainer:
+        sagemaker_session = session()
+
+        @_telemetry_emitter(feature=Feature.MODEL_TRAINER, func_name="model_trainer.train")
+        def train(self):
+            create(self.sagemaker_session).wait(poll=1)
+
+    with pytest.raises(KeyboardInterrupt):
+        Trainer().train()
 
 
 @pytest.mark.usefixtures("interrupted")

@@ -39,8 +39,8 @@ def test_a_list_of_jobs_becomes_as_many_tags_as_it_needs():
     assert [*tags] == ["slotq:after", "slotq:after-2", "slotq:after-3"]
     assert ",".join(tags.values()).split(",") == names
     assert max(map(len, tags.values())) <= 256
-    with pytest.raises(InvalidRequest, match="after names too many jobs for 9 tags"):
-        settings_tags(after=[f"{'x' * 60}{number:02}" for number in range(40)])
+    with pytest.raises(InvalidRequest, match="after names too many jobs for 15 tags"):
+        settings_tags(after=[f"{'x' * 60}{number:02}" for number in range(61)])
 
 
 def test_the_tags_of_one_list_are_replaced_together():
@@ -68,6 +68,17 @@ def test_both_spellings_of_the_priority_are_one_setting():
     assert with_tags(request, {"priority": "1"}, override=True)["Tags"] == [
         {"Key": "priority", "Value": "1"}
     ]
+
+
+@pytest.mark.parametrize("tags", [5, "priority", {"priority": "1"}])
+def test_what_is_no_list_of_tags_is_left_to_the_check(tags):
+    assert with_tags({"Tags": tags}, {"priority": "1"}) == {"Tags": tags}
+
+
+@pytest.mark.parametrize("tag", ["priority", {"Key": ["priority"], "Value": "1"}, {"Value": "1"}])
+def test_what_is_no_tag_stays_beside_the_settings(tag):
+    added = {"Key": "priority", "Value": "1"}
+    assert with_tags({"Tags": [tag]}, {"priority": "1"}, override=True)["Tags"] == [tag, added]
 
 
 def test_no_settings_add_no_tags():

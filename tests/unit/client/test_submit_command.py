@@ -250,6 +250,8 @@ def test_submit_can_wait_and_be_repeated(submit, queue):
     queue.jobs.pop("one-r2")
     result = submit("--name", "one", "--again", "--wait", "--", "python", "train.py")
     assert result.output.splitlines()[-1] == "one-r2: completed after 1 attempt"
+    kept = queue.requests["one-r2"]["CheckpointConfig"]
+    assert kept == {"S3Uri": "s3://bucket/runs/one-r2/checkpoints"}, "`one` may still write its own"
 
 
 @pytest.mark.parametrize(
@@ -337,6 +339,11 @@ def driven(tmp_path, resources, **environ):
     )
 
 
+def test_the_command_stays_the_same_bytes():
+    word = os.fsdecode(b"gr\xf6\xdfe")
+    assert b"exec echo 'gr\xf6\xdfe'\n" in driver(["echo", word])
+
+
 def test_only_python_itself_is_known_to_get_sigterm():
     assert b"SLOTQ_PASSES_SIGTERM=1" in driver(["python3.11", "train.py"])
     assert b"SLOTQ_PASSES_SIGTERM" not in driver(["sh", "-c", "python train.py"])
@@ -347,8 +354,8 @@ def test_the_driver_unpacks_the_code_and_runs_the_command(tmp_path):
     ml = tmp_path / "opt" / "ml"
     channel = ml / "input" / "data" / "slotq"
     channel.mkdir(parents=True)
-    (ml / "input" / "data" / "my-data").mkdir()
-    script = 'echo "$PWD|$1|$SM_MODEL_DIR|$SM_CHANNEL_MY_DATA"; exit 3'
+    (ml / "input" / "data" / "my-own.data").mkdir()
+    script = 'echo "$PWD|$1|$SM_MODEL_DIR|$SM_CHANNEL_MY_OWN_DATA"; exit 3'
     (tmp_path / "it s.sh").write_text(script)
     with tarfile.open(channel / "sourcedir.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "it s.sh", "it s.sh")
@@ -362,5 +369,5 @@ def test_the_driver_unpacks_the_code_and_runs_the_command(tmp_path):
         str(ml / "code"),
         "a 'quoted' word",
         str(ml / "model"),
-        str(ml / "input" / "data" / "my-data"),
+        str(ml / "input" / "data" / "my-own.data"),
     ]

@@ -87,6 +87,8 @@ def test_a_whole_number_is_within_its_bounds(low: int, more: int, quantile: floa
         ({"lr": [math.nan]}, {}, "a parameter is a number"),
         ({"a": [*range(40)], "b": [*range(40)]}, {}, "1,600 points"),
         ({"lr": [1, 2]}, {"trials": 3}, "trials counts what a sampler draws"),
+        ({"lr": [1, 2]}, {"first": 1001}, "first counts what a sampler draws"),
+        ({"lr": [10**400]}, {}, "a parameter is a number"),
         ({"lr": slotq.uniform(0, 1)}, {}, "trials takes a whole number from 1"),
         ({"lr": slotq.uniform(0, 1), "x": [1]}, {"trials": 2}, "write choice: "),
         ({"lr": slotq.uniform(0, 1)}, {"trials": 1001}, "another sweep with first: 1,001"),
@@ -109,6 +111,8 @@ def test_a_space_that_is_none(space, more, words):
         ({"lr": {"log_uniform": [0, 1]}}, "above 0"),
         ({"lr": {"integer": [1, 2.5]}}, "two whole numbers"),
         ({"lr": {"choice": []}}, "at least one value"),
+        ({"lr": {}}, "space.lr takes a list of values, or one of uniform"),
+        ({"lr": {"integer": [0, 10**400]}}, "two whole numbers"),
     ],
 )
 def test_a_file_that_says_no_space(told, words):
@@ -151,6 +155,7 @@ def test_ranges_are_slurms(text, indices, at_once):
         ("1-10%", "after % comes how many run at once"),
         ("1-10%0", "after % comes"),
         ("1-10%x", "not 'x'"),
+        (f"1-10%{'9' * 5000}", "after % comes"),
         ("1-1001", "1,001 indices"),
         ("1-900,2000-2900", "1,801 indices"),
         ("1-99999999", "is no index"),
@@ -201,6 +206,14 @@ def test_parameters_go_where_their_names_say():
     assert made["Environment"] == {"A": "1", "SEED": "7"}
     assert made["ResourceConfig"]["InstanceCount"] == 2
     assert template["ResourceConfig"]["InstanceCount"] == 1
+
+
+def test_a_parameter_replaces_no_list_of_the_template():
+    template = {"Tags": [{"Key": "slotq:project", "Value": "vision"}]}
+    with pytest.raises(InvalidRequest, match="Tags of the template is no object"):
+        of_sweep("s", template, {1: {"Tags.stage": "x"}}, digits=1)
+    with pytest.raises(InvalidRequest, match="HyperParameters of the template is no object"):
+        of_sweep("s", {"HyperParameters": ["epochs"]}, {1: {"lr": 1}}, digits=1)
 
 
 def test_the_hyperparameters_of_script_mode_are_json():

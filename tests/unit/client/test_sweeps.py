@@ -105,7 +105,12 @@ def test_the_table_marks_the_best_and_sorts(slotq, queue, file):
         ({"objective": {"goal": 1}}, "objective takes a metric's name"),
         ({"objective": {"metric": "loss", "gaol": 1}}, "objective has no gaol"),
         ({"objective": {"metric": "loss", "goal": "x"}}, "goal is a number"),
+        ({"objective": {"metric": "loss", "goal": True}}, "goal is a number"),
+        ({"objective": {"metric": "loss", "goal": 10**400}}, "goal is a number"),
+        ({"objective": ""}, "objective takes a metric's name"),
         ({"halving": {"rungs": [1, 2]}}, "halving takes a parameter"),
+        ({"halving": {"parameter": "e", "rungs": [1, [2]]}}, "each rung is a value"),
+        ({"halving": {"parameter": "lr", "rungs": [1, 2]}}, "lr is in the space"),
         ({"halving": {"parameter": "e", "rungs": [1]}}, "at least two"),
         ({"halving": {"parameter": "e", "rungs": [1, 2], "keep": 1}}, "keep, from 2"),
         (
@@ -319,6 +324,23 @@ def test_a_sweep_is_found_again_without_its_request(http, queue):
     client.submit_group("plain", [least_request("p")], max_parallel=1)
     with pytest.raises(InvalidRequest, match="without saying what its members try"):
         client.get_sweep("plain")
+
+
+def test_a_sweep_may_name_its_trials_otherwise(http, queue):
+    """As a program does that sends members and says what they try."""
+    names = ["a-1", "b-1", "small"]
+    members = map(least_request, names)
+    client_of(http).submit_group("own", members, max_parallel=1, sweep={"metric": "loss"})
+    assert [trial.name for trial in client_of(http).get_sweep("own").results()] == names
+
+
+def test_a_group_of_a_rounds_name_that_is_no_sweep_is_no_round(slotq, http, queue, file):
+    client_of(http).submit_gang("grid-round-2", [least_request("x"), least_request("y")])
+    shown = slotq("sweep", file())
+    assert shown.exit_code == Exit.OK, shown.output
+    again = slotq("sweep", file())
+    assert again.exit_code == Exit.OK, again.output
+    assert [trial.name for trial in client_of(http).get_sweep("grid").results()][3:] == ["grid-4"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -54,6 +55,12 @@ def drawn(view: AttemptsPageView, width: int = 80) -> list[str]:
 
 def row(lines: list[str], name: str) -> str:
     return next(line for line in lines if line.startswith(f"{name} "))
+
+
+def test_a_job_over_several_pools_is_drawn_in_each():
+    lines = drawn(page(attempt("wide", pool="main", parts={"main": 1, "small": 2})))
+    assert {"main  1 attempt", "small  1 attempt"} <= {line.rstrip() for line in lines}
+    assert len([line for line in lines if line.startswith("wide ")]) == 2
 
 
 def test_pages_are_one_drawing(slotq, queue):
@@ -109,6 +116,15 @@ def test_no_line_is_wider_than_the_terminal(width: int):
     lines = drawn(page(*(attempt(name, "01:00", "01:01") for name in names)), max(width, 40))
     assert max(map(len, lines)) <= max(width, LEAST_WIDTH)
     assert "and 5 jobs more (--json has all)" in lines
+
+
+@pytest.mark.parametrize("year", [2001, 2020, 2025, 2026])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_moments_of_the_axis_do_not_overlap(year: int, width: int):
+    axis = drawn(page(attempt(), start=f"{year}-01-01T00:00:00.000Z"), width)[2]
+    dates = axis.split()
+    assert dates
+    assert all(re.fullmatch(r"\|[0-9]{2}-[0-9]{2}", date) for date in dates), axis
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from slotq.local.services import invocations
-from slotq.local.services.invocations import PASS, Invocations
+from slotq.local.services.invocations import (
+    MOST_ANSWER,
+    PASS,
+    AnswerTooLarge,
+    Invocations,
+)
 
 
 class Function:
@@ -56,6 +61,20 @@ def wait_until(condition: Callable[[], bool]) -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("it did not come")
+
+
+def test_an_answer_that_lambda_would_not_pass_on_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    """Quotes count twice: the answer is a text in JSON."""
+    size = MOST_ANSWER - len('{"body": ""}')
+    made = Invocations(lambda event, context: {"body": event["said"]})
+    made.start()
+    assert made.call({"said": "x" * size}, 5)
+    for too_long in ("x" * (size + 1), '"' * (size // 2 + 1)):
+        with pytest.raises(AnswerTooLarge):
+            made.call({"said": too_long}, 5)
+        assert "exceeded maximum allowed payload size (6291556 bytes)" in capfd.readouterr().err
+    assert made.call({"said": "next"}, 5) == {"body": "next"}
+    made.close()
 
 
 def test_calls_come_before_events_and_a_pass_is_queued_once(

@@ -169,6 +169,20 @@ def test_a_job_is_stuck_after_its_rules_time(its, wait, stuck):
     assert is_stuck(its, job(S.PENDING), NOW + wait) is stuck
 
 
+@pytest.mark.parametrize(
+    ("its", "since"),
+    [
+        ({"attempts": 0}, NOW + 5000),  # It came after another job, or was released.
+        ({"attempts": 0, "schedule_attempts": 1}, NOW),  # Back from a back-off.
+        ({"attempts": 1}, NOW),
+    ],
+)
+def test_a_job_waits_since_it_came_into_line_and_back_offs_end_no_wait(its, since):
+    waiting = job(S.PENDING, changed_at=NOW + 5000, **its)
+    assert not is_stuck(rule(stuck_after=1000), waiting, since + 999)
+    assert is_stuck(rule(stuck_after=1000), waiting, since + 1000)
+
+
 def test_an_evicted_job_waits_since_its_eviction_and_each_wait_is_told_once():
     its = rule(stuck_after=1000)
     evicted = job(S.PREEMPTED, changed_at=NOW + 5000)

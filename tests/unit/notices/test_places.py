@@ -131,6 +131,8 @@ def test_what_is_kept_for_slack_leads_to_slack(value, loopback, right):
         *(("::1", False), ("fe80::1", False), ("fd00::1", False), ("::ffff:10.0.0.1", False)),
         *(("2002:a9fe:a9fe::", False), ("64:ff9b::808:808", True), ("nonsense", False)),
         *(("255.255.255.255", False), ("198.18.0.1", False), ("ff02::1", False)),
+        *(("fec0::1", False), ("64:ff9b:1::a9fe:a9fe", False), ("::a9fe:a9fe", False)),
+        *(("::ffff:0:a9fe:a9fe", False), ("5f00::1", False)),
     ],
 )
 def test_only_the_public_internet_is_public(address, public):

@@ -91,3 +91,23 @@ def test_a_claim_is_kept_while_it_can_come_true(case: Case) -> None:
     )
     planned = plan(snapshot, NOW)
     assert tuple(map(type, planned.decisions)) == case.decisions
+
+
+def test_where_claims_exceed_a_pool_that_shrank_no_later_job_starts_first() -> None:
+    """The job of higher rank may take over all claims but one, and does once that is given up. A
+    plan that barred those whose claims it takes over started later ones in their stead."""
+    one = Claim(pool="p", amount=Demand(slots=1), since=NOW - 1)
+    high = waits("high", slots=2, priority=1)
+    claimants = (
+        waits("a", claim=one),
+        waits("b", claim=one),
+        waits("c", claim=one, preemptible=False),
+        waits("d", claim=one, pools=("p", "q")),
+    )
+    pools = (pool(slots=2), pool("q", slots=1))
+    given_up = plan(Snapshot(pools=pools, waiting=(high, *claimants)), NOW).decisions
+    assert all(isinstance(each, DropClaim) for each in given_up)
+    void = {each.job.name for each in given_up}
+    left = (replace(each, claim=None) if each.name in void else each for each in claimants)
+    then = plan(Snapshot(pools=pools, waiting=(high, *left)), NOW).decisions
+    assert [(each.job.name, each.pool) for each in then] == [("high", "p"), ("d", "q")]

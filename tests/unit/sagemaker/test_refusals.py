@@ -62,6 +62,10 @@ DONE, NO_RIGHTS, ROLE = Verdict.ALREADY_DONE, Verdict.NO_RIGHTS, Verdict.ROLE_LA
 ERRORS = [
     # the error, the verdict of a create, the verdict of a stop
     (client_error("ThrottlingException", "Rate exceeded"), RETRY, RETRY),
+    *((client_error(code), RETRY, RETRY) for code in ("EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete", "RequestAbortedException")),
+    (client_error("429", status=429), RETRY, RETRY),  # botocore: an empty answer's code is its status
+    (client_error("TooEager", "come back later", status=429), RETRY, RETRY),
+    (client_error("408", status=408), RETRY, RETRY),
     (client_error("InternalFailure", status=500), RETRY, RETRY),
     (client_error("Anything", "it broke", status=503), RETRY, RETRY),
     (client_error("ServiceUnavailable", status=503), RETRY, RETRY),

@@ -71,6 +71,8 @@ CASES = [
     ("pools: [{name: p, capacity: 1, stop_seconds: .nan}]", 1, "pools[0].stop_seconds", "not nan"),
     ("pools: [{name: p, capacity: 1, stop_seconds: .inf}]", 1, "pools[0].stop_seconds", "not inf"),
     ("pools: [{name: p, capacity: 1, stop_seconds: 1e300}]", 1, "pools[0].stop_seconds", "seconds"),
+    (f"pools: [{{name: p, capacity: 1, stop_seconds: {10**400}}}]", 1, "pools[0].stop_seconds",
+     "a number of seconds is needed, not 1000"),
     ("pools: [{name: p, capacity: 1, stop_seconds: 2024-01-01}]", 1, "pools[0].stop_seconds",
      "not 2024-01-01"),
     ("pools: [{name: p, capacity: 1, stop_seconds: 2024-13-41}]", 0, "", "a value cannot be read"),

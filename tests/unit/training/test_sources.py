@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import time
 
 import pytest
@@ -178,6 +179,46 @@ def test_a_report_goes_to_s3_and_to_the_checkpoints(sources, aws, clock, tmp_pat
     assert written["checkpoint"]["step"] == 40
     assert written["checkpoint"]["seconds"] == 2.5
     assert written["suspend"] is None
+
+
+class Scalar:
+    """An integer of numpy or torch, as far as Python knows it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Several:
+    """A tensor of torch with several elements."""
+
+    def __float__(self):
+        raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+
+    def __str__(self):
+        return "tensor([1., 2.])"
+
+
+def test_a_report_takes_the_numbers_and_tensors_of_libraries(sources, aws, clock, tmp_path):
+    reports = slotq_training._Reports()
+    reports.first = {"step": Scalar(41), "at": 1}
+    reports.latest = (Scalar(42), math.inf, {"loss": Several(), "seen": Scalar(7)}, 2)
+    reports.write(sources, last=False)
+    name = "_slotq/job1-qstamp-2-abcdef/report.json"
+    written = json.loads((tmp_path / "checkpoints" / name).read_text())
+    assert (written["step"], written["of"], written["first"]["step"]) == (42, "inf", 41)
+    assert written["metrics"] == {"loss": "tensor([1., 2.])", "seen": 7}
+
+
+def test_a_report_goes_to_s3_where_the_disk_takes_none(sources, aws, clock, tmp_path):
+    (tmp_path / "checkpoints" / "_slotq").write_text("no folder")
+    reports = slotq_training._Reports()
+    reports.latest = (42, 100, {}, 2)
+    reports.write(sources, last=False)
+    name = "_slotq/job1-qstamp-2-abcdef/report.json"
+    assert json.loads(aws.objects[f"runs/job1/checkpoints/{name}"])["step"] == 42
 
 
 def test_reports_are_written_a_second_apart(sources, aws, clock):

@@ -77,6 +77,8 @@ def test_a_metric_is_a_number_or_its_text():
         slotq_training._number(value) for value in (1, 0.5, math.nan, math.inf, "high", None)
     ]
     assert numbers == [1, 0.5, "nan", "inf", "high", "None"]
+    assert slotq_training._number(10**400) == 10**400
+    assert len(slotq_training._number(["loss"] * 10_000)) == 200
 
 
 def resources(tmp_path, monkeypatch, **config):

@@ -6,14 +6,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
+from botocore.exceptions import BotoCoreError
 from pydantic import BaseModel
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit, exit_of
@@ -29,6 +32,7 @@ from slotq.errors import (
     TooManyWaiting,
 )
 from slotq.jobs.foreign_names import QUICK
+from slotq.transport.aws_session import wrong_settings
 from slotq.transport.network import Network
 from slotq_core.wire.views import ErrorView, FaultView
 
@@ -36,6 +40,17 @@ WIDE = 10_000
 """Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _aws(queue: QueueClient, service: str) -> Any:
+    try:
+        return queue.aws.client(
+            service,
+            region_name=queue.config.signing_region() or queue.aws.region_name,
+            config=QUICK if service == "sagemaker" else None,
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise wrong_settings(error) from None
 
 
 @dataclass
@@ -51,14 +66,8 @@ class App:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    aws: Callable[[QueueClient, str], Any] = field(
-        default=lambda queue, service: queue.aws.client(
-            service,
-            region_name=queue.config.signing_region() or queue.aws.region_name,
-            config=QUICK if service == "sagemaker" else None,
-        )
-    )
-    """Returns boto3's client for a service, in the queue's region."""
+    aws: Callable[[QueueClient, str], Any] = field(default=_aws)
+    """Returns boto3's client for a service, in the queue's region. Raises NotConfigured."""
     asks: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stderr.isatty()
     """Whether a user is present to answer questions."""
     network: Network | None = None
@@ -78,7 +87,7 @@ class App:
         """A console: plain if it is no terminal, if NO_COLOR is set, or with --no-color."""
         terminal = (sys.stderr if stderr else sys.stdout).isatty()
         plain = not self.color or "NO_COLOR" in os.environ or not terminal
-        return Console(
+        return _SafeConsole(
             no_color=plain,
             color_system=None if plain else "auto",
             width=None if terminal else WIDE,
@@ -104,6 +113,24 @@ class App:
     def fail(self, error: SlotQError, hint: str = "") -> Failure:
         """The error in the form that click shows, with a hint on what to do next."""
         return Failure(error, as_json=self.json, hint=hint)
+
+
+class _SafeConsole(Console):
+    """A console whose terminal obeys no text of strangers: a place in S3, a message, a metric."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            safe = control or text.isprintable() or text == "\n"
+            yield segment if safe else Segment("".join(map(_printable, text)), style)
+
+
+def _printable(character: str) -> str:
+    """The character, or as much space as a table has left for it."""
+    kept = character.isprintable() or character == "\n"
+    return character if kept else " " * cell_len(character)
 
 
 class Failure(click.ClickException):

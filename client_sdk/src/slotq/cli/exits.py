@@ -17,6 +17,10 @@ from slotq.errors import (
 )
 
 
+class CannotUseFile(SlotQError):
+    """The operating system refuses a file or a stream."""
+
+
 class Exit(IntEnum):
     """The meaning of a command's exit code."""
 
@@ -44,6 +48,7 @@ _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
     (Refused, Exit.NO),
     (NotConfigured, Exit.USAGE),
     (DocumentError, Exit.USAGE),
+    (CannotUseFile, Exit.USAGE),
     (NotAllowed, Exit.NOT_ALLOWED),
     (CannotReach, Exit.UNREACHABLE),
     (Unavailable, Exit.UNREACHABLE),

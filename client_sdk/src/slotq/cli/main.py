@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, Failure, interrupted
+from slotq.cli.closed_streams import open_closed
 from slotq.cli.encoding import forgive
-from slotq.cli.exits import MEANINGS
+from slotq.cli.exits import MEANINGS, CannotUseFile
 from slotq.cli.name_arguments import nearest
 from slotq.errors import SlotQError
 
@@ -95,6 +96,7 @@ class Commands(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        open_closed()
         forgive()
         return super().main(*args, **kwargs)
 
@@ -105,6 +107,16 @@ class Commands(click.Group):
             raise Failure(error, as_json=ctx.ensure_object(App).json) from error
         except KeyboardInterrupt:
             raise interrupted() from None
+        except OSError as error:
+            # click ends quietly where the reader of a pipe is gone; a connection is no file.
+            if isinstance(error, ConnectionError | TimeoutError):
+                raise
+            raise Failure(_file_error(error), as_json=ctx.ensure_object(App).json) from error
+
+
+def _file_error(error: OSError) -> CannotUseFile:
+    said = error.strerror or str(error)
+    return CannotUseFile(f"{error.filename}: {said}" if error.filename else said)
 
 
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

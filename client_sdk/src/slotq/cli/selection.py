@@ -14,12 +14,16 @@ import click
 from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import PoolNames, some_names_argument
-from slotq.client import MOST_AT_ONCE, QueueClient
+from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
+from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, MeView, queue_view
+
+MOST_SEARCHED = 100_000
+"""The most jobs among which names are searched: a hundred requests."""
 
 HANDFUL = 5
 """Up to this many selected jobs are changed without a question."""
@@ -88,9 +92,9 @@ class Selection:
     def _found(self, client: QueueClient) -> list[JobView]:
         submitter = self._submitter(client)
         seen = self._seen(client, submitter)
-        if len(seen) >= MOST_AT_ONCE:
+        if seen.more:
             click.echo(
-                f"slotq: the queue lists {MOST_AT_ONCE:,} jobs at a time, and there may be more: "
+                f"slotq: the queue lists {len(seen):,} jobs at a time, and there may be more: "
                 "select fewer, or repeat the command for the rest",
                 err=True,
             )
@@ -99,15 +103,25 @@ class Selection:
             raise NoSuchJob(self._nothing(submitter))
         return found
 
-    def _seen(self, client: QueueClient, submitter: str | None) -> list[JobView]:
+    def _seen(self, client: QueueClient, submitter: str | None) -> JobList:
         """The jobs in the wanted states. Those of a group are read by their names where no other
-        option needs the list: the list may lag behind, and is cut."""
+        option needs the list: the list may lag behind, and is cut. It is cut late where names
+        select, which the queue cannot do."""
         states = self.states or self.fit
         alone = submitter is None and self.project is None and self.pool is None
         if self.group is not None and alone:
             with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):
-                return [job for job in client.group(self.group).jobs if job.state in states]
-        return client.jobs(states, submitter=submitter, project=self.project, pool=self.pool)
+                return JobList(it for it in client.group(self.group).jobs if it.state in states)
+        wanted: dict[str, Any] = {
+            "submitter": submitter,
+            "project": self.project,
+            "pool": self.pool,
+        }
+        by_name = bool(self.names) or self.glob is not None or self.group is not None
+        found = client.jobs(states, **wanted)
+        if found.more and by_name:
+            return client.jobs(states, limit=MOST_SEARCHED, **wanted)
+        return found
 
     def _submitter(self, client: QueueClient) -> str | None:
         """Whose jobs are selected; None: anybody's. Says so where many people may be one person."""

@@ -47,13 +47,13 @@ class Moment(Word):
         if isinstance(value, datetime):
             return value
         app = (ctx.find_object(App) if ctx else None) or App()
-        if ago := _AGO.fullmatch(value):
-            return app.now() - timedelta(**{_UNITS[ago["unit"]]: int(ago["number"])})
         try:
+            if ago := _AGO.fullmatch(value):
+                return app.now() - timedelta(**{_UNITS[ago["unit"]]: int(ago["number"])})
             given = datetime.fromisoformat(value)
-        except ValueError:
+            return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
             self.fail(f"'{value}' is neither a time ago (30m, 2h, 7d) nor a date", param, ctx)
-        return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 class Amount(click.FloatRange):

@@ -178,9 +178,14 @@ def _places(
 def config_path(env: Mapping[str, str]) -> Path:
     """The path of the config file, whether or not it exists."""
     if env.get("SLOTQ_CONFIG"):
-        return Path(env["SLOTQ_CONFIG"]).expanduser()
+        return at_home(env["SLOTQ_CONFIG"])
     home = env.get("XDG_CONFIG_HOME") or (env.get("HOME") or "~") + "/.config"
-    return Path(home).expanduser() / "slotq" / "config.toml"
+    return at_home(home) / "slotq" / "config.toml"
+
+
+def at_home(path: str) -> Path:
+    """The path with `~` replaced. It stays for a user without a home, as some containers have."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's raises then
 
 
 def read(path: Path, *, required: bool = False) -> dict[str, Any]:

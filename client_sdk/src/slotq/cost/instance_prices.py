@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from slotq.errors import NotConfigured
 SHIPPED = Path(__file__).with_name("instance_prices.toml")
 _TEXTS = ("as_of", "region", "source")
 _TABLE = "usd_per_hour"
+_MOST = 1_000_000
+"""The highest price (USD per hour)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +34,7 @@ def instance_prices(path: Path | None = None) -> InstancePrices:
     file = SHIPPED if path is None else path
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, no TOML, or a number too long.
         raise NotConfigured(f"the prices in {file} cannot be read: {error}") from None
     if faults := [*_faults(found)]:
         raise NotConfigured(f"the prices in {file} cannot be used: {'; '.join(faults)}")
@@ -50,6 +51,6 @@ def _faults(found: Mapping[str, Any]) -> list[str]:
     for name, usd in prices.items():
         if not name.startswith("ml."):
             faults.append(f"'{name}' is no instance type such as ml.g5.xlarge")
-        if type(usd) not in {int, float} or not isfinite(usd) or usd < 0:
-            faults.append(f"the price of {name} must be a number of 0 or more, not {usd!r}")
+        if type(usd) not in {int, float} or not 0 <= usd <= _MOST:
+            faults.append(f"the price of {name} must be from 0 to {_MOST}, not {str(usd)[:40]}")
     return faults

@@ -27,7 +27,7 @@ def run(console: Console, *, speed: float, page: Page | None = None) -> bool:
     With a page, the queue stays in the browser after the story, until Ctrl-C.
     """
     console.print(f"Pool {POOL} has {SLOTS} slots. One second here is {speed:g} s of the story.")
-    with _terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
+    with terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
         evidence = Evidence(EVICTED, aws.bucket)
         screen = ConsoleScreen(console)
         queue = QueueClient()
@@ -57,14 +57,19 @@ def _played(console: Console, player: Player) -> bool:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Make SIGTERM end the demo as Ctrl-C does, with the same cleaning up."""
+def terminated_as_interrupted() -> Iterator[None]:
+    """Make SIGTERM, and the terminal's end, end the demo as Ctrl-C does, with the same cleaning
+    up."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # `nohup` ignores the terminal's end.
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

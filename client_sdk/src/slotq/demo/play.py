@@ -59,7 +59,8 @@ class Player:
     shown: list[object] = field(default_factory=list)
 
     def play(self) -> dict[str, JobView]:
-        """Play the story. Returns every job at its end, with its attempts. Raises TookTooLong."""
+        """Play the story. Returns every job at its end, with its attempts. Raises TookTooLong, and
+        KeyboardInterrupt on Ctrl-C."""
         with (
             as_file(files("slotq.demo") / "job") as source,
             tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder,
@@ -73,6 +74,8 @@ class Player:
                 self._wait_for(part)
                 self.screen.submits(self._at(), part)
                 estimators[part.name].fit(job_name=part.name, wait=False)
+                if estimators[part.name].latest_training_job is None:
+                    raise KeyboardInterrupt  # The SDK's telemetry swallows it, and fit() returns.
                 self._look()
             self._wait_for(EVICTION)
             evicted.touch()

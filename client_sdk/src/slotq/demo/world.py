@@ -37,11 +37,11 @@ def emulator(pool: str) -> Iterator[Endpoint]:
         home = Path(folder)
         with (home / "demo.log").open("wb") as output:
             # A demo shows evictions; nobody waits two minutes for each.
-            options = ["--port=0", f"--pool={pool}", "--pass-sigterm"]
+            options = ["--port=0", f"--pool={pool}", "--pass-sigterm", "--until-eof"]
             process = subprocess.Popen(  # noqa: S603 - our own program # nosec B603
                 [sys.executable, "-m", "slotq.cli", "local", "start", *options],
                 env={**os.environ, "SLOTQ_LOCAL_DIR": folder},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # ends with the demo, which SIGKILL may end
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches the demo alone, which stops this last
@@ -78,6 +78,8 @@ def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
     """Send SIGTERM, on which the emulator ends its training processes. Kill what is left."""
     saved = _saved(home)
     process.terminate()
+    assert process.stdin is not None
+    process.stdin.close()
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:

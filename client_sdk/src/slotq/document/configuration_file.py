@@ -43,7 +43,10 @@ class ConfigurationFile:
 def load(path: Path) -> ConfigurationFile:
     """Read a file. Raises DocumentError with every fault, its line, and what would be right."""
     source = Document(path)
-    faults = [*_not_json(source.data, "")]
+    try:
+        faults = [*_not_json(source.data, "")]
+    except RecursionError:  # YAML's aliases can do that.
+        raise DocumentError(f"{path}: it contains itself") from None
     if faults:
         raise DocumentError(_by_line(source, faults))
     data, left_out = _configured(source.data)

@@ -15,6 +15,8 @@ from slotq_core.wire.document.faults import Fault, Loc
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml reads a file of 10,000 jobs in one second, the Python loader in ten."""
 
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""What a loader raises for a text that it cannot read: a ValueError for the date 2026-02-30."""
 
 _SHOWN = 20
 """The most faults reported for one file."""

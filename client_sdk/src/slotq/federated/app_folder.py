@@ -18,6 +18,7 @@ from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import ARCHIVE, CHANNEL, DRIVER, channel, code_folder, driver
 from slotq_core.wire import strict_json
+from slotq_core.wire.training_request import refusal, submission_faults
 
 TEMPLATE, SOURCE = "job.json", "source"
 _SCRIPT = "sagemaker_program"
@@ -65,6 +66,7 @@ def app_in(folder: Path) -> App:
         raise InvalidRequest(f"{where} is not JSON: {error}", field=where) from None
     if not isinstance(template, dict):
         raise InvalidRequest(f"{where} must hold one object", field=where)
+    _check_types(template, where)
     source = folder / SOURCE
     code = None
     if source.is_dir():
@@ -78,6 +80,15 @@ def app_in(folder: Path) -> App:
             field=where,
         )
     return app
+
+
+def _check_types(template: Mapping[str, Any], where: str) -> None:
+    """Refuse a template in which a value has the wrong type. What is missing is filled in later."""
+    given = {key: value for key, value in template.items() if value is not None}
+    if faults := [fault for fault in submission_faults(given) if not fault.lacks]:
+        error = refusal(faults)
+        error.within(where)
+        raise error
 
 
 def code_of(app: App, output: str) -> Mapping[str, bytes]:

@@ -27,13 +27,13 @@ def rules_of(
         mandatory = [mandatory]
     given = {
         "min_members": min_members,
-        "mandatory": [*mandatory],
-        "same_pool": same_pool,
+        "mandatory": [*(mandatory or ())] or None,
+        "same_pool": same_pool or None,
         "ends_with": ends_with,
-        "sites": dict(sites or {}),
+        "sites": dict(sites or {}) or None,
         "heartbeat_seconds": heartbeat_seconds,
     }
-    return {key: value for key, value in given.items() if value}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def body_of(

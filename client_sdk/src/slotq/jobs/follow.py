@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq.errors import CannotReach, Unavailable
-from slotq.jobs.notices import Trouble
+from slotq.jobs.notices import Trouble, one_line
 from slotq.jobs.reports.progress_bar import in_words
 from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
@@ -102,6 +102,10 @@ def news_since(evictions: int, now: JobView) -> str:
 
 def standing(job: JobView) -> str:
     """Where a job stands, in one line for people, without its name."""
+    return one_line(_standing(job))
+
+
+def _standing(job: JobView) -> str:
     match job.state:
         case S.PENDING | S.PREEMPTED:
             return f"waiting, {_place(job)}{_why(job)}"

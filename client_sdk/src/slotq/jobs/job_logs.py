@@ -23,7 +23,7 @@ class LogTail:
     """Prints each new log line once, across attempts.
 
     `client` is boto3's client for `logs`. If the logs cannot be read, LogTail says so once and
-    stops reading; waiting for the job goes on.
+    tries again at the next look, from where it was; waiting for the job goes on.
     """
 
     def __init__(
@@ -40,26 +40,31 @@ class LogTail:
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self.trouble: Exception | None = None
-        """Why reading stopped: a missing right, or a service that does not answer."""
+        """Why the last look failed: a missing right, or a service that does not answer."""
+        self._said = ""
 
     def show(self, job: JobView) -> None:
         """Print the new lines of every attempt that has run and is not read to its end."""
+        self.trouble = None
         for attempt in job.attempts:
             if attempt.running_since is None or self._read_after_end[attempt.number] >= LATE_READS:
                 continue
             self._print(attempt.training_job)
+            if self.trouble is not None:
+                return  # The lines of later attempts come after these.
             if attempt.ended_at is not None:
                 self._read_after_end[attempt.number] += 1
 
     def _print(self, training_job: str) -> None:
-        if self.trouble is not None:
-            return
         try:
             for line in self.new_lines(training_job):
                 self._line(training_job, line)
         except (ClientError, BotoCoreError) as error:
-            if not _not_there_yet(error):
-                self.trouble = error
+            if _not_there_yet(error):
+                return
+            self.trouble = error
+            if str(error) != self._said:
+                self._said = str(error)
                 self._say(Trouble(f"the logs cannot be read (the job goes on): {error}"))
 
     def new_lines(self, training_job: str) -> Iterator[str]:
@@ -82,16 +87,17 @@ class LogTail:
                 yield stream["logStreamName"]
 
     def _events(self, stream: str) -> Iterator[str]:
-        while True:
-            where = {"nextToken": self._tokens[stream]} if stream in self._tokens else {}
+        token = self._tokens.get(stream)
+        while True:  # A page may be empty though more follow: only the same token is the end.
+            where = {} if token is None else {"nextToken": token}
             page = self._client.get_log_events(
                 logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **where
             )
             for event in page["events"]:
                 yield event["message"].rstrip("\n")
-            done = page["nextForwardToken"] == self._tokens.get(stream)
-            self._tokens[stream] = page["nextForwardToken"]
-            if done or not page["events"]:
+            before, token = token, page["nextForwardToken"]
+            self._tokens[stream] = token
+            if token == before:
                 return
 
 

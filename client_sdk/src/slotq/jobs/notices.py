@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 LOGGER = logging.getLogger("slotq")
 # Without a handler, Python itself prints warnings if the program configures no logging.
@@ -41,7 +42,18 @@ def log(line: str) -> bool:
 def print_line(line: str) -> None:
     """Log the line, and print it unless a logging handler has shown it already."""
     if not log(line):
-        print(line, flush=True)  # noqa: T201 - where the SDKs print too
+        print(encodable(line, sys.stdout), flush=True)  # noqa: T201 - where the SDKs print too
+
+
+def encodable(text: str, out: TextIO) -> str:
+    """The text with a question mark for each character that a stream cannot encode."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def one_line(text: str) -> str:
+    """The text of a stranger without line breaks and control characters: no terminal obeys it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def logged(say: Say) -> Say:

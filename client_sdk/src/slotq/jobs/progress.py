@@ -11,7 +11,7 @@ from typing import Protocol, TextIO
 from slotq.jobs.follow import standing
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notebook.kernel import Display, display_here
-from slotq.jobs.notices import log, print_line, shows
+from slotq.jobs.notices import encodable, log, print_line, shows
 from slotq.jobs.rendering import Bundle
 from slotq.jobs.reports.progress_bar import bar, marks
 from slotq_core.wire.views import JobView
@@ -95,8 +95,7 @@ class Terminal:
         return "\r\x1b[K" if self._shown else ""
 
     def _write(self, text: str) -> None:
-        encoding = getattr(self._out, "encoding", None) or "utf-8"
-        self._out.write(text.encode(encoding, "replace").decode(encoding))
+        self._out.write(encodable(text, self._out))
         self._out.flush()
 
 

@@ -105,12 +105,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
 def _jobs_tags(setting: str, key: str, jobs: str | Iterable[str] | None) -> dict[str, str]:
     """The tags that hold this list of jobs, as many in each as fit."""
     given = jobs.split(",") if isinstance(jobs, str) else jobs or ()
-    values: list[str] = []
-    for name in dict.fromkeys(each.strip() for each in given):
-        if values and len(values[-1]) + 1 + len(name) <= names.LONGEST_TAG:
-            values[-1] += f",{name}"
-        else:
-            values.append(name)
+    values = names.packed(each.strip() for each in given)
     keys = names.numbered_tags(key)
     if len(values) > len(keys):
         raise InvalidRequest(f"{setting} names too many jobs for {len(keys)} tags", field=setting)
@@ -179,8 +174,12 @@ def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
     """The request with these tags added. A tag of the same setting that the request already has
-    stays, unless `override`. Tags that together hold one list count as one."""
-    own = list(request.get("Tags") or [])
+    stays, unless `override`. Tags that together hold one list count as one. What is no list of tags
+    stays: the request is refused for it."""
+    own = request.get("Tags") or []
+    if not isinstance(own, list | tuple):
+        return dict(request)
+    own = list(own)
     if override:
         given = {names.setting_of(key) for key in tags}
         own = [tag for tag in own if _setting(tag) not in given]
@@ -228,4 +227,5 @@ def _shown(value: object) -> str:
 
 
 def _setting(tag: Any) -> Any:
-    return names.setting_of(tag.get("Key")) if isinstance(tag, Mapping) else None
+    key = tag.get("Key") if isinstance(tag, Mapping) else None
+    return names.setting_of(key) if isinstance(key, str) else None

@@ -3,6 +3,7 @@ Lambda."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 import threading
@@ -268,10 +269,20 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise CannotStart(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with "
-            "--port, or stop the program that listens there (an emulator: `slotq local stop`)"
+            f"cannot listen on {host}:{port}: {error.strerror}. {_advice(error)}"
         ) from None
     return listening
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            "Choose another port with --port, or stop the program that listens there (an "
+            "emulator: `slotq local stop`)"
+        )
+    if error.errno == errno.EACCES:
+        return "Choose a port of 1024 or more with --port"
+    return "Choose an address of this machine with --host; 127.0.0.1 is one"
 
 
 def _tick_event(endpoint: Endpoint) -> dict[str, Any]:

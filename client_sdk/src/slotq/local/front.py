@@ -126,8 +126,7 @@ class Front:
         return "202 Accepted", [], b""
 
     def _check_controller(self, environ: Environ) -> None:
-        caller = environ.get("REMOTE_ADDR", "0.0.0.0")  # a caller; nothing is bound # nosec B104
-        if not ipaddress.ip_address(caller).is_loopback:
+        if not _is_here(environ["REMOTE_ADDR"]):
             raise Answer(_FORBIDDEN, "the controls answer only this machine")
         if not hmac.compare_digest(environ.get(_TOKEN, "").encode(), self._token.encode()):
             raise Answer(
@@ -158,6 +157,14 @@ class Front:
             "unknown control; use GET /_slotq/health, GET or POST /_slotq/knobs, or POST "
             "/_slotq/tick",
         )
+
+
+def _is_here(caller: str) -> bool:
+    """Whether a caller's address is one of this machine's own: `::ffff:127.0.0.1` is how a socket
+    that listens on `::` names 127.0.0.1."""
+    address = ipaddress.ip_address(caller)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _no(environ: Environ, no: Exception) -> Said:

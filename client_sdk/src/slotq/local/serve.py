@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,17 +18,43 @@ from typing import Any
 from slotq.local import state
 from slotq.local.emulator import CannotStart, Emulator, Options
 from slotq.local.training.knobs import Knobs
+from slotq_core.errors import SlotQError
 
 _START_SECONDS = 90.0
 
 
-def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
-    """Run an emulator until SIGINT or SIGTERM. Raises CannotStart."""
-    refuse_second()
+def serve(
+    options: Options, *, ready: Callable[[state.Running], None], until_eof: bool = False
+) -> None:
+    """Run an emulator until SIGINT, SIGTERM or the terminal's end, with `until_eof` also until the
+    end of standard input. Raises CannotStart and Taken."""
+    with state.taken():
+        state.clear()
+        ended = threading.Event()
+        if until_eof:
+            threading.Thread(target=_await_eof, args=(ended,), daemon=True).start()
+        _serve(options, ready, ended)
+
+
+def _await_eof(ended: threading.Event) -> None:
+    """Set the event at the end of standard input. The kernel closes a pipe when the process at its
+    other end is gone, also one that SIGKILL has ended."""
+    with contextlib.suppress(OSError):
+        # Not through `sys.stdin`'s buffer: Python waits for its lock when it ends.
+        while sys.stdin is not None and os.read(sys.stdin.fileno(), 4096):
+            pass
+    ended.set()
+
+
+def _serve(
+    options: Options, ready: Callable[[state.Running], None], ended: threading.Event
+) -> None:
     emulator = Emulator(options)
-    ended = threading.Event()
     endpoint = emulator.start()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` ignores it.
+        ends.append(signal.SIGHUP)
+    for number in ends:
         signal.signal(number, lambda *_: ended.set())
     running = state.Running(
         run=emulator.mark,
@@ -37,33 +64,22 @@ def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
         pools=options.pools,
         keys=endpoint.keys,
     )
-    state.save(running)
     try:
+        state.save(running)
         ready(running)
         ended.wait()
     finally:
         emulator.stop()
-        if (saved := state.read()) and saved.run == emulator.mark:
-            state.forget()
-
-
-def refuse_second() -> None:
-    """Refuse to start a second emulator on one state folder. Raises CannotStart."""
-    saved = state.read()
-    if saved is not None and saved.health() is not None:
-        raise CannotStart(
-            f"an emulator already runs at {saved.url} (process {saved.pid}): stop it with "
-            "`slotq local stop`, or set SLOTQ_LOCAL_DIR for a second one"
-        )
+        state.forget()
 
 
 def detach(options: Options) -> state.Running:
     """Start an emulator in the background. Returns when the emulator answers. Raises
-    CannotStart."""
-    refuse_second()
-    state.forget()
+    CannotStart and Taken."""
     log = state.log_file()
-    with log.open("wb") as output:
+    with state.taken():
+        output = log.open("wb")
+    with output:
         process = subprocess.Popen(  # this very program # nosec B603
             [sys.executable, "-m", "slotq.local.serve", _as_text(options)],
             stdin=subprocess.DEVNULL,
@@ -71,6 +87,15 @@ def detach(options: Options) -> state.Running:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    try:
+        return _answering(process, log)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+
+
+def _answering(process: subprocess.Popen[bytes], log: Path) -> state.Running:
+    """Wait until the emulator answers. Raises CannotStart."""
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
@@ -102,7 +127,7 @@ def _from_text(text: str) -> Options:
 def main() -> None:
     try:
         serve(_from_text(sys.argv[1]), ready=lambda running: print(f"ready at {running.url}"))
-    except CannotStart as error:
+    except SlotQError as error:
         sys.exit(str(error))
 
 

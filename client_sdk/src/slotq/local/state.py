@@ -1,13 +1,14 @@
 """The saved description of a running emulator, for `stop` and `env`.
 
 The state folder is SLOTQ_LOCAL_DIR, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`. It
-has `emulator.json` (one emulator per folder), `keys.json`, `emulator.log`, `lambda.log` (the
-Lambda's output), `sagemaker.yaml` and the jobs' folders.
+has `emulator.json` and `emulator.lock` (one emulator per folder), `keys.json`, `emulator.log`,
+`lambda.log` (the Lambda's output), `sagemaker.yaml` and the jobs' folders.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import stat
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from slotq_core.errors import SlotQError
 
 _STOP_SECONDS = 60.0
 GOES_ON = "`slotq local start` continues from here; `slotq local start --fresh` starts afresh."
+_IMAGE = "slotq-local"
+"""A request must name an image. The emulator runs none."""
 _SDK_CONFIG = """\
 # Settings of SageMaker's Python SDK for the emulator (SAGEMAKER_USER_CONFIG_OVERRIDE).
 SchemaVersion: '1.0'
@@ -45,6 +49,14 @@ class NotRunning(SlotQError):
 
 class NotPrivate(SlotQError):
     """Other users could write to the state folder."""
+
+
+class NotUsable(SlotQError):
+    """The state folder cannot be made or written."""
+
+
+class Taken(SlotQError):
+    """Another emulator runs on the state folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +94,29 @@ def health_at(url: str, token: str) -> dict[str, Any] | None:
 
 
 def folder() -> Path:
-    """The state folder. Creates it, readable only by the user."""
-    home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    path = Path(os.environ.get("SLOTQ_LOCAL_DIR") or Path(home) / "slotq").expanduser()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _close(path)
+    """The state folder. Creates it, readable only by the user. Raises NotPrivate and NotUsable."""
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    path = Path(os.environ.get("SLOTQ_LOCAL_DIR") or Path(home) / "slotq")
+    try:
+        path = path.expanduser()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close(path)
+    except FileExistsError:
+        raise _not_usable(path, "it is a file") from None
+    except OSError as error:
+        raise _not_usable(path, error.strerror or str(error)) from None
+    except RuntimeError:  # There is no home: no HOME, and a user without an account.
+        raise _not_usable(path, "you have no home folder here") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise _not_usable(path, "it cannot be written")
     return path.resolve()
+
+
+def _not_usable(path: Path, why: str) -> NotUsable:
+    return NotUsable(
+        f"the emulator cannot keep its state in {path}: {why}. Set SLOTQ_LOCAL_DIR to a folder "
+        "that you can write"
+    )
 
 
 def _close(path: Path) -> None:
@@ -101,6 +130,34 @@ def _close(path: Path) -> None:
         )
     if seen.st_mode & 0o077:
         path.chmod(0o700)
+
+
+@contextlib.contextmanager
+def taken() -> Iterator[None]:
+    """Take the folder for this process, as long as it lives. Raises Taken.
+
+    The kernel frees it at the process's end, so that an emulator that does not answer now, for
+    example one that Ctrl-Z has suspended, is not taken for a dead one.
+    """
+    with (folder() / "emulator.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            saved = read()
+            where = f"at {saved.url} (process {saved.pid})" if saved else f"on {folder()}"
+            raise Taken(
+                f"an emulator already runs {where}: stop it with `slotq local stop`, or set "
+                "SLOTQ_LOCAL_DIR for a second one"
+            ) from None
+        yield
+
+
+def _is_taken() -> bool:
+    try:
+        with taken():
+            return False
+    except Taken:
+        return True
 
 
 def log_file() -> Path:
@@ -141,19 +198,28 @@ def stop() -> str:
     saved = read()
     if saved is None:
         raise NotRunning("no emulator is running")
-    if saved.health() is not None:
+    if _is_taken() or saved.health() is not None:  # One of an earlier version takes no folder.
         _end(saved.pid)
         said = f"The emulator at {saved.url} has ended. {GOES_ON}"
     else:
         said = "The emulator had already ended."
-    left = sweep(f"{saved.run}/")
-    forget()
+    left = clear()
     return said + (f" {left} processes that it had left behind were ended." if left else "")
 
 
+def clear() -> int:
+    """Forget the emulator saved last, which has ended, and end the processes that it left behind.
+    Returns how many."""
+    saved = read()
+    forget()
+    return 0 if saved is None else sweep(f"{saved.run}/")
+
+
 def _end(pid: int) -> None:
-    """Send SIGTERM, then SIGKILL if the process does not end."""
+    """Send SIGTERM, then SIGKILL if the process does not end. A suspended one goes on first: the
+    signal may otherwise reach a thread that does not wake the main one."""
     with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + _STOP_SECONDS
         while time.monotonic() < until:
@@ -175,11 +241,15 @@ def _alive(pid: int) -> bool:
 
 
 def variables(running: Running) -> dict[str, str]:
-    """Environment variables that send SDKs and `slotq` to the emulator."""
+    """Environment variables that send SDKs and `slotq` to the emulator, with what `slotq submit --
+    COMMAND` must know: a user's own image, role and bucket are not here."""
     return {
         **running.endpoint.variables(),
         "SLOTQ_ENDPOINT": running.endpoint.queue,
         "SLOTQ_REGION": running.region,
+        "SLOTQ_IMAGE": _IMAGE,
+        "SLOTQ_ROLE": f"arn:aws:iam::{running.endpoint.account}:role/trainer",
+        "SLOTQ_OUTPUT": f"s3://{running.endpoint.bucket}",
         "SLOTQ_LOCAL_TOKEN": running.keys.token,
         "SAGEMAKER_USER_CONFIG_OVERRIDE": str(folder() / "sagemaker.yaml"),
     }

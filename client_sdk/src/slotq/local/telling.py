@@ -61,7 +61,8 @@ class Telling:
                 self._say(f"notifications: {error}")
                 change = None
             if change is not None:
-                self._tell(self._notices.hear([(change.before, change.after)], until=until))
+                for told in self._notices.hear([(change.before, change.after)], until=until):
+                    self._tell(told)
             self._stream.handled(1)
         if time.monotonic() - self._rang >= _SCHEDULE:
             self._rang = time.monotonic()

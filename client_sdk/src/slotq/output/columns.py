@@ -106,6 +106,10 @@ def in_order(jobs: Sequence[JobView], by: str) -> list[JobView]:
     key = column.key or (lambda job: str(column.cell(job)))
     if not by.startswith("-"):
         return sorted(jobs, key=key)
-    last = [job for job in jobs if isinstance(key(job), tuple) and key(job)[0]]
-    first = [job for job in jobs if job not in last]
-    return [*sorted(first, key=key, reverse=True), *last]
+
+    def is_missing(job: JobView) -> bool:
+        found = key(job)
+        return isinstance(found, tuple) and found[0]
+
+    told = (job for job in jobs if not is_missing(job))
+    return [*sorted(told, key=key, reverse=True), *filter(is_missing, jobs)]

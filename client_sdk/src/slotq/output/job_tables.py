@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.jobs.follow import place_text, standing
+from slotq.jobs.notices import one_line
 from slotq.jobs.reports.progress_bar import bar, saved
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
@@ -126,16 +127,11 @@ def why(job: JobView) -> str:
     return one_line(job.reason.text if job.reason else job.message)
 
 
-def one_line(text: str) -> str:
-    """A message from elsewhere without line breaks and terminal control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 def explanation(job: JobView) -> str:
     """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
     for a waiting job, list free room, possible evictions and what prevents them, reservations and
     known times."""
-    lines = [one_line(f"{job.name}: {standing(job)}")]
+    lines = [f"{job.name}: {standing(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
     lines += [f"  {'warning':<13}{one_line(warning)}" for warning in job.warnings]

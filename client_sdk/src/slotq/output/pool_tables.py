@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.document.comparison import entries, entry_name
-from slotq.output.job_tables import columns, moment, one_line
+from slotq.jobs.notices import one_line
+from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.document.views import EntryChangeView
@@ -21,11 +22,13 @@ STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState
 
 
 def pools_table(pools: Iterable[PoolView]) -> RenderableType:
-    """The pools in slots, one line each, with their health at SageMaker."""
-    table = columns(
-        "POOL", "INSTANCE TYPE", "STATE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH"
-    )
-    for pool in pools:
+    """The pools in slots, one line each, with their health at SageMaker, and how long scripts are
+    asked to release their slots, if any pool asks."""
+    shown = [*pools]
+    asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
+    counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
+    table = columns("POOL", "INSTANCE TYPE", "STATE", *counts, *asks, "HEALTH")
+    for pool in shown:
         table.add_row(
             pool.name,
             pool.instance_type,
@@ -34,9 +37,14 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
             str(pool.size["slots"]),
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
+            *((_grace(pool.settings.suspend_grace),) if asks else ()),
             health(pool),
         )
     return table if table.row_count else Text("no pools")
+
+
+def _grace(seconds: int) -> str:
+    return f"{seconds} s" if seconds else "none"
 
 
 def standing(pool: PoolView) -> str:

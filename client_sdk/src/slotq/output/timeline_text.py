@@ -54,7 +54,8 @@ def timeline_text(view: AttemptsPageView, width: int) -> RenderableType:
     ]
     pools: dict[str, list[HeldSlotsView]] = defaultdict(list)
     for attempt in view.attempts:
-        pools[attempt.pool].append(attempt)
+        for pool in attempt.parts or [attempt.pool]:
+            pools[pool].append(attempt)
     for pool in sorted(pools):
         parts += _pool(pool, pools[pool], scale, label)
     if not pools:
@@ -67,7 +68,8 @@ def _head(view: AttemptsPageView, scale: _Scale, label: int) -> Iterator[str]:
     yield f"{_clock(view.start)} to {_clock(view.end)} UTC"
     yield f"{_STARTS} starts  {_RUNS} runs  {_EVICTED} is evicted"
     least = (scale.end - scale.start) * _BETWEEN_TICKS // scale.columns
-    step = next((step for step in _STEPS if step >= least), _STEPS[-1])
+    largest = _STEPS[-1]
+    step = next((step for step in _STEPS if step >= least), -(-least // largest) * largest)
     line = [" "] * scale.columns
     for moment in range(-(-scale.start // step) * step, scale.end, step):
         told = iso(moment)

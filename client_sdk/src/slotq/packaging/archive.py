@@ -25,7 +25,7 @@ class Pack:
     content: bytes
     """A tar file, compressed with gzip."""
     files: int
-    """Files of the folder."""
+    """Files of the folder, and links to folders."""
     digest: str
     """Digest of the content: 16 hex digits."""
 
@@ -35,17 +35,28 @@ def pack(folder: Path, *, beside: Mapping[str, bytes] | None = None) -> Pack:
 
     `beside`: further files by name; a file of the folder with that name takes their place.
 
-    Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself.
+    Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself or
+    what cannot be read.
     """
     if not folder.is_dir():
         raise NotConfigured(f"{folder} is not a folder: give --source the folder with the code")
+    try:
+        return _packed(folder, beside or {})
+    except OSError as error:
+        raise NotConfigured(
+            f"{error.filename} cannot be read ({error.strerror}): name it in .slotqignore if the "
+            "job does not need it"
+        ) from None
+
+
+def _packed(folder: Path, beside: Mapping[str, bytes]) -> Pack:
     files = list(packed_files(folder))
     _check_size(folder, files)
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in files:
             _add(archive, folder / name, name)
-        for name, content in (beside or {}).items():
+        for name, content in beside.items():
             if name not in files:
                 _add_content(archive, name, content, mode=0o644)
     # mtime=0: a timestamp would make every archive different.
@@ -55,26 +66,33 @@ def pack(folder: Path, *, beside: Mapping[str, bytes] | None = None) -> Pack:
 
 
 def packed_files(folder: Path) -> Iterator[str]:
-    """Relative paths of the files to pack, with slashes, in order.
+    """Relative paths of the files to pack, and of the links to folders, with slashes, in order.
 
     Raises NotConfigured at a link out of the folder: the user of a cloned folder may not know what
     the link would include.
     """
     ignored = Ignored(_patterns(folder))
-    for where, folders, names in os.walk(folder):
+    for where, folders, names in os.walk(folder, onerror=_raise):
         below = Path(where).relative_to(folder)
         kept = []
         for name in sorted(folders):
             path = (below / name).as_posix()
             if not ignored.ignores(path, folder=True):
                 _check_link(folder, path)
-                kept.append(name)
+                if (folder / path).is_symlink():
+                    yield path
+                else:
+                    kept.append(name)
         folders[:] = kept
         for name in sorted(names):
             path = (below / name).as_posix()
             if not ignored.ignores(path, folder=False) and (folder / path).is_file():
                 _check_link(folder, path)
                 yield path
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _check_link(folder: Path, path: str) -> None:
@@ -91,7 +109,8 @@ def _patterns(folder: Path) -> list[str]:
     for name in IGNORE_FILES:
         file = folder / name
         if file.is_file():
-            return file.read_text(encoding="utf-8").splitlines()
+            # Names that are no UTF-8 are such surrogates, too.
+            return file.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
     return []
 
 
@@ -109,7 +128,14 @@ def _check_size(folder: Path, files: list[str]) -> None:
 
 
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
-    """Add a file under `name`: links are followed; owner and time are left out."""
+    """Add a file under `name`: links to files are followed, which those to folders might be for
+    ever; owner and time are left out."""
+    if file.is_dir():
+        entry = tarfile.TarInfo(name)
+        entry.type = tarfile.SYMTYPE
+        entry.linkname = os.path.relpath(file.resolve(), file.parent.resolve())
+        archive.addfile(entry)
+        return
     mode = 0o755 if os.access(file, os.X_OK) else 0o644
     _add_content(archive, name, file.read_bytes(), mode=mode)
 

@@ -40,7 +40,7 @@ export PYTHONUNBUFFERED="${{PYTHONUNBUFFERED:-1}}"
 export SM_MODEL_DIR="${{SM_MODEL_DIR:-$ml/model}}"
 export SM_OUTPUT_DATA_DIR="${{SM_OUTPUT_DATA_DIR:-$ml/output/data}}"
 for channel in "$ml"/input/data/*/; do
-  name=$(basename "$channel" | tr 'a-z-' 'A-Z_')
+  name=$(basename "$channel" | tr 'a-z.-' 'A-Z__')
   export "SM_CHANNEL_$name=${{channel%/}}"
 done
 config="$ml/input/config/resourceconfig.json"
@@ -90,7 +90,9 @@ def driver(command: Sequence[str]) -> bytes:
     """The script that the container runs."""
     # A shell between the two would keep the signal to itself.
     passes = "export SLOTQ_PASSES_SIGTERM=1\n" if _PYTHON.fullmatch(Path(command[0]).name) else ""
-    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command), passes=passes).encode()
+    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command), passes=passes).encode(
+        errors="surrogateescape"  # A word of the command line is bytes.
+    )
 
 
 def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
@@ -131,7 +133,7 @@ def request_of(
         "RoleArn": needed("role", job.role or config.role, "--role ARN"),
         "InputDataConfig": [channel(name, uri) for name, uri in channels.items()],
         "OutputDataConfig": {"S3OutputPath": output},
-        "CheckpointConfig": {"S3Uri": f"{output.rstrip('/')}/{name}/checkpoints"},
+        **_checkpoints(output, name),
         "ResourceConfig": {
             "InstanceType": _instance_type(job, config, pools),
             "InstanceCount": job.instance_count,
@@ -142,6 +144,17 @@ def request_of(
     if job.environment:
         request["Environment"] = dict(job.environment)
     return request
+
+
+def under(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The request of a command under another name, and with checkpoints of its own: the job of the
+    first name may still run."""
+    output = request["OutputDataConfig"]["S3OutputPath"]
+    return {**request, "TrainingJobName": name, **_checkpoints(output, name)}
+
+
+def _checkpoints(output: str, name: str) -> dict[str, Any]:
+    return {"CheckpointConfig": {"S3Uri": f"{output.rstrip('/')}/{name}/checkpoints"}}
 
 
 def upload(s3: Any, uri: str, pack: Pack, command: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ last matching pattern counts, and nothing below an ignored folder is examined.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -48,11 +49,11 @@ class Ignored:
 
 
 def _rule(line: str) -> _Rule | None:
-    text = line.rstrip("\n").rstrip()
+    text = re.sub(r"(?<!\\)\s+$", "", line)
     if not text or text.startswith("#"):
         return None
     ignored = not text.startswith("!")
-    text = text.removeprefix("!").removeprefix("\\")
+    text = text.removeprefix("!")
     folders_only = text.endswith("/")
     text = text.rstrip("/")
     here = "" if "/" in text else "(?:.*/)?"
@@ -63,15 +64,41 @@ def _rule(line: str) -> _Rule | None:
     )
 
 
-_PARTS = re.compile(r"(?P<deep>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|(?P<set>\[[^]/]+\])")
-_MEANS = {"deep": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+_PARTS = re.compile(
+    r"(?P<deep>(?:^|(?<=/))\*\*/)|(?P<all>(?<=/)\*\*$)|(?P<some>\*+)|(?P<one>\?)"
+    r"|\[(?P<other>[!^]?)(?P<set>\]?(?:\\.|\[:[a-z]+:\]|[^]\\])*)\]"
+    r"|(?P<never>\[|\\$)|\\?(?P<text>.)",
+    re.DOTALL,
+)
+_MEANS = {"deep": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]", "never": "(?!)"}
+_MEMBERS = re.compile(r"\[:(?P<class>[a-z]+):\]|\\?(?P<low>.)(?:-\\?(?P<high>.))?", re.DOTALL)
+_CLASSES = {
+    "alnum": string.ascii_letters + string.digits,
+    "alpha": string.ascii_letters,
+    "digit": string.digits,
+    "lower": string.ascii_lowercase,
+    "punct": string.punctuation,
+    "space": string.whitespace,
+    "upper": string.ascii_uppercase,
+    "xdigit": string.hexdigits,
+}
 
 
 def _regex(glob: str) -> str:
-    made, at = "", 0
-    for found in _PARTS.finditer(glob):
-        made += re.escape(glob[at : found.start()])
-        kind = found.lastgroup or ""
-        made += _MEANS.get(kind, found.group().replace("[!", "[^"))
-        at = found.end()
-    return made + re.escape(glob[at:])
+    return "".join(map(_part, _PARTS.finditer(glob)))
+
+
+def _part(found: re.Match[str]) -> str:
+    if found["set"] is not None:
+        members = "".join(map(_member, _MEMBERS.finditer(found["set"])))
+        among = f"[{members}]" if members else "(?!)"
+        return f"(?!{among})[^/]" if found["other"] else f"(?!/){among}"
+    return re.escape(found["text"]) if found["text"] else _MEANS[found.lastgroup or ""]
+
+
+def _member(found: re.Match[str]) -> str:
+    """One member of a set, as in a set of `re`; empty where it is none."""
+    if found["class"]:
+        return re.escape(_CLASSES.get(found["class"], ""))
+    low, high = found["low"], found["high"] or found["low"]
+    return f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""

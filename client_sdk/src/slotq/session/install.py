@@ -110,7 +110,7 @@ class Installation:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._owner = queue.config.required_endpoint()
-        logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
+        logs = VirtualLogs(training, cache(lambda: session.client("logs")), clock=clock)
         deletion = Deletion(
             training,
             client=cache(lambda region: session.client("sagemaker", region_name=region or None)),

@@ -20,7 +20,6 @@ from sagemaker.session import Session
 from slotq.client import QueueClient
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.keywords import takes
-from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
 from slotq.jobs.follow import follow, left
@@ -30,7 +29,7 @@ from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
-from slotq.session.training_calls import TrainingCalls
+from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView
@@ -119,7 +118,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         Raises UnexpectedStatusException unless it completed.
         """
         check_submitted(job)
-        if self._in_queue(job) is None:
+        if self._training.known(job) is None:
             return super().wait_for_job(job, 5 if poll is None else poll)
         self._follow(job, logs=False)
         return self.describe_training_job(job)
@@ -134,7 +133,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
     ) -> None:
         """Show the job's logs; with `wait` follow it to its end, as `wait_for_job` does."""
         check_submitted(job_name)
-        job = self._in_queue(job_name)
+        job = self._training.known(job_name)
         if job is None:
             super().logs_for_job(job_name, wait, poll, log_type, timeout)
         elif wait:
@@ -164,7 +163,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
             )
         except KeyboardInterrupt:
             self._say(left(name, "estimator.latest_training_job.stop()"))
-            raise
+            raise Interrupted from None
         if logs and job.attempts:
             self._sleep(min(LAST_LOGS, self._poll))
             tail.show(job)
@@ -172,12 +171,6 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
     def _tail(self) -> LogTail:
         return LogTail(self.boto_session.client("logs"), say=self._say)
-
-    def _in_queue(self, name: str) -> JobView | None:
-        try:
-            return self.queue.job(name)
-        except (NoSuchJob, InvalidRequest):
-            return None
 
 
 def _check(job: JobView) -> None:

@@ -37,7 +37,7 @@ from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq.session.shared_clients import given, mark, shared
-from slotq.session.training_calls import TrainingCalls, last_to_answer
+from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
 from slotq.sweeps.of_estimators import Sweeping
 from slotq.transport import aws_session
 
@@ -159,6 +159,7 @@ def _wrap_training_job() -> None:
         except KeyboardInterrupt:
             if queue := last_to_answer.get(self.training_job_name):
                 queue.say_left(self.training_job_name)
+                raise Interrupted from None
             raise
 
     setattr(wait_and_tell, _OURS, True)

@@ -80,6 +80,12 @@ _capturing: ContextVar[TrainingCalls | None] = ContextVar("slotq_capturing", def
 """Whose next request is captured. In this thread only: another one may train meanwhile."""
 
 
+class Interrupted(Exception, KeyboardInterrupt):
+    """Ctrl-C while the SDK follows a job of the queue. The telemetry of both SDKs lets only an
+    Exception out of `fit()` and `train()`: with a plain KeyboardInterrupt they would return, and
+    the script would go on as if the job had completed."""
+
+
 class TrainingCalls:
     """`say` reports each submission, and a queue that has not answered for a while."""
 

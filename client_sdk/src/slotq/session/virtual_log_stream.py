@@ -36,9 +36,9 @@ _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
 
 
 class Jobs(Protocol):
-    """The method of QueueClient used here."""
+    """The method of TrainingCalls used here."""
 
-    def job(self, name: str) -> JobView: ...
+    def known(self, name: Any) -> JobView | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,12 +71,12 @@ class VirtualLogs:
 
     def __init__(
         self,
-        queue: Jobs,
+        jobs: Jobs,
         client: Callable[[], Any],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._queue, self._client, self._clock = queue, client, clock
+        self._jobs, self._client, self._clock = jobs, client, clock
         self._streams: dict[tuple[str, str], str] = {}
 
     def calls(self) -> tuple[TakenCall, ...]:
@@ -89,9 +89,8 @@ class VirtualLogs:
         prefix = str(params.get("logStreamNamePrefix") or "")
         if params.get("logGroupName") != LOG_GROUP or "/" not in prefix:
             return None
-        try:
-            job = self._queue.job(prefix.partition("/")[0])
-        except (NoSuchJob, InvalidRequest):
+        job = self._jobs.known(prefix.partition("/")[0])
+        if job is None:
             return None
         created = from_iso(job.entry_time)
         streams = [f"{job.name}/algo-{n}-slotq" for n in range(1, job.demand["slots"] + 1)]
@@ -114,7 +113,9 @@ class VirtualLogs:
     def _page(self, name: str, host: str, token: str) -> Answer:
         """The page after `token`. Lines of the job come before a report of where it stands."""
         at = Position.read(token) if token else Position()
-        job = self._queue.job(name)
+        job = self._jobs.known(name)
+        if job is None:
+            raise NoSuchJob(f"the queue has no job '{name}'", field="logStreamName")
         events, at = self._lines(job, host, at)
         if not events and host == _FIRST:
             events, at = self._standing(job, at)

@@ -11,6 +11,7 @@ from slotq_core.wire.groups.submission import MOST_MEMBERS
 LARGEST_INDEX = 9_999_999
 
 _PART = re.compile(r"(?P<low>\d{1,7})(-(?P<high>\d{1,7})(:(?P<step>\d{1,7}))?)?")
+_LIMIT = re.compile(r"\d{1,7}")
 _WHAT = "1-10, 1,3,7 or 0-15:4, and %N for at most N at once"
 
 
@@ -25,8 +26,8 @@ class ArrayRange:
 def read_range(text: str) -> ArrayRange:
     """Raises InvalidRequest that says what would be right."""
     listed, percent, limit = text.strip().partition("%")
-    if percent and (not limit.isdecimal() or not 1 <= int(limit) <= LARGEST_INDEX):
-        raise _refusal(text, f"after % comes how many run at once, from 1, not '{limit}'")
+    if percent and not (_LIMIT.fullmatch(limit) and int(limit) >= 1):
+        raise _refusal(text, f"after % comes how many run at once, from 1, not '{limit[:40]}'")
     indices: set[int] = set()
     for part in listed.split(","):
         indices |= _indices(part.strip(), text)

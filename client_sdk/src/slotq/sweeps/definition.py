@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from slotq.errors import InvalidRequest
 from slotq.sweeps import members
-from slotq.sweeps.space import Parameters, Value, read_space, trials_of
+from slotq.sweeps.space import Parameters, Value, is_number, is_value, read_space, trials_of
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.sweep import TrialView, ranked
 
@@ -159,6 +159,12 @@ def define(
             propose=cast(Propose, space),
         )
     found = trials_of(read_space(space), trials=trials, seed=seed, first=first)
+    if rungs is not None and any(rungs.parameter in trial for trial in found):
+        raise InvalidRequest(
+            f"{rungs.parameter} is in the space, and halving sets it to its rungs: leave it out "
+            "of one of the two",
+            field="halving.parameter",
+        )
     return Definition(
         name=name,
         template=template,
@@ -174,20 +180,19 @@ def _objective(told: object) -> Objective | None:
     if told is None or isinstance(told, Objective):
         return told
     given = {"metric": told} if isinstance(told, str) else told
-    if not isinstance(given, Mapping) or not isinstance(given.get("metric"), str):
+    metric = given.get("metric") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping) or not isinstance(metric, str) or not metric:
         raise InvalidRequest(
             "objective takes a metric's name, or metric with maximize and goal", field="objective"
         )
-    if more := sorted(set(given) - {"metric", "maximize", "goal"}):
+    if more := sorted(map(str, set(given) - {"metric", "maximize", "goal"})):
         raise InvalidRequest(f"objective has no {more[0]}", field="objective")
     goal, maximize = given.get("goal"), given.get("maximize", False)
-    if not isinstance(maximize, bool) or not (
-        goal is None or (isinstance(goal, int | float) and math.isfinite(goal))
-    ):
+    if not isinstance(maximize, bool) or not (goal is None or is_number(goal)):
         raise InvalidRequest(
             "objective: maximize is true or false, and goal is a number", field="objective"
         )
-    return Objective(metric=given["metric"], maximize=maximize, goal=goal)
+    return Objective(metric=metric, maximize=maximize, goal=goal)
 
 
 def _halving(told: object) -> Halving | None:
@@ -198,13 +203,18 @@ def _halving(told: object) -> Halving | None:
     if not isinstance(told, Mapping) or set(told) - {"parameter", "rungs", "keep"}:
         raise InvalidRequest(what, field="halving")
     rungs, keep = told.get("rungs"), told.get("keep", 3)
+    parameter = told.get("parameter")
     listed = isinstance(rungs, list | tuple) and 2 <= len(rungs) <= MOST_ROUNDS
-    if not isinstance(told.get("parameter"), str) or not listed:
+    if not isinstance(parameter, str) or not parameter or not listed:
         raise InvalidRequest(what, field="halving")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise InvalidRequest(what, field="halving.keep")
     assert isinstance(rungs, list | tuple)
-    return Halving(parameter=told["parameter"], rungs=tuple(rungs), keep=keep)
+    if not all(map(is_value, rungs)):
+        raise InvalidRequest(
+            "each rung is a value of the parameter: a number or a text", field="halving.rungs"
+        )
+    return Halving(parameter=parameter, rungs=tuple(rungs), keep=keep)
 
 
 def _whole(name: str, value: object) -> None:

@@ -112,16 +112,20 @@ def _put(request: dict[str, Any], path: Sequence[str], value: object) -> None:
     own = request
     *folders, last = path
     for folder in folders:
-        below = own.get(folder)
-        own[folder] = dict(below) if isinstance(below, Mapping) else {}
+        below = own.get(folder) or {}
+        if not isinstance(below, Mapping):
+            raise InvalidRequest(
+                f"space.{'.'.join(path)}: {folder} of the template is no object", field="space"
+            )
+        own[folder] = dict(below)
         own = own[folder]
     own[last] = value
 
 
 def _is_json(request: Mapping[str, Any]) -> bool:
     """Whether the hyperparameters are JSON, as those of SDK v2's estimators with a script are."""
-    values = request.get("HyperParameters") or {}
-    return str(values.get(_SCRIPT, "")).startswith('"')
+    values = request.get("HyperParameters")
+    return isinstance(values, Mapping) and str(values.get(_SCRIPT, "")).startswith('"')
 
 
 def _text(value: object, *, encoded: bool) -> str:

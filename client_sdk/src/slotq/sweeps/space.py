@@ -17,6 +17,8 @@ Value = bool | int | float | str
 Parameters = dict[str, Value]
 """What one trial tries, by name."""
 
+_LARGEST = 1e300
+"""Beyond it, the distance of two numbers may be none."""
 _DIGITS = 12
 """Significant digits of a sampled number: fewer than machines agree on."""
 
@@ -90,7 +92,7 @@ def distribution(kind: str, values: Iterable[Any], field: str = "space") -> Dist
             raise InvalidRequest(f"{field}: choice needs at least one value", field=field)
         return Distribution(kind=kind, values=given)
     numbers = int if kind == "integer" else (int, float)
-    legal = len(given) == 2 and all(_is_number(each, numbers) for each in given)
+    legal = len(given) == 2 and all(is_number(each, numbers) for each in given)
     if not legal or given[0] > given[1] or (kind == "log_uniform" and given[0] <= 0):
         what = "whole numbers" if kind == "integer" else "numbers"
         above = " above 0" if kind == "log_uniform" else ""
@@ -101,8 +103,14 @@ def distribution(kind: str, values: Iterable[Any], field: str = "space") -> Dist
     return Distribution(kind=kind, values=given)
 
 
-def _is_number(value: object, kinds: Any) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any, kinds: Any = (int, float)) -> bool:
+    """Whether the value is a number of these kinds that can be reckoned with."""
+    return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def is_value(value: object) -> bool:
+    """Whether a parameter can have the value."""
+    return isinstance(value, bool | str) or is_number(value)
 
 
 def read_space(told: object, field: str = "space") -> Mapping[str, Any] | list[Parameters]:
@@ -122,8 +130,8 @@ def read_space(told: object, field: str = "space") -> Mapping[str, Any] | list[P
 def _read(value: Any, field: str) -> Any:
     if not isinstance(value, Mapping):
         return value
-    kind, *more = value
-    if more or kind not in KINDS or not isinstance(value[kind], list):
+    kind = next(iter(value), "")
+    if len(value) > 1 or kind not in KINDS or not isinstance(value[kind], list):
         raise InvalidRequest(
             f"{field} takes a list of values, or one of {', '.join(KINDS)} with a list", field=field
         )
@@ -149,11 +157,12 @@ def trials_of(
     else:
         sampled = any(isinstance(each, Distribution) for each in space.values())
         found = _sampled(space, trials, seed, first) if sampled else _grid(space)
-    if not sampled and trials is not None:
-        raise InvalidRequest(
-            "trials counts what a sampler draws; a grid or a list has its own number",
-            field="trials",
-        )
+    for name, given in (("trials", trials is not None), ("first", first != 1)):
+        if given and not sampled:
+            raise InvalidRequest(
+                f"{name} counts what a sampler draws; a grid or a list has its own number",
+                field=name,
+            )
     if not 1 <= len(found) <= MOST_MEMBERS:
         raise InvalidRequest(
             f"the space has {len(found):,} trials, and a sweep has 1 to {MOST_MEMBERS:,}: take a "
@@ -215,8 +224,7 @@ def _drawn(value: Any, name: str, seed: int, number: int) -> Any:
 
 def _check(trial: Mapping[str, Any], field: str) -> None:
     for name, value in trial.items():
-        plain = isinstance(value, bool | int | str) or _is_number(value, float)
-        if not plain or not name:
+        if not is_value(value) or not name:
             raise InvalidRequest(
                 f"{field}.{name}: a parameter is a number, a text, true or false, not {value!r}",
                 field=f"{field}.{name}",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from slotq.errors import InvalidRequest, NoSuchGroup
 from slotq.jobs.many import Many, Outcome
 from slotq.jobs.notices import print_line
-from slotq.sweeps.definition import Definition, has_ended, number_of, round_name
+from slotq.sweeps.definition import Definition, has_ended, round_name
 from slotq.sweeps.space import Parameters
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.sweep import SweepView, TrialView, ranked
@@ -71,7 +71,11 @@ class Sweep:
     def results(self, sort: str = "") -> list[TrialView]:
         """One line for each trial, as last looked at (`refresh` looks again). A trial that went on
         in a later round has its line of there. `sort` as `sorted_by` takes it."""
-        latest = {number_of(trial): trial for each in self.rounds for trial in _trials(each)}
+        latest = {
+            trial.name.removeprefix(f"{each.name}-"): trial
+            for each in self.rounds
+            for trial in _trials(each)
+        }
         return sorted_by(list(latest.values()), sort, maximize=self._told.maximize)
 
     def best(self) -> TrialView | None:
@@ -178,8 +182,9 @@ def submit_round(
 
 
 def rounds_of(queue: Queue, name: str) -> list[GroupView]:
-    """The groups of a sweep, round after round. Raises NoSuchGroup, and InvalidRequest if the group
-    is no sweep that told its parameters or its metric."""
+    """The groups of a sweep, round after round. A group that is no sweep is no round, whatever its
+    name. Raises NoSuchGroup, and InvalidRequest if the group is no sweep that told its parameters
+    or its metric."""
     first = queue.group(name)
     if first.sweep is None:
         raise InvalidRequest(
@@ -190,9 +195,12 @@ def rounds_of(queue: Queue, name: str) -> list[GroupView]:
     found = [first]
     for number in count(2):
         try:
-            found.append(queue.group(round_name(name, number)))
+            later = queue.group(round_name(name, number))
         except NoSuchGroup:
-            break
+            return found
+        if later.sweep is None:
+            return found
+        found.append(later)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import boto3
 import botocore.session
-from botocore.exceptions import ProfileNotFound
+from botocore.exceptions import BotoCoreError, ProfileNotFound
 
 from slotq.configuration.settings import Config
 from slotq.errors import NotConfigured
@@ -35,12 +35,21 @@ def made(
 ) -> boto3.Session:
     """A new session. `source` tells where the profile's name came from.
 
-    Raises NotConfigured if AWS's files have no such profile.
+    Raises NotConfigured if AWS's files have no such profile, or cannot be read.
     """
     try:
         return boto3.Session(profile_name=profile, region_name=region)
     except ProfileNotFound as error:
         raise no_such_profile(error, source=source if profile else _variable()) from None
+    except BotoCoreError as error:
+        raise wrong_settings(error) from None
+
+
+def wrong_settings(error: Exception) -> NotConfigured:
+    """The error for settings of AWS's that boto3 does not take."""
+    return NotConfigured(
+        f"boto3 does not take the settings in AWS's config files and the AWS_… variables: {error}"
+    )
 
 
 def no_such_profile(error: ProfileNotFound, *, source: str) -> NotConfigured:

@@ -32,11 +32,11 @@ _HINTS = {
         "your IAM role needs execute-api:Invoke on the queue's API, and the API's resource policy "
         "must admit your VPC endpoint"
     ),
-    "expired": "your AWS credentials have expired: log in again",
     "signature": (
         "the signature does not match: check the secret key, the region (SLOTQ_REGION) and this "
         "machine's clock"
     ),
+    "expired": "your AWS credentials have expired: log in again",
     "security token": (
         "AWS does not know these credentials: check the AWS profile (SLOTQ_AWS_PROFILE) and "
         "the account"
@@ -46,7 +46,8 @@ _HINTS = {
         "to the queue's API, and check that the API's resource policy admits the endpoint"
     ),
 }
-"""What to check, by a part of API Gateway's message; the first match counts."""
+"""What to check, by a part of API Gateway's message; the first match counts. With a slow clock
+it is the signature that has expired."""
 
 
 def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:

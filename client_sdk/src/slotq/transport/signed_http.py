@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import boto3
 import botocore.session
@@ -135,7 +135,8 @@ class Transport:
     ) -> Any:
         url = self.endpoint + path
         if query:
-            url += "?" + urlencode(query, doseq=True)
+            # A signature covers a space as %20; half a surrogate pair is in no name.
+            url += "?" + urlencode(query, doseq=True, quote_via=quote, errors="replace")
         headers = {"Accept": "application/json", "User-Agent": f"slotq/{__version__}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -148,14 +149,16 @@ class Transport:
         return request.prepare()
 
     def credentials(self) -> Any | None:
-        """The caller's current AWS credentials; None if there are none. Raises NotConfigured."""
+        """The caller's current AWS credentials; None if there are none. Raises NotConfigured, and
+        CannotReach where those that have expired cannot be renewed for lack of a connection."""
         try:
             found = self.aws.get_credentials()
             return found.get_frozen_credentials() if found else None
         except NoCredentialsError:
             return None
         except BotoCoreError as error:
-            raise NotConfigured(f"the AWS credentials cannot be loaded: {error}") from error
+            kind = CannotReach if isinstance(error, _NO_ANSWER) else NotConfigured
+            raise kind(f"the AWS credentials cannot be loaded: {error}") from error
 
     def _region(self) -> str:
         region = self._config.signing_region() or self.aws.region_name

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _SCHEME = "Bearer "
+_HTTP = 80
+"""The port that a browser leaves out."""
 
 
 class Kept(Exception):
@@ -57,5 +59,7 @@ class Gate:
             raise Kept(401, "this page is of an earlier `slotq ui`: run it again")
 
     @property
-    def _hosts(self) -> tuple[str, str]:
-        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
+    def _hosts(self) -> set[str]:
+        names = {"127.0.0.1", "localhost"}
+        bare = names if self.port == _HTTP else set()
+        return bare | {f"{name}:{self.port}" for name in names}

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from slotq.errors import CannotReach, NotAllowed, NotConfigured, Refused, SlotQError
+from slotq.errors import NotAllowed, Refused, SlotQError
 from slotq.ui import starts, verbs, what_if
-from slotq.ui.relay import Reply, refusal
+from slotq.ui.relay import Reply, failure, refusal
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -53,11 +53,7 @@ def _answering(
             return refusal(error.status, error.code, error.message)
         except NotAllowed as error:
             return refusal(403, "not_allowed", str(error))
-        except CannotReach as error:
-            return refusal(502, "cannot_reach", str(error))
-        except NotConfigured as error:
-            return refusal(502, "not_configured", str(error))
         except SlotQError as error:
-            return refusal(502, "unexpected", str(error))
+            return failure(error)
 
     return reply

@@ -61,13 +61,21 @@ class Relay:
             held.append(value)
         try:
             answer = self._transport.call(method, parts.path, query=query or None, body=body)
-        except CannotReach as error:
-            return refusal(502, "cannot_reach", str(error))
-        except NotConfigured as error:
-            return refusal(502, "not_configured", str(error))
         except SlotQError as error:
-            return refusal(502, "unexpected", str(error))
+            return failure(error)
         return Reply(status=answer.status_code, body=answer.content)
+
+
+def failure(error: SlotQError) -> Reply:
+    """An answer for a call that the queue has not answered."""
+    match error:
+        case CannotReach():
+            code = "cannot_reach"
+        case NotConfigured():
+            code = "not_configured"
+        case _:
+            code = "unexpected"
+    return refusal(502, code, str(error))
 
 
 def refusal(status: int, code: str, message: str) -> Reply:

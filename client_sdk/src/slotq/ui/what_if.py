@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slotq.document.comparison import compared as compared_documents
 from slotq.document.comparison import diff_lines
+from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.simulate.whatif import (
     Change,
@@ -200,6 +201,6 @@ def _quota(name: str, text: str) -> object:
     try:
         if not {"&", "*"}.intersection(text):
             return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except NOT_YAML:
         pass
     raise InvalidRequest(f"{name}={text}: give slots, or a mapping such as {{p5: 3}}")

@@ -1,6 +1,6 @@
 // One group: its rules, what it lacks, its members, and what can be done to all of them.
 
-import { call, ofGroup, type Group, type Job, type Me } from "../api";
+import { call, wholeGroup, type Group, type Job, type Me } from "../api";
 import { useLive } from "../live";
 import { Deeds, type Question } from "../parts/confirmation";
 import { Rows, type Column } from "../parts/rows";
@@ -14,7 +14,7 @@ import { jobLink } from "./queue";
 import { Trials } from "./trials";
 
 export function GroupPage({ name, me }: { name: string; me: Me | undefined }) {
-  const live = useLive(`group ${name}`, (signal) => call<Group>("GET", ofGroup(name), { signal }));
+  const live = useLive(`group ${name}`, (signal) => wholeGroup(name, signal));
   const group = live.value;
   return (
     <>

@@ -52,9 +52,9 @@ AFTER_TAG = "slotq:after"
 AFTER_ANY_TAG = "slotq:after-any"
 """The same, of jobs that must end in whatever way."""
 
-MOST_AFTER_TAGS = 9
-"""The most tags of each of these kinds: a tag holds 256 characters. The second is `slotq:after-2`.
-"""
+MOST_AFTER_TAGS = 15
+"""The most tags of each of these kinds. A tag holds three of the longest names, and a job comes
+after at most 45 others. The second is `slotq:after-2`."""
 
 SUBMITTER_TAG = "slotq:submitter"
 """Who submitted a job; on training jobs only, for cost allocation."""
@@ -97,6 +97,17 @@ def training_job_name(job: str, number: int) -> str:
 def numbered_tags(key: str) -> tuple[str, ...]:
     """The tags that together hold one list of jobs: `slotq:after`, `slotq:after-2` …"""
     return (key, *(f"{key}-{number}" for number in range(2, MOST_AFTER_TAGS + 1)))
+
+
+def packed(jobs: Iterable[str]) -> list[str]:
+    """The values of the tags that together hold these names, each once, as many in each as fit."""
+    values: list[str] = []
+    for name in dict.fromkeys(jobs):
+        if values and len(values[-1]) + 1 + len(name) <= LONGEST_TAG:
+            values[-1] += f",{name}"
+        else:
+            values.append(name)
+    return values
 
 
 def setting_of(tag: Any) -> Any:

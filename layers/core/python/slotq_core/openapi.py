@@ -236,7 +236,8 @@ def _list_jobs() -> dict[str, Any]:
         "has one page and the cursor of the next: first jobs that hold slots, then jobs that wait, "
         "the earliest entry first and without places, then held and ended ones. With filters a "
         f"page examines at most {MOST_LOOKED_AT:,} jobs, so it may have few jobs or none and a "
-        "cursor. A job that changes its state in between may be on two pages or on none.",
+        "cursor; jobs that each come after many others fill a page sooner. A job that changes its "
+        "state in between may be on two pages or on none.",
         "parameters": [
             {
                 "name": "state",
@@ -355,7 +356,10 @@ def _get_group() -> dict[str, Any]:
     return {
         "operationId": "getGroup",
         "summary": "Show a group with its members, and why a gang waits",
-        "parameters": [_switch("attempts", "Show the attempts of each member too")],
+        "parameters": [
+            _switch("attempts", "Show the attempts of each member too"),
+            *_in_query({"next": ("The `next` of the page before", {"type": "string"})}),
+        ],
         "responses": _responses(200, "The group", "GroupView", 400, 403, 404),
     }
 

@@ -13,10 +13,14 @@ from slotq_core.wire.groups.submission import GangBody
 
 _NEEDED = ("name", "members")
 _KEYS = (*_NEEDED, "gang")
+_FORMS = (
+    ("mandatory", list | str | None, "a list of jobs"),
+    ("sites", dict | None, "an object: the site of each job"),
+)
 
 
 @click.command
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File(encoding="utf-8-sig"))
 @click.option(
     "--min-members",
     type=click.IntRange(min=1),
@@ -75,3 +79,6 @@ def _check(said: dict[str, Any], file: str) -> None:
     known = ", ".join(GangBody.model_fields)
     if not isinstance(rules, dict) or rules.keys() - GangBody.model_fields.keys():
         raise click.UsageError(f"gang of {file} takes {known}, and nothing else")
+    for rule, kinds, what in _FORMS:
+        if not isinstance(rules.get(rule), kinds):
+            raise click.UsageError(f"{rule} of {file} must be {what}")

@@ -54,6 +54,11 @@ def local() -> None:
 @click.option(
     "--detach", is_flag=True, help="Run in the background; return when the emulator answers."
 )
+@click.option(
+    "--until-eof",
+    is_flag=True,
+    help="End also when standard input ends, for a program that runs the emulator through a pipe.",
+)
 @click.option("--fresh", is_flag=True, help="Start afresh: discard jobs, buckets and the queue.")
 @click.option(
     "--tick", default=60.0, show_default=True, metavar="SECONDS", help="Time between ticks."
@@ -96,6 +101,7 @@ def start(
     names: tuple[str, ...],
     pools: tuple[str, ...],
     detach: bool,
+    until_eof: bool,
     fresh: bool,
     tick: float,
     grace: float,
@@ -106,6 +112,8 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
+    if detach and until_eof:
+        raise click.UsageError("--until-eof has no meaning with --detach: leave one of them out")
     with needs_extra("local", command="slotq local start"):
         from slotq.local import serve, state
         from slotq.local.emulator import Options
@@ -127,14 +135,14 @@ def start(
     if detach:
         _say_ready(serve.detach(options), log=str(state.log_file()))
     else:
-        _serve(options)
+        _serve(options, until_eof=until_eof)
 
 
-def _serve(options: Options) -> None:
+def _serve(options: Options, *, until_eof: bool) -> None:
     from slotq.local.serve import serve
     from slotq.local.state import GOES_ON
 
-    serve(options, ready=_say_ready)
+    serve(options, ready=_say_ready, until_eof=until_eof)
     click.echo(f"The emulator has ended. {GOES_ON}")
 
 

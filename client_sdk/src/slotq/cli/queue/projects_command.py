@@ -9,6 +9,7 @@ import yaml
 
 from slotq.cli.app import App, json_option, revision_option
 from slotq.cli.queue.config_command import show_changes
+from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import NoSuchProject
 from slotq.output.project_tables import project_page, projects_table
 from slotq_core.model.reasons import units
@@ -89,7 +90,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"{text!r}: give KEY=VALUE, where KEY is one of {', '.join(_KEYS)}")
     try:
         return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+    except NOT_YAML:
         raise click.UsageError(f"{key}: {value!r} is not YAML") from None
 
 

@@ -12,6 +12,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.words import Moment
+from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
 from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
 from slotq.output.json_views import PricesView, UsageLineView, UsageView
@@ -78,7 +79,7 @@ def usage(
     if as_csv and app.json:
         raise click.UsageError("--csv and --json exclude each other")
     client = app.client()
-    named = prices or (Path(client.config.prices).expanduser() if client.config.prices else None)
+    named = prices or (at_home(client.config.prices) if client.config.prices else None)
     known = instance_prices(named)
     with _progress(app) as said:
         used = client.usage(start=start, end=end, by=by, said=said)

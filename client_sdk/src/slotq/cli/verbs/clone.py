@@ -14,7 +14,9 @@ from slotq.output.group_tables import group_page
 @click.command
 @click.argument("names", type=JobName(None), nargs=-1, required=True, metavar="[NAME] NEW_NAME")
 @click.option("--group", metavar="GROUP", help="Clone this group, with its rules.")
-@click.option("--priority", type=PRIORITY, help="High first.  [the first job's]")
+@click.option(
+    "--priority", type=PRIORITY, help="High first: a number, or a class.  [the first job's]"
+)
 @to_project_option
 @json_option
 @click.pass_obj

@@ -8,6 +8,9 @@ from typing import Any, TextIO
 import click
 import yaml
 
+from slotq.document.yaml_file import NOT_YAML
+from slotq.jobs.submission import jsonable
+
 
 def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
     """The request in the file, with this name, if one is given. Raises UsageError."""
@@ -17,10 +20,10 @@ def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
 
 def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict[str, Any]:
     """The object in the file, in which `what` is expected. Raises UsageError."""
-    text = file.read()
     try:
-        request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
-    except (ValueError, yaml.YAMLError) as error:
+        request = yaml.safe_load(file) if _is_yaml(file) else json.load(file)
+        request = jsonable(request)  # YAML knows dates, JSON does not.
+    except NOT_YAML as error:
         raise click.UsageError(
             f"{name_of(file)} cannot be read: {error}. It must hold {what} as JSON (or as YAML in "
             "a file named .yaml or .yml)."

@@ -21,7 +21,9 @@ from slotq_core.wire.groups.views import GroupView
 @click.command
 @selecting(fit=sorted(TERMINAL_STATES - {JobState.COMPLETED}))
 @click.option("--as", "new_name", metavar="NAME", help="The new job's name; for one job only.")
-@click.option("--priority", type=PRIORITY, help="High first.  [the first job's]")
+@click.option(
+    "--priority", type=PRIORITY, help="High first: a number, or a class.  [the first job's]"
+)
 @to_project_option
 @json_option
 @click.pass_obj

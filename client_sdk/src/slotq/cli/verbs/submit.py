@@ -30,7 +30,7 @@ from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
-from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, upload
+from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
 from slotq.remote_shell.ports import Forward
 from slotq.sweeps.array_range import read_range
 from slotq_core.model.jobs import Workload
@@ -86,7 +86,7 @@ def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str
 
 
 def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> str | None:
-    return ",".join(given) or None
+    return ",".join(given) if given else None  # Empty is refused: it may be an unset variable.
 
 
 # click leaves text after a backspace as it is; a docstring cannot contain one.
@@ -99,7 +99,7 @@ slotq submit federated/ --site client1=pool-a"""
 @click.command(cls=Submit, epilog=_EXAMPLES)
 @click.argument("file", required=False, type=FileOrFolder())
 @click.option("--name", help="The job's name.  [the file's, or script and time]")
-@click.option("--priority", type=PRIORITY, help="High first.")
+@click.option("--priority", type=PRIORITY, help="High first: a number, or a class.")
 @click.option(
     "--project",
     metavar="NAME",
@@ -252,7 +252,8 @@ def submit(
     if upload_code is not None:
         upload_code()
     names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
-    job = _submit(client, request, names, again=again)
+    named = _named if upload_code is None else under
+    job = _submit(client, request, names, again=again, named=named)
     if entered:
         enter_at_start(app, client, job.name, forwards)
     if wait:
@@ -305,23 +306,34 @@ def _check_usage(
 
 
 def _submit(
-    client: QueueClient, request: dict[str, Any], taken: ForeignNames, *, again: bool
+    client: QueueClient,
+    request: dict[str, Any],
+    taken: ForeignNames,
+    *,
+    again: bool,
+    named: Callable[[dict[str, Any], str], dict[str, Any]],
 ) -> JobView:
-    def submit(name: object) -> JobView:
-        taken.check(name)
-        return client.submit({**request, "TrainingJobName": name})
+    """Submit the request; if its name is taken and `again` says so, as `named` makes it."""
+
+    def submit(request: dict[str, Any]) -> JobView:
+        taken.check(request.get("TrainingJobName"))
+        return client.submit(request)
 
     try:
-        return submit(request.get("TrainingJobName"))
+        return submit(request)
     except NameTaken:
         if not again:
             raise
     for name in names_to_try(request["TrainingJobName"]):
         try:
-            return submit(name)
+            return submit(named(request, name))
         except NameTaken:
             continue
     raise NameTaken(f"the names up to {name} are taken; choose one with --name")
+
+
+def _named(request: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**request, "TrainingJobName": name}
 
 
 def _from_command(

@@ -31,7 +31,7 @@ _WHAT = f"a sweep has {', '.join(_KEYS)}, or {', '.join(_LISTED)}"
 
 
 @click.command
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File(encoding="utf-8-sig"))
 @click.option(
     "--max-parallel",
     type=click.IntRange(min=1),

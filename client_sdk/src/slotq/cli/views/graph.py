@@ -26,7 +26,8 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
     are connected with this job, or with this group (group:NAME).
     """
     client = app.client()
-    found = {job.name: job for job in client.jobs()}
+    listed = client.jobs()
+    found = {job.name: job for job in listed}
     groups: dict[str, tuple[JobView, ...]] = {}
     for name in names:
         with named(app, client, name):
@@ -41,6 +42,12 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
     whole = JobGraph(found.values(), nodes)
     shown = whole.connected_with(names) if names else whole.chains(ended=everything)
     app.answer(whole.view(shown), graph_tree(whole, shown))
+    if listed.more:
+        click.echo(
+            f"slotq: only the first {len(listed):,} jobs were looked at, and what these come "
+            "after; `slotq graph NAME` adds the job NAME, or the group group:NAME",
+            err=True,
+        )
 
 
 def _add_awaited(

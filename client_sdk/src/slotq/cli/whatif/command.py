@@ -70,7 +70,7 @@ def _runtimes(texts: tuple[str, ...]) -> Runtimes:
     "--release", type=JobName(), multiple=True, metavar="JOB", help="A held job is released."
 )
 @click.option(
-    "--submit", "files", type=click.File(encoding="utf-8"), multiple=True, metavar="FILE",
+    "--submit", "files", type=click.File(encoding="utf-8-sig"), multiple=True, metavar="FILE",
     help="A job is submitted: a CreateTrainingJob request.",
 )  # fmt: skip
 @click.option(

@@ -12,6 +12,7 @@ import yaml
 from slotq.cli.verbs.request_file import from_file
 from slotq.cli.words import PRIORITY
 from slotq.client import QueueClient
+from slotq.document.yaml_file import NOT_YAML
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.simulate.whatif import Change, NewJob
@@ -152,7 +153,7 @@ def _slots(name: str, text: str) -> int:
 def _yaml(name: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except NOT_YAML:
         raise click.UsageError(
             f"{name}={text}: give slots, or a mapping such as {{p5: 3}}"
         ) from None

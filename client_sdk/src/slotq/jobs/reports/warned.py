@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slotq.jobs.notices import Trouble
+from slotq.jobs.notices import Trouble, one_line
 from slotq_core.wire.views import JobView
 
 
@@ -20,5 +20,4 @@ class Warned:
         for warning in job.warnings:
             if (job.name, warning) not in self._told:
                 self._told.add((job.name, warning))
-                text = "".join(c if c.isprintable() else " " for c in warning)
-                self._say(Trouble(f"{job.name}: warning: {text}"))
+                self._say(Trouble(f"{job.name}: warning: {one_line(warning)}"))

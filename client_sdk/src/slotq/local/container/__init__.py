@@ -12,5 +12,5 @@ ports         ports of their own for jobs that share this machine
 isolation     a private /opt/ml by a mount namespace
 paths         names that others chose, below a folder
 archives      unpacks archives that users made
-job_output    log lines to the logs service
+job_output    from a process's bytes to log lines in the logs service
 """

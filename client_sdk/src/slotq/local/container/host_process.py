@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from slotq.local.container.job_output import lines_of
 from slotq.local.container.signals import group_of, has_handler
 
 MARK = "SLOTQ_LOCAL_RUN"
@@ -89,8 +90,7 @@ class HostProcess:
         stream = self._process.stdout
         assert stream is not None
         with stream:
-            for raw in stream:
-                text = raw.decode(errors="replace").rstrip("\r\n")
+            for text in lines_of(stream):
                 self.last_lines.append(text)
                 self._line(text)
 

@@ -15,6 +15,8 @@ from slotq.local.container.paths import below, is_own_file
 OPT_ML = "/opt/ml"
 NETWORK_INTERFACE = "lo"
 """All hosts of a job are this machine."""
+_LONGEST_FAILURE = 64 * 1024
+"""Bytes read of /opt/ml/output/failure. SageMaker shows 1,024 characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +50,12 @@ class Host:
 
     @property
     def failure(self) -> str:
-        """The content of /opt/ml/output/failure."""
+        """The beginning of /opt/ml/output/failure."""
         file = self.root / "output/failure"
-        own = is_own_file(file, self.root)
-        return file.read_text(errors="replace").strip() if own else ""
+        if not is_own_file(file, self.root):
+            return ""
+        with file.open("rb") as said:
+            return said.read(_LONGEST_FAILURE).decode(errors="replace").strip()
 
 
 def hosts_of(request: Mapping[str, Any], work: Path, *, isolated: bool) -> list[Host]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slotq.local.container.job_output import batches
 from slotq_core.names import LOG_GROUP
 
 Line = tuple[int, str]
 """The time (milliseconds since 1970) and the text."""
-_BATCH = 500
 
 
 def saved(logs: Any) -> dict[str, list[Line]]:
@@ -38,11 +38,5 @@ def restore(logs: Any, streams: Mapping[str, list[Line]]) -> None:
         logs.create_log_group(logGroupName=LOG_GROUP)
     for name, lines in streams.items():
         logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
-        for start in range(0, len(lines), _BATCH):
-            logs.put_log_events(
-                logGroupName=LOG_GROUP,
-                logStreamName=name,
-                logEvents=[
-                    {"timestamp": at, "message": text} for at, text in lines[start : start + _BATCH]
-                ],
-            )
+        for batch in batches([{"timestamp": at, "message": text} for at, text in lines]):
+            logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=name, logEvents=batch)

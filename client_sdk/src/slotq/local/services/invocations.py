@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import threading
 import time
 import traceback
@@ -20,6 +21,10 @@ from typing import Any
 
 FUNCTION = "training-job-queue"
 PASS: Mapping[str, Any] = {"source": "slotq", "detail-type": "pass"}
+
+MOST_ANSWER = 6_291_556
+"""The most bytes of an answer as JSON: 6 MB and a little. Lambda refuses a longer one with 413, and
+API Gateway makes a 502 of that."""
 
 _API, _EVENT = 0, 1
 _TRIES = 3
@@ -53,6 +58,20 @@ class _Waiting:
     """Events with the same key are queued once."""
     answer: Future[Any] | None = None
     tries: int = 1
+
+
+class AnswerTooLarge(Exception):
+    """A handler's answer that Lambda would not pass on."""
+
+
+def check_size(said: Any) -> None:
+    """Raises AnswerTooLarge."""
+    size = len(json.dumps(said, ensure_ascii=False, default=str).encode())
+    if size > MOST_ANSWER:
+        raise AnswerTooLarge(
+            f"Response payload size ({size} bytes) exceeded maximum allowed payload size "
+            f"({MOST_ANSWER} bytes): Lambda answers with 413, API Gateway with 502"
+        )
 
 
 class Invocations:
@@ -136,6 +155,8 @@ class Invocations:
     def _invoke(self, waiting: _Waiting) -> None:
         try:
             said = self._handler(waiting.event, LambdaContext())
+            if waiting.answer is not None:
+                check_size(said)
         except Exception as error:  # noqa: BLE001 - the caller hears of it, or it is tried again
             self._failed(waiting, error)
         else:

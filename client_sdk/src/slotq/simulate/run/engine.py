@@ -25,7 +25,6 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reports.report import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into, places
-from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled, steps
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
@@ -33,6 +32,7 @@ from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_accept
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
+from slotq_core.policy.lifecycle.yields import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
 from slotq_core.requests.checkpoints import assured

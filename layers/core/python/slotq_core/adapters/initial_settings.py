@@ -17,6 +17,7 @@ from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
+from slotq_core.model.sharing import NO_SHARING
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.timestamps import iso
@@ -44,14 +45,26 @@ class _Setting:
     """Writes the setting. Takes the store, the moment (ms) and the revision decided on."""
 
 
-def take_in(store: Store, pools: Sequence[Pool], limits: Limits | None = None, *, now: int) -> str:
+PoolCheck = Callable[[Store, Sequence[Pool], Sequence[Pool], int], None]
+"""Raises PoolInUse if jobs in the store need a pool that a change removes. Takes the pools before
+and after, and the moment (ms)."""
+
+
+def take_in(
+    store: Store,
+    pools: Sequence[Pool],
+    limits: Limits | None = None,
+    *,
+    now: int,
+    check_jobs: PoolCheck,
+) -> str:
     """Copy these settings to the store, each if the setting still decides. `limits` None: no limits
     are set. Return why a setting was refused, else "".
 
     A refused change must not stop the queue: the store keeps its value. Raises Misconfigured if the
     store has no pools then.
     """
-    present, wanted = store.configuration(), [_pools(pools)]
+    present, wanted = store.configuration(), [_pools(store, pools, now, check_jobs)]
     if limits is not None:
         wanted.append(_limits(limits))
     told = []
@@ -62,14 +75,18 @@ def take_in(store: Store, pools: Sequence[Pool], limits: Limits | None = None, *
     return "; ".join(filter(None, told))
 
 
-def _pools(pools: Sequence[Pool]) -> _Setting:
+def _pools(store: Store, pools: Sequence[Pool], now: int, check_jobs: PoolCheck) -> _Setting:
+    def check(stand: Configuration) -> None:
+        _check_sharing(stand, as_configured(pools))
+        check_jobs(store, stand.pools, pools, now)
+
     return _Setting(
         who=POOLS_VARIABLE,
         what="pools",
         wanted=as_configured(pools),
         read=lambda stand: as_configured(stand.pools),
         change=lambda change: (as_configured(change.before), as_configured(change.after)),
-        check=lambda stand: _check_pools(stand, as_configured(pools)),
+        check=check,
         write=lambda store, now, seen: store.configure(
             as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
         ),
@@ -90,10 +107,10 @@ def _limits(limits: Limits) -> _Setting:
     )
 
 
-def _check_pools(stand: Configuration, pools: tuple[Pool, ...]) -> None:
-    """Raises PoolInUse or Oversubscribed if projects name what would go, or have more than would be
-    left."""
-    if not (stand.sharing.projects or stand.sharing.departments):
+def _check_sharing(stand: Configuration, pools: tuple[Pool, ...]) -> None:
+    """Raises PoolInUse or Oversubscribed if projects or users name what would go, or have more than
+    would be left."""
+    if stand.sharing == NO_SHARING:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.
     from slotq_core.admission import references, subscription
@@ -124,7 +141,7 @@ def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) 
 
 def _last(store: Store, setting: _Setting, who: str | None = None) -> ConfigurationChange | None:
     """Return the setting's last change, of `who` if given."""
-    for change in store.changes(limit=_LOOKED_AT, who=who):
+    for change in store.changes(limit=_LOOKED_AT, who=who, sharing=False):
         before, after = setting.change(change)
         if before != after:
             return change

@@ -237,7 +237,7 @@ def after_end_of(job: Job, name: str, end: JobState, now: int) -> Job:
     if end is not JobState.COMPLETED and name in job.after:
         message = f"it came after {name}, which has not completed: it {_ended(end)}"
         return move(job, JobState.CANCELLED, at=now, cause=DEPENDENCY, message=message)
-    return _without(job, name)
+    return _without(job, name, now)
 
 
 def after_end_of_group(job: Job, group: str, progress: GroupProgress, now: int) -> Job:
@@ -246,15 +246,18 @@ def after_end_of_group(job: Job, group: str, progress: GroupProgress, now: int) 
     if progress.trouble and name in job.after:
         message = f"it came after group {group}, which has not completed: {progress.trouble}"
         return move(job, JobState.CANCELLED, at=now, cause=DEPENDENCY, message=message)
-    return job if progress.living else _without(job, name)
+    return job if progress.living else _without(job, name, now)
 
 
-def _without(job: Job, name: str) -> Job:
-    return replace(
+def _without(job: Job, name: str, now: int) -> Job:
+    """The job, which no longer waits for `name`. Its wait for slots begins with the last such end
+    (`Job.changed_at`): the time before counts as no wait in a line."""
+    freed = replace(
         job,
         after=tuple(each for each in job.after if each != name),
         after_any=tuple(each for each in job.after_any if each != name),
     )
+    return replace(freed, changed_at=now) if freed.waits and not job.waits else freed
 
 
 def _ended(end: JobState) -> str:

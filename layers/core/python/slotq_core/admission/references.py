@@ -1,4 +1,4 @@
-"""What departments, projects and users name, and a change of the pools would remove."""
+"""What a configuration names, and a change of its pools or projects would remove."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from slotq_core.admission.contents import counting
-from slotq_core.errors import PoolInUse
+from slotq_core.errors import PoolInUse, ProjectInUse
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document.settings import Settings
@@ -18,7 +18,7 @@ class Reference(NamedTuple):
     owner: str
     key: str
     what: str
-    """`pool` or `resource`."""
+    """`pool`, `resource` or `project`."""
     name: str
 
     def __str__(self) -> str:
@@ -27,20 +27,23 @@ class Reference(NamedTuple):
 
 def check(before: Settings, after: Settings) -> None:
     """Raises PoolInUse if the change removes a pool, or the last of a resource, that a department,
-    a project or a user's limits name. Otherwise nobody could say any more what these are of."""
+    a project or a user's limits name, and ProjectInUse if it removes a project that a notification
+    names. Otherwise nobody could say any more what these are of."""
     gone = _there(before, after.sharing) - _there(after, after.sharing)
     lost = [each for each in _references(after.sharing) if each[2:] in gone] if gone else []
     if lost:
         more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
         told = "; ".join(map(str, lost[:_TOLD]))
-        raise PoolInUse(f"{told}{more}: change that first, or both at once with `slotq config`")
+        refusal = ProjectInUse if lost[0].what == "project" else PoolInUse
+        raise refusal(f"{told}{more}: change that first, or both at once with `slotq config`")
 
 
 def _there(settings: Settings, sharing: Sharing) -> set[tuple[str, str]]:
-    """Return the pools, and the resources that they have with these quotas."""
+    """Return the projects, the pools, and the resources that they have with these quotas."""
     pools = counting(settings.pools, sharing)
+    projects = {("project", each.name) for each in settings.sharing.projects}
     resources = {("resource", name) for pool in pools for name in {"slots", *pool.capacity}}
-    return resources | {("pool", pool.name) for pool in pools}
+    return projects | resources | {("pool", pool.name) for pool in pools}
 
 
 def _references(sharing: Sharing) -> Iterator[Reference]:
@@ -57,6 +60,8 @@ def _references(sharing: Sharing) -> Iterator[Reference]:
         for entry in entries:
             for pool in entry.limits:
                 yield Reference(f"{kind} '{entry.name}'", "limits", "pool", pool)
+    for rule in sharing.notifications:
+        yield Reference(f"notification '{rule.name}'", "'for'", "project", rule.project)
 
 
 def _amounts(owner: str, it: Project | Department) -> Iterator[Reference]:

@@ -83,11 +83,15 @@ class Attempt:
     token: str
     """A token in the training job's tags. It shows that a repeated create is this queue's own."""
     pool: str
+    """The first of several."""
     instance_type: str
     admitted_at: int
     """When the job got its slots (ms). The intent is durable from then on."""
     waiting_since: int | None = None
     """When the job last began to wait before that (ms); None: not recorded."""
+    instance_types: tuple[str, ...] = ()
+    """Those of the parts of a job over several pools (`Job.parts`), in their order; empty: the job
+    runs in one pool, or the attempt is older than this field."""
     created: bool = False
     """True once SageMaker has accepted the create."""
     probes: bool = False

@@ -165,7 +165,8 @@ class Job:
     not_before: int | None = None
     """When the back-off ends (ms); set if and only if the state is `backoff`."""
     changed_at: int = 0
-    """When the job entered its present state (ms)."""
+    """When the job entered its present state (ms); of a job that waited for others, or for its
+    group to be stored whole, when the last of these let it into its line."""
     line_by_user: bool = False
     """Whether the job waits in a line that tells users and classes apart (`policy.lines`). The door
     decides; a job from before users mattered follows when a pass finds it."""

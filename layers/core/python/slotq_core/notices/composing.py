@@ -18,12 +18,12 @@ from slotq_core.notices.happenings import Happening
 from slotq_core.timestamps import from_iso
 
 
-def hears(rule: Notification, job: Job) -> bool:
-    """Whether the rule is about this job. A project's members and a person learn only of jobs that
-    they may look at anyway."""
+def hears(rule: Notification, what: Job | Message) -> bool:
+    """Whether the rule is about this job, or the job that this message is about. A project's
+    members and a person learn only of jobs that they may look at anyway."""
     if rule.project:
-        return job.project == rule.project
-    return not rule.person or job.person == rule.person
+        return what.project == rule.project
+    return not rule.person or what.person == rule.person
 
 
 def composed(rule: Notification, happening: Happening) -> Message:
@@ -34,8 +34,10 @@ def composed(rule: Notification, happening: Happening) -> Message:
 
 
 def waiting_since(job: Job) -> int:
-    """Return since when the job waits (ms): its entry, or its last eviction."""
-    return job.changed_at if job.state is JobState.PREEMPTED else job.entry_time
+    """Return since when the job waits (ms): its last eviction; until its first attempt, what let it
+    into its line (a release, the end of a job before it). Else its entry: back-offs end no wait."""
+    untried = not job.attempts and not job.schedule_attempts
+    return job.changed_at if untried or job.state is JobState.PREEMPTED else job.entry_time
 
 
 def is_stuck(rule: Notification, job: Job, now: int) -> bool:

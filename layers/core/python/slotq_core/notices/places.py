@@ -119,10 +119,15 @@ def is_public(address: str) -> bool:
             return is_public(str(inner))
         if found in _NAT64:
             return is_public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
+        if found not in _UNICAST:
+            return False
     return found.is_global and not found.is_multicast
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of the IPv6 Internet. Python knows only some of the rest as private, and others in each
+version: site-local addresses, and those that a translator leads to an IPv4 one."""
 
 
 def _names_loopback(host: str) -> bool:

@@ -13,7 +13,12 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.users import Classes
-from slotq_core.names import AFTER_ANY_TAG, AFTER_TAG, DEMAND_TAG
+from slotq_core.names import (
+    AFTER_ANY_TAG,
+    AFTER_TAG,
+    DEMAND_TAG,
+    without_provided_checkpoints,
+)
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.ports.stored import Change
@@ -117,8 +122,10 @@ class Changed:
 
 def notices_of(change: Change) -> tuple[str, ...]:
     """Return what the user should know of a change, as sentences."""
-    given = change.after.checkpoints and not change.before.checkpoints
-    return (notice(change.request),) if given and change.request is not None else ()
+    given, request = change.after.checkpoints and not change.before.checkpoints, change.request
+    if not given or request is None or without_provided_checkpoints(request) is request:
+        return ()
+    return (notice(request),)
 
 
 def alive(job: Job) -> Job:

@@ -24,8 +24,8 @@ BUDGET = 15_000
 that time."""
 
 JOBS_PER_COMMIT = 15
-"""Jobs in one transaction. A transaction has at most 100 actions; a change of a job costs up to
-five, and a pool's ledger one."""
+"""Jobs in one transaction, at most. A transaction has at most 100 actions; a change of most jobs
+costs up to five, of one that comes after others one more for each, and a pool's ledger one."""
 
 LARGEST_COMMIT = 2_000_000
 """Characters of changed requests in one transaction. DynamoDB's limit is 4 MB."""
@@ -132,7 +132,8 @@ class Bulk:
             return error
 
     def _committed(self, changes: Sequence[Change]) -> Sequence[Job]:
-        if sum(map(_size, changes)) > LARGEST_COMMIT:
+        fits = sum(map(_size, changes)) <= LARGEST_COMMIT
+        if not fits or self._store.fitting(changes) < len(changes):
             raise Conflict("too large for one transaction")
         return self._store.commit(changes) if changes else ()
 

@@ -284,9 +284,11 @@ class Effects:
                     return self._do(taken.job, began)
                 return taken is not None and not taken.learned
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
+                said = without_secrets(answer.message, request)
                 if answer.action:
-                    self._lessons.unanswered(attempt, answer)
-                    raise RightMissing(answer.message)
+                    self._lessons.unanswered(attempt, replace(answer, message=said))
+                    raise RightMissing(said)
+                raise Unavailable(f"CreateTrainingJob {attempt.training_job}: {said}")
             case _:
                 self._refused(job, attempt, answer)
         return False
@@ -370,8 +372,8 @@ class Effects:
                 self._gone(job, attempt.training_job, answer.message)
             case Verdict.NO_RIGHTS:
                 raise RightMissing(answer.message)
-            case _:
-                pass
+            case _:  # The intent stays here, too.
+                raise Unavailable(f"StopTrainingJob {attempt.training_job}: {answer.message}")
 
     def _is_there(self, attempt: Attempt) -> bool:
         """Whether an unconfirmed create took effect. The name may by now belong to a training job

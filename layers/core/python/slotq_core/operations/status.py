@@ -234,13 +234,15 @@ def statuses(
     yields: Iterable[Yielded] = (),
 ) -> list[Status]:
     """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
-    jobs that wait for a time, ended jobs (the latest first).
+    jobs that wait for a time, ended jobs (the latest first). A job that changed while the states
+    were read, and is there twice, counts as last changed.
 
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
     not all of them are known, and nobody gets a place.
     """
     place = {} if waiting is None else places(waiting, yields)
-    shown = [_placed(job, planned, _ahead(place.get(job.name))) for job in jobs]
+    latest = {job.name: job for job in sorted(jobs, key=lambda job: job.version)}
+    shown = [_placed(job, planned, _ahead(place.get(job.name))) for job in latest.values()]
     last = last_yields(yields)
     return sorted(shown, key=lambda status: _as_listed(status, last))
 

@@ -69,18 +69,22 @@ class Store(Protocol):
         who: str,
         now: int,
         seen: int | None = None,
+        dry_run: bool = False,
     ) -> None:
-        """Replace what is given, all at once, and record who did so, when, before and after.
+        """Replace what is given, all at once, and record who did so, when, before and after. With
+        `dry_run`, raise what would be raised, and write nothing.
 
         `seen` is the revision that the caller decided on; raises Conflict if it is outdated.
         Removes a pool that is not listed any more. Raises PoolInUse if something runs in such a
-        pool, and Misconfigured if the pools contradict each other. Capacity may shrink below use;
-        then nothing is admitted until use has fallen.
+        pool, and Misconfigured if the pools contradict each other or too many change. Capacity may
+        shrink below use; then nothing is admitted until use has fallen.
         """
 
-    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+    def changes(
+        self, *, limit: int, who: str | None = None, sharing: bool = True
+    ) -> tuple[ConfigurationChange, ...]:
         """At most `limit` recorded changes of the configuration, the latest first; with `who`, only
-        that caller's."""
+        that caller's. Without `sharing` they do not tell how projects shared, which costs reads."""
 
     def pool(self, name: str) -> Pool | None:
         """One configured pool with its health; None if there is no such pool."""

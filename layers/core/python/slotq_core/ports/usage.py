@@ -80,7 +80,7 @@ class UsageBook(Protocol):
     """
 
     def running(self) -> tuple[Job, ...]:
-        """Every job that holds slots. Strongly consistent."""
+        """Every job that holds slots, once. Strongly consistent."""
 
     def ended(self, day: str, *, after: str = "", before: str = "", limit: int) -> EndedAttempts:
         """At most `limit` records of the day behind the position `after`, and before `before` if

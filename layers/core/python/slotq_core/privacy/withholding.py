@@ -56,10 +56,13 @@ def as_seen(queue: StandingQueue, sees: Callable[[Job], bool] | None) -> Standin
     if not hidden:
         return queue
     names = _named(queue, hidden)
+    # Stores list jobs and groups by their true names, which the order would tell.
+    ordered = sorted(queue.jobs, key=lambda job: (job.entry_time, job.name in hidden))
+    groups = (_group(group, names) for group in queue.groups)
     return replace(
         queue,
-        jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in queue.jobs),
-        groups=tuple(_group(group, names) for group in queue.groups),
+        jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
+        groups=tuple(sorted(groups, key=lambda group: group.name)),
         yields=tuple(each for this in queue.yields for each in _yields(this, queue, names, hidden)),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
 from slotq_core.operations.status import Status
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, switch
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
 from slotq_core.routing import Response, Router
 from slotq_core.wire.views import JobView
 
@@ -59,11 +59,13 @@ class GroupRoutes:
         return self._answer(HTTPStatus.ACCEPTED, status)
 
     def _get(self, name: str) -> Response:
-        with_attempts = switch("attempts", self._request.query("attempts"))
+        query = self._request.query("attempts", "next")
+        with_attempts = switch("attempts", query)
+        start = number("next", query, low=1) or 0
         status = self._manager().group_lookup.status(
             name, to=self._request.caller(), with_attempts=with_attempts
         )
-        return self._answer(HTTPStatus.OK, status)
+        return self._answer(HTTPStatus.OK, status, start)
 
     def _list(self) -> Response:
         from slotq_core.wire.groups.views import GroupsView
@@ -72,18 +74,24 @@ class GroupRoutes:
         found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
         return json_answer(HTTPStatus.OK, GroupsView(groups=[*map(_summary, found)]))
 
-    def _answer(self, code: HTTPStatus, status: GroupStatus) -> Response:
+    def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
+        """The page that starts at this place. The first one also tells of the sweep."""
         from slotq_core.wire.groups.sweep import sweep_view
         from slotq_core.wire.groups.views import group_view
 
-        jobs = [*self._views(status.members.values())]
-        by_member = dict(zip(status.members, jobs, strict=True))
+        page, following = status.page(start)
+        tells_sweep = start == 0 and status.stored.sweep is not None
+        shown = status.members if tells_sweep else page
+        jobs = dict(zip(shown, self._views(shown.values()), strict=True))
         view = group_view(
             _summary(status),
-            jobs,
+            [jobs[name] for name in page],
             status.reason,
             status.result,
-            sweep=sweep_view(status.stored, by_member, shows_parameters=status.own),
+            sweep=sweep_view(status.stored, jobs, shows_parameters=status.own)
+            if tells_sweep
+            else None,
+            following=None if following is None else str(following),
         )
         return json_answer(code, view)
 

@@ -12,7 +12,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.privacy.withholding import use_as_seen
 from slotq_core.routes.signed_requests import SignedRequest, json_answer
 from slotq_core.routing import Response, Router
-from slotq_core.timestamps import from_iso
+from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.amounts import BY, Group
 from slotq_core.usage.calendar_days import begin_of, is_day
 
@@ -123,7 +123,9 @@ def _moment(key: str, query: Mapping[str, Sequence[str]]) -> int | None:
         return None
     text = query[key][-1]
     try:
-        return begin_of(text) if is_day(text) else from_iso(text)
+        moment = begin_of(text) if is_day(text) else from_iso(text)
+        iso(moment)  # In UTC it may lie in the year 10000, which has no text.
+        return moment
     except (ValueError, TypeError, OverflowError):
         raise InvalidRequest(
             f"{key} takes a day or a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'",

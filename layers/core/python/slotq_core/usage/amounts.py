@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.attempt_use import AttemptUse, PartUse
 from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of, is_midnight
 from slotq_core.usage.waits import Waits
 
@@ -98,21 +98,30 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
     """Add what the attempt used within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
     end = until if use.ended_at is None else use.ended_at
-    found = Amounts(
-        slot_ms=use.slots * window.part_of(use.admitted_at, end),
-        instance_ms=use.slots * window.part_of(use.running_since, end),
-        lost_ms=use.slots * window.part_of(use.lost_since, end),
-    )
+    spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]
+    first, *others = (_times(part.slots, spans) for part in use.held)
+    found = _with_counts(first, use, window, end)
+    if found.given and use.beneficiary is not None:
+        merge(totals, [(_gaining(use), Amounts(taken=1))])
+    for part, amounts in zip(use.held, (found, *others), strict=True):
+        if amounts != _NOTHING:
+            merge(totals, [(_own(use, part), amounts)])
+
+
+def _times(slots: int, spans: list[int]) -> Amounts:
+    held, run, lost = (slots * span for span in spans)
+    return Amounts(slot_ms=held, instance_ms=run, lost_ms=lost)
+
+
+def _with_counts(found: Amounts, use: AttemptUse, window: Window, end: int) -> Amounts:
+    """The amounts of the attempt's first pool: there it counts as a start, and as an eviction."""
     if window.has(use.admitted_at):
         found.attempts, found.jobs = 1, int(use.number == 1)
         if use.waiting_since is not None:
             found.waits.note(max(0, use.admitted_at - use.waiting_since))
     if use.lost_since is not None and window.has(end):
         found.given = 1
-        if use.beneficiary is not None:
-            merge(totals, [(_gaining(use), Amounts(taken=1))])
-    if found != _NOTHING:
-        merge(totals, [(_own(use), found)])
+    return found
 
 
 _NOTHING = Amounts()
@@ -177,17 +186,18 @@ def cells(totals: DayTotals) -> Iterator[tuple[str, Group, Amounts]]:
             yield day, group, totals[day][group]
 
 
-def _own(use: AttemptUse) -> Group:
+def _own(use: AttemptUse, part: PartUse) -> Group:
     return Group(
         project=use.project,
         submitter=use.submitter,
-        pool=use.pool,
+        pool=part.pool,
         workload=use.workload,
-        instance_type=use.instance_type,
+        instance_type=part.instance_type,
     )
 
 
 def _gaining(use: AttemptUse) -> Group:
     assert use.beneficiary is not None
     who = use.beneficiary
-    return _own(use)._replace(project=who.project, submitter=who.submitter, workload=who.workload)
+    there = _own(use, use.held[0])
+    return there._replace(project=who.project, submitter=who.submitter, workload=who.workload)

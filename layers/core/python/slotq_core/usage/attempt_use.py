@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome, Beneficiary, StopCause
 from slotq_core.model.jobs import Job
@@ -18,6 +19,14 @@ LATEST = 253_402_300_799_999
 """The last moment (ms) that has a text."""
 
 
+class PartUse(NamedTuple):
+    """What an attempt held in one pool."""
+
+    pool: str
+    instance_type: str
+    slots: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptUse:
     """An attempt for the record of use. Moments are ms since the epoch."""
@@ -31,9 +40,10 @@ class AttemptUse:
     workload: str
     """The job's class: training, interactive or inference."""
     pool: str
+    """The first of several, as is the next."""
     instance_type: str
     slots: int
-    """Held from `admitted_at` to `ended_at`."""
+    """Held from `admitted_at` to `ended_at`, in all pools."""
     admitted_at: int
     waiting_since: int | None = None
     """When the job last began to wait before this attempt; None: not recorded."""
@@ -52,11 +62,19 @@ class AttemptUse:
     outcome: str = ""
     """How the attempt ended (`AttemptOutcome`); empty: it goes on, or the record is older than this
     field."""
+    parts: tuple[PartUse, ...] = ()
+    """The slots in each of several pools at once; empty: all of them in one pool, or the attempt is
+    older than this field."""
 
     @property
     def identity(self) -> tuple[str, int, int]:
         """Tells attempts apart, also those of two jobs that bore one name in turn."""
         return self.job, self.number, self.admitted_at
+
+    @property
+    def held(self) -> tuple[PartUse, ...]:
+        """The slots by pool, the first pool first."""
+        return self.parts or (PartUse(self.pool, self.instance_type, self.slots),)
 
     def checked(self) -> AttemptUse:
         """Return the ended attempt itself. Raises ValueError if no attempt can have been so: a
@@ -64,7 +82,7 @@ class AttemptUse:
         ended = self.ended_at
         if ended is None or not 0 <= self.admitted_at <= ended <= self.admitted_at + LONGEST:
             raise ValueError(f"no attempt lasts from {self.admitted_at} to {ended}")
-        if ended > LATEST or self.slots < 0:
+        if ended > LATEST or min(self.slots, *(part.slots for part in self.held)) < 0:
             raise ValueError(f"{self.slots} slots until {ended}")
         return self
 
@@ -96,4 +114,14 @@ def use_of(job: Job, attempt: Attempt) -> AttemptUse:
         beneficiary=beneficiary,
         evicted_for=stop.by if stop is not None and beneficiary is not None else "",
         outcome=attempt.outcome.value if attempt.outcome else "",
+        parts=_parts_of(job, attempt),
+    )
+
+
+def _parts_of(job: Job, attempt: Attempt) -> tuple[PartUse, ...]:
+    if len(attempt.instance_types) != len(job.parts):
+        return ()
+    return tuple(
+        PartUse(pool, instance_type, demand.slots)
+        for (pool, demand), instance_type in zip(job.parts, attempt.instance_types, strict=True)
     )

@@ -29,7 +29,7 @@ class ChangeBody(AmendmentBody):
     new_name: str | None = Field(default=None, max_length=names.LONGEST)
     """With `retry`: the new job's name. Without it, the next free one of `<name>-r2`,
     `<name>-r3` …"""
-    states: list[JobState] = Field(default=list(JobState))
+    states: list[JobState] = Field(default=list(JobState), max_length=len(JobState))
     """The change applies only while the job is in one of these states."""
 
     @model_validator(mode="after")

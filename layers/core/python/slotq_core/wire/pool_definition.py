@@ -22,6 +22,8 @@ from slotq_core.model.pools import CheckpointRule, OnStall, Pool, PoolState
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
 """Also the most of a property."""
+MOST_NAMES = 32
+"""The most resources of a pool, and the most properties. An update of DynamoDB has at most 4 KB."""
 LONGEST = 28 * 86400
 """Seconds. SageMaker lets no training job run longer."""
 LONGEST_GRACE = 840
@@ -236,6 +238,8 @@ def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) 
     given = wanted.get(setting) or {}
     if not isinstance(given, Mapping):
         raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", given)
+    if len(given) > MOST_NAMES:
+        raise _wrong(pool, setting, f"at most {MOST_NAMES} names with amounts", len(given))
     for key in given:
         if not isinstance(key, str) or key == "slots" or not names.pattern.fullmatch(key):
             what = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, seconds
 from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of
@@ -97,9 +99,12 @@ class HeldSlotsView(BaseModel):
     workload: str
     """The job's class: training, interactive or inference."""
     pool: str
+    """The first of several, as is the next."""
     instance_type: str
     slots: int
-    """Held from `admitted_at` to `ended_at`."""
+    """Held from `admitted_at` to `ended_at`, in all pools."""
+    parts: dict[str, int] = Field(default={})
+    """The slots in each of several pools at once; empty: all of them in `pool`."""
     admitted_at: str
     running_since: str | None
     """When the attempt got its instances; None: it never did."""
@@ -176,6 +181,7 @@ def held_slots_view(use: AttemptUse) -> HeldSlotsView:
         pool=use.pool,
         instance_type=use.instance_type,
         slots=use.slots,
+        parts={part.pool: part.slots for part in use.parts},
         admitted_at=iso(use.admitted_at),
         running_since=None if use.running_since is None else iso(use.running_since),
         ended_at=None if use.ended_at is None else iso(use.ended_at),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -50,6 +50,7 @@ _GROUP_DECISIONS, _IN_PARTS = "groupDecisions", "inParts"
 """Attributes of REVISION that passes write (`expressions.decide_about_groups`)."""
 _TRIES = 5
 _CHANGES_A_PAGE = 25
+"""Records in the first page of the record; each further page has twice as many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,6 +158,7 @@ class Configuration:
         who: str,
         now: int,
         seen: int | None,
+        dry_run: bool,
     ) -> None:
         """Change what is given, as `Store.configure` says. The transaction comes last: before it,
         only a document has been written that nobody reads yet."""
@@ -171,9 +173,12 @@ class Configuration:
             actions = [*self._actions(before, after, who, now)]
             if len(actions) > MAX_ACTIONS:
                 raise Misconfigured(
-                    f"too many pools change at once ({len(actions)} actions): change fewer "
-                    "pools in one update"
+                    f"too many pools change at once: that takes {len(actions)} actions, and a "
+                    f"transaction has {MAX_ACTIONS}; add, remove, resize or move fewer pools in "
+                    "one change (each behind an added or removed pool moves)"
                 )
+            if dry_run:
+                return None
             if after.sharing != before.sharing:
                 self._documents.write(after.sharing)
             try:
@@ -182,12 +187,16 @@ class Configuration:
                 self._kept = None
         raise Unavailable("somebody else is changing the configuration; try again")
 
-    def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
+    def changes(
+        self, *, limit: int, who: str | None, sharing: bool
+    ) -> tuple[ConfigurationChange, ...]:
         """Return the readable changes, the latest first."""
         records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
-        page = {"ScanIndexForward": False, "Limit": min(limit, _CHANGES_A_PAGE)}
-        latest_first = self._calls.query({**records, **page})
-        found = (Sieve().read([record], self._change_of) for record in latest_first)
+        latest_first = self._calls.query(
+            {**records, "ScanIndexForward": False}, at_once=min(limit, _CHANGES_A_PAGE)
+        )
+        read = self._change_of if sharing else _recorded
+        found = (Sieve().read([record], read) for record in latest_first)
         wanted = (each for read in found for each in read if who in {None, each.who})
         return tuple(islice(wanted, limit))
 
@@ -263,16 +272,7 @@ class Configuration:
         yield put(name, table.change_key(now, revision + 1), record)
 
     def _change_of(self, record: Item) -> ConfigurationChange:
-        return ConfigurationChange(
-            revision=int(record["sk"]["S"].rpartition("#")[2]),
-            who=record["who"]["S"],
-            at=from_iso(record["at"]["S"]),
-            before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
-            after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
-            limits_before=_limits(record.get("limitsBefore")),
-            limits_after=_limits(record.get("limitsAfter")),
-            sharing=self._sharing_of(record),
-        )
+        return replace(_recorded(record), sharing=self._sharing_of(record))
 
     def _sharing_of(self, record: Item) -> tuple[Sharing, Sharing] | None:
         """Return how projects shared before and after a change; None: as before, and in a record
@@ -283,6 +283,19 @@ class Configuration:
         if before == after:
             return None
         return self._documents.read(before), self._documents.read(after)
+
+
+def _recorded(record: Item) -> ConfigurationChange:
+    """Return a recorded change without the documents that it names."""
+    return ConfigurationChange(
+        revision=int(record["sk"]["S"].rpartition("#")[2]),
+        who=record["who"]["S"],
+        at=from_iso(record["at"]["S"]),
+        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
+        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+        limits_before=_limits(record.get("limitsBefore")),
+        limits_after=_limits(record.get("limitsAfter")),
+    )
 
 
 def _label(revision: Item) -> Item:

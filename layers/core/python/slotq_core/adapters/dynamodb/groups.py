@@ -112,9 +112,12 @@ class DynamoGroups:
         return whole_job(self._calls.item(table.job_key(member[1])))
 
     def _read(self, name: str) -> StoredGroup | None:
-        """Return the group. Of one whose rules cannot be read nothing may start."""
+        """Return the group without what a sweep tries: no pass asks for it, and for each sweep that
+        waits it takes up to 2 MB of the function's memory. Of a group whose rules cannot be read
+        nothing may start."""
         try:
-            return self.get(name)
+            stored = self.get(name)
+            return None if stored is None else replace(stored, sweep=None)
         except NotUnderstood:
             closed = Group(name=name, members=(), max_parallel=0)
             return StoredGroup(group=closed, submitter="", digest="")

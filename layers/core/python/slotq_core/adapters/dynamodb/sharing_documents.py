@@ -8,6 +8,7 @@ interrupted has changed nothing. The record of changes names the documents befor
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -18,6 +19,9 @@ from slotq_core.model.sharing import NO_SHARING, Sharing
 PART = 350_000
 """Size (bytes) of a part: DynamoDB limits an item to 400 KB."""
 
+_KEPT = 3
+"""Documents that are kept once read: each change in the record begins where the next one ended."""
+
 
 def name_of(sharing: Sharing) -> str:
     """Return the document's name; empty for `NO_SHARING`, which needs no document."""
@@ -27,8 +31,9 @@ def name_of(sharing: Sharing) -> str:
 class SharingDocuments:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
+        self.read = lru_cache(maxsize=_KEPT)(self._read)
 
-    def read(self, name: str) -> Sharing:
+    def _read(self, name: str) -> Sharing:
         """Return the document. Raises Unavailable if it is missing or unreadable: without it nobody
         knows who may use how much, so nothing may start."""
         if not name:

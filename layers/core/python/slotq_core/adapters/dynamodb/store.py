@@ -158,13 +158,22 @@ class DynamoStore:
         who: str,
         now: int,
         seen: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         self._configuration.change(
-            pools=pools, limits=limits, sharing=sharing, who=who, now=now, seen=seen
+            pools=pools,
+            limits=limits,
+            sharing=sharing,
+            who=who,
+            now=now,
+            seen=seen,
+            dry_run=dry_run,
         )
 
-    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
-        return self._configuration.changes(limit=limit, who=who)
+    def changes(
+        self, *, limit: int, who: str | None = None, sharing: bool = True
+    ) -> tuple[ConfigurationChange, ...]:
+        return self._configuration.changes(limit=limit, who=who, sharing=sharing)
 
     def pool(self, name: str) -> Pool | None:
         return self._facts.pool(name)

@@ -136,9 +136,11 @@ class MemoryStore:
         )
 
     @_one_at_a_time
-    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
-        found = [each for each in reversed(self._changes) if who in {None, each.who}]
-        return tuple(found[:limit])
+    def changes(
+        self, *, limit: int, who: str | None = None, sharing: bool = True
+    ) -> tuple[ConfigurationChange, ...]:
+        found = [each for each in reversed(self._changes) if who in {None, each.who}][:limit]
+        return tuple(each if sharing else replace(each, sharing=None) for each in found)
 
     @_one_at_a_time
     def configure(
@@ -150,26 +152,30 @@ class MemoryStore:
         who: str,
         now: int,
         seen: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         before = self.configuration()
         if seen not in {None, before.revision}:
             raise Conflict("the configuration has changed since it was read")
         after = configured(before, pools=pools, limits=limits, sharing=sharing)
-        if before == after:
-            return
-        self._change_pools(before.pools, after.pools)
-        self._record(before, after, who, now)
+        self._check_pools(before.pools, after.pools)
+        if before != after and not dry_run:
+            self._change_pools(before.pools, after.pools)
+            self._record(before, after, who, now)
 
-    def _change_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
-        """Raise the versions of ledgers whose room changes. Raises PoolInUse and Misconfigured."""
-        old, new = ({pool.name: pool for pool in each} for each in (before, after))
-        if len(new) < len(after):
+    def _check_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
+        """Raises PoolInUse and Misconfigured."""
+        rest = {pool.name for pool in after}
+        if len(rest) < len(after):
             raise Misconfigured("two pools have one name")
-        gone = old.keys() - new.keys()
-        for name in gone:
+        for name in {pool.name for pool in before} - rest:
             if self._ledgers[name].used:
                 raise PoolInUse(f"pool {name} cannot be removed: jobs run in it", field="name")
-        for name in gone:
+
+    def _change_pools(self, before: Sequence[Pool], after: Sequence[Pool]) -> None:
+        """Raise the versions of ledgers whose room changes."""
+        old, new = ({pool.name: pool for pool in each} for each in (before, after))
+        for name in old.keys() - new.keys():
             self._foreign.pop(name, None)
         for name in old.keys() | new.keys():
             if _room(old.get(name)) != _room(new.get(name)):

@@ -38,12 +38,14 @@ class ErrorRow:
 
 
 _THROTTLED = (
-    r"Throttling|ThrottlingException|ThrottledException|TooManyRequestsException"
-    r"|RequestLimitExceeded|RequestThrottled(Exception)?|SlowDown"
+    r"\w*Throttl(ed|ing)(Exception)?|TooManyRequestsException|RequestLimitExceeded|SlowDown"
+    r"|LimitExceededException|BandwidthLimitExceeded|PriorRequestNotComplete|429"
 )
+"""What botocore too takes for throttling, with other services' codes that SageMaker may hand on."""
 _FAULT = (
     r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
-    r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException|5\d\d"
+    r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException"
+    r"|RequestAbortedException|408|5\d\d"
 )
 _ANY_CALL: tuple[ErrorRow, ...] = (
     ErrorRow(code=_THROTTLED, verdict=Verdict.RETRY, source="ThrottlingException: Rate exceeded"),
@@ -282,6 +284,9 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
 )
 
 
+_LATER = (408, 429)
+"""Statuses of HTTP below 500 after which the same request may be taken."""
+
 _TELLING = 2048
 """Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
@@ -289,9 +294,9 @@ _TELLING = 2048
 def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
     """Return what the queue does about an error answer.
 
-    For HTTP status 500 or more, the status counts as a second code.
+    A status of HTTP by which the request itself is not at fault counts as a second code.
     """
-    codes = (code, str(http_status)) if http_status >= 500 else (code,)
+    codes = (code, str(http_status)) if http_status >= 500 or http_status in _LATER else (code,)
     head = text[:_TELLING]
     row = next(row for row in rows if _matches(row, codes, head))
     if row.verdict in RIGHTS:

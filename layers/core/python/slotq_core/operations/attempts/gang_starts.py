@@ -24,23 +24,26 @@ class GangStarts:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._groups: dict[str, StoredGroup | None] = {}
+        """None: the job's group is no gang."""
         self._started: dict[str, tuple[int, tuple[str, ...]]] = {}
         """By group a moment of admission (ms), and the members that held slots after it."""
 
     def told(self, request: Request, job: Job, attempt: Attempt) -> Request:
         """The request with the variables of a member. A job in no gang, or one whose group cannot
         be read, starts as it is. Raises Unavailable."""
-        stored = self._group(job.group)
-        if stored is None or stored.group.max_parallel is not None:
+        stored = self._gang(job.group)
+        if stored is None:
             return request
         started = {job.name, *self._with(stored, attempt.admitted_at)}
         return as_member(request, job, stored.group, rendezvous=stored.rendezvous, started=started)
 
-    def _group(self, name: str) -> StoredGroup | None:
+    def _gang(self, name: str) -> StoredGroup | None:
         if name not in self._groups:
             stored = None
             with suppress(NotUnderstood):
                 stored = self._store.groups.get(name)
+            if stored is not None and stored.group.max_parallel is not None:
+                stored = None
             self._groups = {**dict([*self._groups.items()][-_KEPT:]), name: stored}
         return self._groups[name]
 

@@ -210,17 +210,17 @@ class Configurator:
                 raise _outdated(revision, seen, last)
             self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
             self._check(now, after)
-            if dry_run:
-                return Changed(before=now, after=after, revision=revision)
             try:
-                self._write(now, after, by=by, seen=revision)
+                self._write(now, after, by=by, seen=revision, dry_run=dry_run)
             except Conflict:
                 continue
+            if dry_run:
+                return Changed(before=now, after=after, revision=revision)
             self._wake()
             return Changed(before=now, after=after, revision=revision + 1)
         raise Unavailable("somebody else is changing the configuration; try again")
 
-    def _write(self, now: Settings, after: Settings, *, by: str, seen: int) -> None:
+    def _write(self, now: Settings, after: Settings, *, by: str, seen: int, dry_run: bool) -> None:
         try:
             self._store.configure(
                 after.pools if after.pools != now.pools else None,
@@ -229,6 +229,7 @@ class Configurator:
                 who=by,
                 now=self._clock.now(),
                 seen=seen,
+                dry_run=dry_run,
             )
         except Misconfigured as error:
             raise InvalidRequest(str(error), field="pools") from None
@@ -264,7 +265,7 @@ class Configurator:
                 check_pools(pools, rest, jobs, world)
 
     def _last(self) -> ConfigurationChange | None:
-        return next(iter(self._store.changes(limit=1)), None)
+        return next(iter(self._store.changes(limit=1, sharing=False)), None)
 
 
 def _settings(stand: Configuration) -> Settings:

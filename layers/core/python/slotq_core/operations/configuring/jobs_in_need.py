@@ -26,6 +26,15 @@ def living_jobs(store: Store, world: World) -> list[Job]:
     return list(found.values())
 
 
+def check_removal(store: Store, before: Sequence[Pool], after: Sequence[Pool], now: int) -> None:
+    """Raises PoolInUse for a change of the pools that removes one that jobs need. Reads all jobs if
+    a pool goes."""
+    rest = {pool.name for pool in after}
+    if removed := [pool for pool in before if pool.name not in rest]:
+        world = store.load_all(now)
+        check_pools(removed, rest, living_jobs(store, world), world)
+
+
 def check_pools(removed: Sequence[Pool], rest: set[str], jobs: Iterable[Job], world: World) -> None:
     """Raises PoolInUse if something runs in a removed pool, or if jobs wait for such pools alone:
     without them, these jobs would wait for ever."""

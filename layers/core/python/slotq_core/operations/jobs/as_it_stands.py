@@ -13,6 +13,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import ACTIVE_STATES, QUEUED_STATES, Job, JobState
 from slotq_core.model.snapshot import StandingQueue
 from slotq_core.operations.authorize import Authorizer
+from slotq_core.operations.jobs.group_lookup import readable_groups
 from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.status import Status
 from slotq_core.policy.order import last_yields, position
@@ -73,8 +74,8 @@ class AsItStands:
 
     def _groups(self, jobs: Iterable[Job], known: Sequence[Group]) -> tuple[Group, ...]:
         missing = {job.group for job in jobs} - {"", *(group.name for group in known)}
-        kept = (self._store.groups.get(name) for name in sorted(missing))
-        return (*known, *(stored.group for stored in kept if stored))
+        kept = readable_groups(self._store, missing)
+        return (*known, *(stored.group for stored in kept))
 
     def _etas(self, jobs: Iterable[Job]) -> Mapping[str, int]:
         running = [Status(job=job) for job in jobs if job.state in ACTIVE_STATES]

@@ -146,7 +146,7 @@ class Changes:
         if wanted.revise is not None:
             before, stand = self._store.request(job.name), self._store.configuration()
             revision = wanted.revise(before)
-            request = revision.request if revision.request != before else None
+            submission, full = revision.after, revision.request
             permissions = self._authorizer.under(stand.sharing)
             moves = wanted.project not in {None, job.project}
             if moves and job.group:
@@ -157,15 +157,14 @@ class Changes:
                 else stand.sharing.project(job.project)
             )
             if moves and project is not None:
-                _, request = completed(revision.after, revision.request, project)
+                submission, full = completed(submission, full, project)
             else:
                 check_amended(revision.request, revision.before, revision.after, project)
             rights = rights_of(stand.sharing, job.person)
             anew = _as_submitted_now(revision.after, job, stand.pools, project)
-            pools = usable_pools(anew, stand.pools, project)
             admitted = admit(
                 anew,
-                pools,
+                usable_pools(anew, stand.pools, project),
                 submitter=job.submitter,
                 now=now,
                 rights=rights,
@@ -173,8 +172,10 @@ class Changes:
                 by_default=project.pools if project else (),
             )
             after = settled(job, revision, admitted, rights.classes, by=by)
-            after, given = _with_assurance(job, after, revision.request, stand.pools)
-            request = given or request
+            if moves:
+                after = replace(after, checkpoints=submission.checkpoints)
+            after, full = _with_assurance(job, after, full, stand.pools)
+            request = full if full != before else None
             check_priority(stand.limits, after.priority, caller=by, before=job.priority)
             if after.workload is not job.workload:
                 check_class(stand.limits, after, caller=by)
@@ -192,9 +193,16 @@ class Changes:
         return after, request
 
     def _check_no_gang(self, job: Job) -> None:
-        """Raises InvalidRequest if the job belongs to a gang: a gang is of one project."""
+        """Raises InvalidRequest if the job belongs to a gang, which is of one project, or to a
+        group that may become one."""
         stored = self._store.groups.get(job.group)
-        if stored is not None and stored.group.max_parallel is None:
+        if stored is None:
+            raise InvalidRequest(
+                f"job {job.name} stays in its project: the submission of its group {job.group} is "
+                "not finished. Send the group again first",
+                field="Tags",
+            )
+        if stored.group.max_parallel is None:
             raise InvalidRequest(
                 f"job {job.name} belongs to the gang {job.group}, and a gang is of one project; "
                 "submit the gang again in the other project (`slotq clone --group "
@@ -227,15 +235,15 @@ def _as_submitted_now(
 
 def _with_assurance(
     before: Job, after: Job, request: Request, pools: Sequence[Pool]
-) -> tuple[Job, Request | None]:
-    """The changed job as its pools take it without checkpoints, and its request if that has been
-    given a place for them. A change that brings no new pool and no new risk of eviction is not
+) -> tuple[Job, Request]:
+    """The changed job as its pools take it without checkpoints, and its request, which may have
+    been given a place for them. A change that brings no new pool and no new risk of eviction is not
     asked: the job was accepted. A running attempt cannot use a place, so nothing is given then.
     Raises CheckpointsRequired."""
     same = after.pools == before.pools and after.evictable == before.evictable
     taken = after if same else assured(after, pools)
     if after.active or taken.checkpoints == after.checkpoints:
-        return after, None
+        return after, request
     return taken, provided(request, taken)
 
 

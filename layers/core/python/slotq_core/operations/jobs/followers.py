@@ -8,9 +8,10 @@ job that no longer waits for the ended one stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from slotq_core.admission.dependencies import after_end_of, after_end_of_group
 from slotq_core.errors import Conflict, SlotQError, Unavailable
@@ -22,6 +23,8 @@ from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
+
+K = TypeVar("K", bound=Hashable)
 
 _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
@@ -54,6 +57,13 @@ class Followers:
         conflicts."""
         for job in awaited:
             self._follow(job)
+
+    def all_followed(self, found: Mapping[K, Predecessors]) -> dict[K, Predecessors]:
+        """The predecessors of several new jobs, followed once for all: each of them would find else
+        that another was faster. Raises as `follow`."""
+        jobs = {name: job for each in found.values() for name, job in each.to_follow.items()}
+        self.follow(jobs.values())
+        return {key: each.once_followed() for key, each in found.items()}
 
     def _follow(self, awaited: Job) -> bool:
         """Return whether the end is still to come and will be handed on."""

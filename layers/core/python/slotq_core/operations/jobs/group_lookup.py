@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core import names
-from slotq_core.errors import NoSuchGroup
+from slotq_core.errors import NoSuchGroup, NotUnderstood
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 from slotq_core.model.reasons import Reason
@@ -15,6 +16,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
 from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.listing.answer_size import fitting
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store
@@ -42,6 +44,19 @@ class GroupStatus:
     """Why a gang waits, or its first member that waits. None unless somebody asked for this one
     group."""
 
+    def page(self, start: int = 0) -> tuple[dict[str, Status], int | None]:
+        """The members that fit into one answer, from this place in the submission on, and where the
+        next page starts (None: this is the last). Places stay when records expire, and tell nothing
+        about members that the caller may not see."""
+        left = [
+            (place, name)
+            for place, name in enumerate(self.stored.group.members)
+            if place >= start and name in self.members
+        ]
+        first = fitting([self.members[name] for _, name in left], len(left))
+        shown = {name: status for (_, name), status in zip(left, first, strict=False)}
+        return shown, left[len(first)][0] if len(first) < len(left) else None
+
 
 class GroupLookup:
     """The groups, as callers see them."""
@@ -56,7 +71,7 @@ class GroupLookup:
         where the caller may see none of its members."""
         stored = self._store.groups.get(name) if names.is_legal(name) else None
         found = self.shown(stored, to, with_attempts=with_attempts) if stored else None
-        if found is None or not (found.members or to in {None, found.stored.submitter}):
+        if found is None or not (found.members or found.own):
             raise NoSuchGroup(f"there is no group '{name[: names.LONGEST]}'", field="name")
         return replace(found, reason=self._reason(found))
 
@@ -74,7 +89,7 @@ class GroupLookup:
             stored=stored,
             members=members,
             standing=standing_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
-            own=to is None or self._is_person(to, stored.submitter),
+            own=to is None or self.is_person(to, stored.submitter),
             result=self._result(stored.group, members),
         )
 
@@ -94,11 +109,12 @@ class GroupLookup:
             if ended or any(job.state not in TERMINAL_STATES for job in jobs)
         ]
         wanted.sort(key=lambda name: -max(job.entry_time for job in members[name]))
-        read = self._store.at_once(self._store.groups.get, sorted(wanted[:MOST_GROUPS]))
-        return [_listed(stored, members[stored.group.name]) for stored in read if stored]
+        read = readable_groups(self._store, wanted[:MOST_GROUPS])
+        return [_listed(stored, members[stored.group.name]) for stored in read]
 
     def _members(self, group: Group, *, with_attempts: bool) -> dict[str, Status]:
-        """The members whose records there are. A name may by now be another group's job."""
+        """The members whose records there are. A name may by now be another group's job. One that
+        cannot be read is left out: people see to it, and the others are shown."""
 
         def read(name: str) -> Status | None:
             found = self._store.job_and_attempts(name) if with_attempts else self._store.job(name)
@@ -113,10 +129,18 @@ class GroupLookup:
                 stands, attempts = again or (stands, ())
             return Status(job=stands, attempts=attempts)
 
-        found = zip(group.members, self._store.at_once(read, group.members), strict=True)
+        def read_if_possible(name: str) -> Status | None:
+            with suppress(NotUnderstood):
+                return read(name)
+            return None
+
+        found = zip(
+            group.members, self._store.at_once(read_if_possible, group.members), strict=True
+        )
         return {name: status for name, status in found if status is not None}
 
-    def _is_person(self, caller: str, submitter: str) -> bool:
+    def is_person(self, caller: str, submitter: str) -> bool:
+        """Whether the two ARNs are one person. Reads nothing where they are equal."""
         if caller == submitter:
             return True
         people = self._store.configuration().people
@@ -142,6 +166,21 @@ class GroupLookup:
         planned = explained_list(self._store.load(now), now, waiting, None)
         told = [job for job in waiting if job.name in planned.reasons] or waiting
         return why(told[0], planned, Ahead(jobs=0, or_more=True))
+
+
+def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:
+    """Those of these groups that exist and whose records can be read, by name; without what sweeps
+    try: of many groups that would take hundreds of megabytes."""
+
+    def read(name: str) -> StoredGroup | None:
+        with suppress(NotUnderstood):
+            stored = store.groups.get(name)
+            if stored and stored.sweep:
+                stored = replace(stored, sweep=replace(stored.sweep, parameters=()))
+            return stored
+        return None
+
+    return [stored for stored in store.at_once(read, sorted(names)) if stored]
 
 
 def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:

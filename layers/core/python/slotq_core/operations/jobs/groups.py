@@ -156,7 +156,10 @@ class GroupsOfJobs:
     def _known(self, wanted: NewGroup, submitter: str) -> StoredGroup | None:
         """The stored group, if it is this one. Raises NameTaken if it is another."""
         known = self._store.groups.get(wanted.name)
-        if known is not None and known.digest != _digest(wanted, submitter):
+        if known is None:
+            return None
+        digest, _, person = known.digest.partition(" ")
+        if digest != wanted.digest or not self._lookup.is_person(submitter, person):
             raise NameTaken(f"a group named '{wanted.name}' exists already", field="name")
         return known
 
@@ -172,12 +175,13 @@ class GroupsOfJobs:
             submitter=submitter,
             project=judged.project,
             sweep=wanted.sweep,
-            digest=_digest(wanted, submitter),
+            # Two people never share a group, whatever they send.
+            digest=f"{wanted.digest} {stand.people.person(submitter)}",
             at=now,
             rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
         )
         try:
-            self._store_members(wanted, judged, submitter, stand, until)
+            self._store_members(wanted, judged, stored, stand, until)
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
@@ -211,7 +215,7 @@ class GroupsOfJobs:
                     missing.add(number)
                 if wanted.heartbeat is not None:
                     _check_heard(judged.request)
-                jobs.append(judged.job)
+                jobs.append(other or judged.job)
                 requests[judged.job.name] = judged.request
         projects = sorted({job.project for job in jobs})
         if len(projects) > 1:
@@ -233,15 +237,16 @@ class GroupsOfJobs:
         self,
         wanted: NewGroup,
         judged: _Judged,
-        submitter: str,
+        stored: StoredGroup,
         stand: Configuration,
         until: int,
     ) -> None:
         """Store the missing members outside all lines, each wave behind those before it. Raises
-        Conflict if another submission is open, and GroupUnfinished if the time runs out."""
-        digest = _digest(wanted, submitter)
-        self._store.groups.open(wanted.name, digest=digest, now=self._clock.now())
+        NameTaken if another submission is open, and GroupUnfinished if the time runs out."""
+        submitter = stored.submitter
+        self._open(stored)
         self._look_again(wanted, judged, submitter)
+        asked = self._followers.all_followed(judged.asked)
         entry = entry_of(wanted.name)
         followed = wanted.sweep is not None and wanted.sweep.goal is not None
 
@@ -255,7 +260,7 @@ class GroupsOfJobs:
                     entry=entry,
                     followed=followed,
                     stand=stand,
-                    asked=judged.asked,
+                    asked=asked,
                 )
 
         before = done = len(wanted.members) - sum(map(len, judged.missing))
@@ -266,8 +271,29 @@ class GroupsOfJobs:
                     "stored; send the group again, and the queue goes on",
                     retry_after=1,
                 )
-            self._at_once(store, some)
+            # Those that come after others one by one: their transactions examine the same jobs, and
+            # DynamoDB cancels those that do so at once.
+            after = [n for n in some if (it := wanted.members[n][0]).after or it.after_any]
+            self._at_once(store, [number for number in some if number not in after])
+            for number in after:
+                store(number)
             done += len(some)
+
+    def _open(self, stored: StoredGroup) -> None:
+        """Begin the submission, or begin it again. Raises NameTaken if another one is open, or this
+        one is being withdrawn, and Conflict."""
+        name = stored.group.name
+        try:
+            self._store.groups.open(name, digest=stored.digest, now=self._clock.now())
+        except Conflict:
+            opening = next((it for it in self._store.groups.openings() if it.name == name), None)
+            if opening is None or (opening.digest == stored.digest and not opening.withdrawn):
+                raise
+            raise NameTaken(
+                f"another submission of group '{name}' has begun and is not finished: send that "
+                "one again as it was, or choose other names for the group and its jobs",
+                field="name",
+            ) from None
 
     def _look_again(self, wanted: NewGroup, judged: _Judged, submitter: str) -> None:
         """Refuse the group if a member of an earlier request has ended: it may have been withdrawn
@@ -305,11 +331,6 @@ class GroupsOfJobs:
 
         if self._followers.change(entry_of(opening.name), cancelled, until=until):
             self._store.groups.close(opening.name)
-
-
-def _digest(wanted: NewGroup, submitter: str) -> str:
-    """What tells submissions of one name apart: two people never share one."""
-    return f"{wanted.digest} {submitter}"
 
 
 def _check_heard(request: Request) -> None:

@@ -11,6 +11,7 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
+from slotq_core.operations.listing.answer_size import fitting
 from slotq_core.operations.listing.cursor import ListCursor
 from slotq_core.operations.listing.walk import Walk
 from slotq_core.operations.scripts.progress import Progress
@@ -76,7 +77,8 @@ class JobLookup:
     ) -> tuple[list[Status], bool]:
         """The first of `statuses`, out of MOST_LOOKED_AT, and whether there may be more."""
         found, cut = self._whole(states, wanted, limit=MOST_LOOKED_AT, to=to)
-        return found[:limit], cut or len(found) > limit
+        first = fitting(found, limit)
+        return first, cut or len(found) > len(first)
 
     def _whole(
         self, states: Iterable[JobState] | None, wanted: Wanted, *, limit: int, to: str | None

@@ -8,8 +8,9 @@ left. A pass does this before it plans: no member starts after the goal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
-from slotq_core.errors import Conflict, Unavailable
+from slotq_core.errors import Conflict, NotUnderstood, Unavailable
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.jobs.sweep_members import standing_for
@@ -45,10 +46,12 @@ class SweepGoals:
         return self._cancel([job for job in members if job is not None], ended.name, until)
 
     def _standing(self, member: str, group: Group) -> Job | None:
-        job = self._store.job(member)
-        if job is None or job.group != group.name:
-            return None
-        return standing_for(job, group, self._store.job)
+        """The job that stands for the member; None: there is none, or people have to see to it."""
+        with suppress(NotUnderstood):
+            job = self._store.job(member)
+            if job is not None and job.group == group.name:
+                return standing_for(job, group, self._store.job)
+        return None
 
     def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:
         changes = [change for job in jobs if (change := self._change(job, met_by))]

@@ -1,17 +1,19 @@
 """The members of a sweep as they now stand: a retry stands in the place of what it repeats.
 
 A retry of a member is a job under the member's next name (`resubmission`), in the same group. So it
-counts in the sweep's `max_parallel`, and whoever knows the member finds it.
+counts in the sweep's `max_parallel`, and whoever knows the member finds it. Beyond the name of
+another member nobody could tell whose retry it is: such a retry is a job of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
 
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.ports.store import Store
+from slotq_core.privacy.identity import People
 from slotq_core.resubmission import MOST_NAMES, next_names
 
 
@@ -20,7 +22,7 @@ def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> J
     name. Only members of sweeps have retries."""
     if group.max_parallel is None:
         return job
-    for name in islice(next_names(job.name), MOST_NAMES):
+    for name in islice(_names_of_retries(job.name, group), MOST_NAMES):
         if not ended_in_vain(job):
             break
         following = read(name)
@@ -31,18 +33,30 @@ def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> J
     return job
 
 
+def _names_of_retries(name: str, group: Group) -> Iterator[str]:
+    """The names that follow this one, up to another member's, or to one that had to be cut."""
+    stems = {name, name.rpartition("-r")[0]}
+
+    def is_clear(following: str) -> bool:
+        return following.rpartition("-r")[0] in stems and following not in group.members
+
+    return takewhile(is_clear, next_names(name))
+
+
 def ended_in_vain(job: Job) -> bool:
     """Whether the job has ended without completing."""
     return job.terminal and job.state is not JobState.COMPLETED
 
 
 def sweep_of_retry(
-    submission: Submission, job: Job, store: Store, *, by: str
+    submission: Submission, job: Job, store: Store, *, by: str, people: People
 ) -> StoredGroup | None:
     """The sweep that the repetition of this job belongs to: that of the job, if the same person
-    submits both, and in the same project."""
+    submits both, in the same project, under a name that tells what it repeats."""
     stored = store.groups.get(job.group) if job.group else None
     if stored is None or stored.group.max_parallel is None:
         return None
-    same = stored.submitter == by and submission.project == job.project
-    return stored if same else None
+    same_person = people.person(stored.submitter) == people.person(by)
+    same = same_person and submission.project == job.project
+    names = islice(_names_of_retries(job.name, stored.group), MOST_NAMES)
+    return stored if same and submission.name in names else None

@@ -2,4 +2,5 @@
 
 cursor  where a page begins
 walk    reads one page
+answer_size  how many jobs one answer holds
 """

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.operations.listing.answer_size import MOST_TEXT, text_of
 from slotq_core.operations.listing.cursor import ListCursor, question_of
 from slotq_core.operations.status import MOST_LOOKED_AT, Wanted
 from slotq_core.ports.store import Store
@@ -53,23 +54,25 @@ class Walk:
         self._lines_asked = False
 
     def page(self, limit: int, after: ListCursor | None) -> Page:
-        """Read one page of at most `limit` jobs. It examines at most MOST_LOOKED_AT, and the rest
-        of those that entered at the last one's moment.
+        """Read one page of at most `limit` jobs, or of about MOST_TEXT. It examines at most
+        MOST_LOOKED_AT, and the rest of those that entered at the last one's moment.
 
         The first reading also takes the cursor's job, and two behind the page: one to tell whether
         there are more, and one to tell whether that one is alone at its moment.
         """
         shown: list[Job] = []
         examined: list[Job] = []
+        text = 0
         for job in self._behind(after, at_once=limit + 3):
             previous = examined[-1] if examined else None
             if previous and len(examined) >= MOST_LOOKED_AT and not _together(previous, job):
                 return self._stopped(shown, self._cursor(previous, name=""))
             examined.append(job)
             if self._is_shown(job):
-                if len(shown) == limit:
+                if len(shown) == limit or text >= MOST_TEXT:
                     return self._stopped(shown, self._cursor(shown[-1], name=shown[-1].name))
                 shown.append(job)
+                text += text_of(job)
         every = (
             after is None
             and self._wanted.projects is None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices.rules import Notification
+from slotq_core.notices.composing import hears
 from slotq_core.ports.notices import Outbox, Pending, Receivers
 from slotq_core.ports.surroundings import Clock
 
@@ -61,8 +62,8 @@ class Delivery:
     def send(self, pending: Pending, told: Told) -> None:
         """Send a message that is this sender's alone."""
         rule, message = self._rules.get(pending.message.notification), pending.message
-        if rule is None:
-            self._outbox.done(pending)  # Nobody wants to hear of it any more.
+        if rule is None or not hears(rule, message):
+            self._outbox.done(pending)  # Those who now hear by that rule did not ask for it.
             return
         now = self._clock.now()
         try:

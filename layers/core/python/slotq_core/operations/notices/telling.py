@@ -6,7 +6,7 @@ waits for long, the end of a day) is looked for every minute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices.message import Message
@@ -38,18 +38,21 @@ class Notices:
         self._known: set[str] = set()
         """Messages about long waits that were made: asking the table each time would cost."""
 
-    def hear(self, changes: Iterable[tuple[Job | None, Job]], *, until: int) -> Told:
-        """Tell what changes of jobs mean. May raise Unavailable: then nobody knows which of the
-        changes are told, and they are to be heard again. `until`: when the handler ends (ms)."""
-        rules, told = self._rules(), Told()
+    def hear(self, changes: Iterable[tuple[Job | None, Job]], *, until: int) -> Iterator[Told]:
+        """Tell what changes of jobs mean; yield what became of each change's messages. May raise
+        Unavailable: then nobody knows whether the next change is told, and it is to be heard again.
+        A receiver that fails is not called again for these changes. `until`: when the handler ends
+        (ms)."""
+        rules = self._rules()
         delivery = self._delivery(rules)
         for before, after in changes:
+            told = Told()
             for happening in happenings(before, after):
                 for rule in rules:
                     if composing.hears(rule, after):
                         message = composing.composed(rule, happening)
                         self._make(rule, message, delivery, told, until=until)
-        return told
+            yield told
 
     def look(self, *, until: int) -> Told:
         """Tell what has come with time, and send what is due."""

@@ -34,6 +34,9 @@ PAGE_BUDGET = 10_000
 MOST_ROWS = 3_000
 """The number of rows at which a page ends, so that its text stays far below Lambda's 6 MB."""
 
+MOST_BUCKETS = 100_000
+"""The same for all buckets of their histograms: a row may have hundreds."""
+
 EARLIEST = begin_of("2000-01-01")
 """No window begins before (ms)."""
 
@@ -246,4 +249,6 @@ class _Reading:
     @property
     def _is_full(self) -> bool:
         late = self._clock.now() - self._now >= PAGE_BUDGET
-        return self._steps > 0 and (late or len(self.totals) >= MOST_ROWS)
+        buckets = sum(len(amounts.waits.buckets) for amounts in self.totals.values())
+        large = len(self.totals) >= MOST_ROWS or buckets >= MOST_BUCKETS
+        return self._steps > 0 and (late or large)

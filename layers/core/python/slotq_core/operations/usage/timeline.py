@@ -133,7 +133,8 @@ class Timeline:
         def is_shown(use: AttemptUse) -> bool:
             held_then = use.ended_at is None or use.ended_at > start
             begins_then = use.admitted_at >= start  # It may have ended at once.
-            return use.admitted_at < end and (held_then or begins_then) and pool in {"", use.pool}
+            there = not pool or any(part.pool == pool for part in use.held)
+            return use.admitted_at < end and (held_then or begins_then) and there
 
         reading = _Reading(self._store.usage, self._clock, is_shown, now=now)
         following = reading.read(start, end, after)

@@ -15,14 +15,12 @@ past their slice: an older job would else yield for a slot just gained.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 
-from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
-from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate
@@ -136,27 +134,6 @@ def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
         if other.project == job.project and rank(other) == rank(job):
             held[other.person] += other.demand.slots
     return held
-
-
-def yield_of(job: Job) -> Yielded | None:
-    """What the job's yield to a slice says of its user, while the job stops for it."""
-    stop = job.attempt.stop if job.attempt else None
-    if stop is None or stop.cause is not StopCause.YIELDED:
-        return None
-    return Yielded(user=job.person, workload=job.workload, priority=job.priority, at=stop.at)
-
-
-def yield_in(before: Job | None, after: Job) -> Yielded | None:
-    """The yield that one change of a job brings."""
-    return None if before is None or yield_of(before) else yield_of(after)
-
-
-def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
-    """The last yield of each user and rank, after one change of a job."""
-    this = yield_in(before, after)
-    if this is None:
-        return tuple(yields)
-    return (*(each for each in yields if each.of != this.of), this)
 
 
 def _alike(other: Job, job: Job) -> bool:

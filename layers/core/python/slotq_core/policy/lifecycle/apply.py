@@ -91,11 +91,14 @@ def _pools_of(job: Job, pool: str) -> tuple[str, ...]:
 
 
 def _start(start: plan.Start, pools: Mapping[str, Pool], now: int) -> Step:
-    return start.job, started(start.classed or start.job, pools[start.pool], now)
+    job = start.classed or start.job
+    parts = tuple(pools[pool].instance_type for pool, _ in job.parts)
+    return start.job, started(job, pools[start.pool], now, instance_types=parts)
 
 
-def started(job: Job, pool: Pool, now: int) -> Job:
-    """The job with its slots and the durable intent to create the next training job."""
+def started(job: Job, pool: Pool, now: int, *, instance_types: tuple[str, ...] = ()) -> Job:
+    """The job with its slots and the durable intent to create the next training job.
+    `instance_types`: those of its parts."""
     number = job.attempts + 1
     attempt = Attempt(
         number=number,
@@ -105,6 +108,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         instance_type=pool.instance_type,
         admitted_at=now,
         waiting_since=job.changed_at,
+        instance_types=instance_types,
         probes=missing_for(pool, job) is not None,
     )
     return move(

@@ -71,6 +71,7 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     """Settle a job whose live attempt ended at `at` (ms), as the queue learned at `now` (ms). Cuts
     `message` to `LONGEST_MESSAGE` characters."""
     assert job.attempt is not None
+    at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
     message = _head(message)
     outcome = _outcome(ending, job.attempt)
     attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)

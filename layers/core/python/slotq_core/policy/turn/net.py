@@ -25,8 +25,11 @@ def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     """Whether the turn of this head took from jobs what this plan gave them, so that the plan
     begins anew.
 
-    Asked after the whole turn, because a gang tries and rolls back.
+    Asked after the whole turn, because a gang tries and rolls back. A plan that gives up a claim
+    decides that alone, so what it took back was never given in any case.
     """
+    if state.decided.dropped:
+        return False
     new = [loss for loss in state.lost if loss.pool not in state.barred.get(loss.job.name, ())]
     if new:
         stands = state.journal.checkpoint()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -52,6 +53,7 @@ from slotq_core.wire.pool_definition import (
     SWITCHES,
     defined,
 )
+from slotq_core.wire.training_request import MOST_FAULTS
 
 T = TypeVar("T")
 
@@ -118,15 +120,18 @@ class Configuration(Section):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        faults = [fault for check in checks.CHECKS for fault in check(self)]
-        faults += notification_faults(self)
-        faults += checks.names_are_unique(self, tuple(_MOST))
-        faults += _names_are_short(self)
-        faults += [fault for _, fault in self._pools_read() if fault]
-        faults += [fault for _, fault in [self._limits_read()] if fault]
-        if faults:
+        if faults := [*islice(self._contradictions(), MOST_FAULTS + 1)]:
             refuse(*faults)
         return self
+
+    def _contradictions(self) -> Iterator[Fault]:
+        for check in checks.CHECKS:
+            yield from check(self)
+        yield from notification_faults(self)
+        yield from checks.names_are_unique(self, tuple(_MOST))
+        yield from _names_are_short(self)
+        yield from (fault for _, fault in self._pools_read() if fault)
+        yield from (fault for _, fault in [self._limits_read()] if fault)
 
     def settings(self) -> Settings:
         resources = checks.resources_of(self.pools)

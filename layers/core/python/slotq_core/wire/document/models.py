@@ -33,7 +33,7 @@ def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
         department=section.department,
         quota=amounts(section.quota, resources),
         weight=section.weight,
-        limit=scopes(section.limit, resources),
+        limit=_limit(section.limit, resources),
         priority=section.priority,
         over_quota=section.over_quota,
         min_runtime=section.min_runtime,
@@ -54,7 +54,7 @@ def department_of(section: DepartmentSection, resources: Collection[str]) -> Dep
         name=section.name,
         quota=None if section.quota is None else amounts(section.quota, resources),
         weight=section.weight,
-        limit=scopes(section.limit, resources),
+        limit=_limit(section.limit, resources),
         priority=section.priority,
         over_quota=section.over_quota,
         fairness=section.fairness,
@@ -93,6 +93,13 @@ def notification_of(section: NotificationSection) -> Notification:
 
 def amounts(quota: int | dict[str, Any] | None, resources: Collection[str]) -> Amounts:
     return {scope: Demand(own) for scope, own in scopes(quota, resources).items()}
+
+
+def _limit(
+    limit: int | dict[str, Any] | None, resources: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Return the amounts by scope. A scope without any has no limit, and is left out."""
+    return {scope: own for scope, own in scopes(limit, resources).items() if own}
 
 
 def scopes(

@@ -47,8 +47,8 @@ def classes_demote_downwards(document: TimeSharing) -> Iterator[Fault]:
 
 
 def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Fault]:
-    known = [group.name for group in document.user_groups]
-    known += [user.name for user in document.users]
+    groups = {group.name for group in document.user_groups}
+    known = groups | {user.name for user in document.users}
     for place, each in enumerate(document.classes):
         for index, name in enumerate(each.chosen_by):
             if name not in known:
@@ -57,7 +57,7 @@ def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Fault
 
 
 def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Fault]:
-    groups = [group.name for group in document.user_groups]
+    groups = {group.name for group in document.user_groups}
     for place, user in enumerate(document.users):
         for index, name in enumerate(user.groups):
             if name not in groups:
@@ -65,7 +65,7 @@ def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Fault]:
 
 
 def limits_name_what_there_is(document: TimeSharing) -> Iterator[Fault]:
-    pools = [pool.name for pool in document.pools]
+    pools = {pool.name for pool in document.pools}
     classes = classes_of(map(class_of, document.classes))
     owners: Mapping[str, Sequence[UserGroupSection | UserSection]] = {
         "user_groups": document.user_groups,

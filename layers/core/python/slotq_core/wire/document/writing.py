@@ -272,7 +272,9 @@ def _quota(quota: Amounts, doubled: Collection[str]) -> Any:
 
 
 def _limit(limit: Mapping[str, Mapping[str, int]], doubled: Collection[str]) -> Any:
-    return _amounts(limit, doubled) if limit else None
+    """Return a limit. A scope without amounts has none: a bare number would limit its slots."""
+    bounded = {scope: own for scope, own in limit.items() if own}
+    return _amounts(bounded, doubled) if bounded else None
 
 
 def _amount(amounts: Mapping[str, int]) -> Any:

@@ -17,6 +17,7 @@ from slotq_core.model.groups import SERVER
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
 from slotq_core.requests.group_members import MOST_VARIABLES, VARIABLES
 from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.groups.after_tags import with_after_tags
 from slotq_core.wire.groups.members import expanded
 from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
@@ -30,6 +31,10 @@ MOST_OF_A_GANG = 200
 
 LARGEST_GROUP = 4_000_000
 """The most bytes of a group's submission. A Lambda function is given 6 MB at most."""
+
+LARGEST_RULES = 300_000
+"""The most bytes of it besides the template and the members; a sweep's parameters are most of them.
+Reading a fault in each of so many values takes 200 MB."""
 
 LEAST_HEARTBEAT, MOST_HEARTBEAT = 60, 86_400
 """Bounds of a heartbeat in seconds. Scripts send a report every 15 seconds."""
@@ -133,6 +138,7 @@ def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
     for rule in GangBody.model_fields:
         if rule in value:
             raise InvalidRequest(f"write it within gang, as gang: {{{rule}: …}}", field=rule)
+    _check_size(value)
     try:
         read = GroupBody.model_validate(value)
     except ValidationError as error:
@@ -153,6 +159,15 @@ def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
     same = {**{key: it for key, it in value.items() if key != "template"}, "members": whole}
     canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
     return read, members, hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_size(value: Mapping[str, Any]) -> None:
+    rest = {key: it for key, it in value.items() if key not in {"template", "members"}}
+    if (size := len(json.dumps(rest))) > LARGEST_RULES:
+        raise InvalidRequest(
+            f"the group has {size:,} bytes besides its template and members, and the limit is "
+            f"{LARGEST_RULES:,}: make the sweep's parameters shorter, or split the sweep"
+        )
 
 
 def _check_rules(gang: GangBody, members: Sequence[str]) -> None:
@@ -202,12 +217,14 @@ def _some(members: Sequence[str]) -> str:
 def _member(group: GroupBody, number: int, request: Mapping[str, Any]) -> Member:
     try:
         submission, kept = parse_submission(request)
+        if group.after or group.after_any:
+            after = dict.fromkeys((*submission.after, *group.after))
+            after_any = dict.fromkeys((*submission.after_any, *group.after_any))
+            submission = replace(submission, after=(*after,), after_any=(*after_any,))
+            kept = with_after_tags(kept, submission)
     except InvalidRequest as error:
         error.within(f"members.{number}")
         raise
     # The same request by itself is another submission.
     digest = hashlib.sha256(f"{group.name}\n{submission.digest}".encode()).hexdigest()
-    after = dict.fromkeys((*submission.after, *group.after))
-    after_any = dict.fromkeys((*submission.after_any, *group.after_any))
-    own = replace(submission, after=(*after,), after_any=(*after_any,))
-    return replace(own, group=group.name, digest=digest), kept
+    return replace(submission, group=group.name, digest=digest), kept

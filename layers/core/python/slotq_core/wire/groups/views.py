@@ -75,8 +75,11 @@ class GroupView(GroupSummaryView):
     jobs: list[JobView]
     """The members, in the order of the submission, without place and reason. A retry stands in
     the place of the member that it repeats."""
+    next: str | None = None
+    """Cursor of the page with the further members; null: there are none. Only members with much
+    text need several pages: those that come after many jobs, or have many attempts."""
     sweep: SweepView | None = None
-    """What the members try and look for, if the submission told it."""
+    """What the members try and look for, if the submission told it; only on the first page."""
 
 
 class GroupsView(BaseModel):
@@ -130,11 +133,14 @@ def group_view(
     result: str = "",
     *,
     sweep: SweepView | None = None,
+    following: str | None = None,
 ) -> GroupView:
+    """The group, or a page of it. `jobs`: of the page; `following`: the cursor of the next one."""
     return GroupView(
         **dict(summary),
         reason=None if reason is None else reason_view(reason),
         result=result or None,
         jobs=[*jobs],
+        next=following,
         sweep=sweep,
     )

@@ -37,13 +37,13 @@ class UsageRecords:
         self._months.take_back(project, month)
 
     def running(self) -> tuple[Job, ...]:
-        found: list[Job] = []
+        found: dict[str, Job] = {}  # A job in several pools has a copy in each.
         for pool in self._configuration.pools():
             wanted = expressions.partition_from(
                 table.pool_partition(pool.name), table.ACTIVE_PREFIX
             )
-            found += Sieve().read(self._calls.query(wanted), copy_of)
-        return tuple(found)
+            found |= {job.name: job for job in Sieve().read(self._calls.query(wanted), copy_of)}
+        return tuple(found.values())
 
     def ended(self, day: str, *, after: str = "", before: str = "", limit: int) -> EndedAttempts:
         pk = table.ended_partition(day)

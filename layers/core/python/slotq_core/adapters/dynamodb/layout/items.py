@@ -40,7 +40,7 @@ from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.usage.attempt_use import AttemptUse
+from slotq_core.usage.attempt_use import AttemptUse, PartUse
 from slotq_core.wire.pool_definition import may_have
 
 Value = Mapping[str, Any]
@@ -422,6 +422,11 @@ def _parts(value: Value) -> tuple[tuple[str, Demand], ...]:
     return tuple((_text(pool), _demand(demand)) for pool, demand in pairs)
 
 
+def _part_uses(value: Value) -> tuple[PartUse, ...]:
+    parts = (each["L"] for each in value["L"])
+    return tuple(PartUse(_text(pool), _text(kind), _whole(slots)) for pool, kind, slots in parts)
+
+
 def _metrics(value: Value) -> tuple[tuple[str, float], ...]:
     pairs = (each["L"] for each in value["L"])
     return tuple((_text(name), float(number["N"])) for name, number in pairs)
@@ -492,6 +497,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "instance_type": _text,
         "admitted_at": _whole,
         "waiting_since": _whole,
+        "instance_types": _texts,
         "created": _flag,
         "probes": _flag,
         "pending_since": _whole,
@@ -538,6 +544,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "beneficiary": lambda value: beneficiary_of(value["M"]),
         "evicted_for": _text,
         "outcome": _text,
+        "parts": _part_uses,
     },
     DaySum: {
         "day": _text,

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of
 from slotq_core.adapters.dynamodb.transactions import Action, delete, put, update
 from slotq_core.errors import Conflict
 from slotq_core.model.notices.message import Message
@@ -105,12 +105,15 @@ def _pending_of(item: Item) -> Pending:
         message = Message(**json.loads(item["message"]["S"]))
     except UNREADABLE as error:
         raise ValueError("the message cannot be read") from error
-    return Pending(
+    pending = Pending(
         message=message,
         due=int(item["due"]["N"]),
         since=int(item["since"]["N"]),
         tries=int(item["tries"]["N"]),
     )
+    if _key(pending) != key_of(item):
+        raise ValueError("the message belongs elsewhere")
+    return pending
 
 
 def _counted_of(item: Item) -> Counted:

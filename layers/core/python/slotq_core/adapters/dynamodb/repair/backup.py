@@ -36,7 +36,7 @@ class BackupError(SlotQError):
 
 def save_table(client: Any, table: str, path: Path) -> int:
     """Write all items of the table to a new file; return their number. Raises BackupError if the
-    file exists, or if the queue worked meanwhile; no file is left then."""
+    file exists or cannot be written, or if the queue worked meanwhile; no file is left then."""
     whole = path.with_name(f"{path.name}.part")
     try:
         seen = _write(whole, table, _scan(client, table))
@@ -48,6 +48,8 @@ def save_table(client: Any, table: str, path: Path) -> int:
         os.link(whole, path)
     except FileExistsError:
         raise BackupError(f"{path} exists already; name another file") from None
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror}") from None
     finally:
         whole.unlink(missing_ok=True)
     return seen.items
@@ -121,7 +123,8 @@ def _read(path: Path) -> list[Item]:
         parsed = [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         raise BackupError(f"{path} cannot be read as a backup: {error}") from None
-    if len(parsed) < 2 or parsed[0].get("slotq_backup") != FORMAT:
+    head = parsed[0] if len(parsed) > 1 and isinstance(parsed[0], dict) else {}
+    if head.get("slotq_backup") != FORMAT:
         raise BackupError(f"{path} is not a backup that this version can read ({FORMAT})")
     digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
     if parsed[-1] != asdict(_Sum(items=len(parsed) - 2, sha256=digest)):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
 
 
@@ -17,10 +18,11 @@ class History:
 
     def expire(self, limit: int) -> int:
         """Mark the records of up to `limit` ended jobs; return the number of jobs. The note is
-        deleted last, so that after a crash the work is repeated."""
+        deleted last, so that after a crash the work is repeated. One that cannot be read is left to
+        people."""
         done = 0
         for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):
-            if {"jobName", "entryTime", "goesAt"} <= note.keys():
+            with suppress(*UNREADABLE):
                 self._mark(note)
                 self._calls.delete((table.HISTORY, note["sk"]["S"]))
                 done += 1
@@ -36,6 +38,6 @@ class History:
         yield table.request_key(job)
         partition = table.job_partition(job)
         for item in self._calls.query(expressions.partition_from(partition, table.ATTEMPT_PREFIX)):
-            if "trainingJob" in item:
-                yield table.name_key(item["trainingJob"]["S"])
+            if training_job := item.get("trainingJob", {}).get("S"):
+                yield table.name_key(training_job)
             yield partition, item["sk"]["S"]

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from slotq_core.names import MAX_TAGS
 from slotq_core.requests.field_paths import paths_ending, shape_at
 from slotq_core.wire.document.faults import Fault, refuse, said
-from slotq_core.wire.training_request import known_shape, similar_name, value_faults
+from slotq_core.wire.training_request import (
+    MOST_FAULTS,
+    known_shape,
+    similar_name,
+    value_faults,
+)
 
 TAGS = "Tags"
 LONGEST = 20_000
@@ -41,7 +47,8 @@ def request_fields(value: object) -> dict[str, Any]:
     fault, each at its path."""
     if not isinstance(value, dict):
         raise ValueError(f"fields of CreateTrainingJob are needed, not {said(value)}")
-    faults = [fault for path, own in value.items() for fault in _faults(path, own)]
+    every = (fault for path, own in value.items() for fault in _faults(path, own))
+    faults = [*islice(every, MOST_FAULTS + 1)]
     if len(str(value)) > LONGEST:
         faults.append(Fault((), f"at most {LONGEST:,} characters are possible"))
     if faults:
