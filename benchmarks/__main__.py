@@ -73,7 +73,9 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
 
 def _beyond(parts: Mapping[str, Any]) -> list[str]:
     found = plans.beyond(parts["plans"]) if "plans" in parts else []
-    return [*found, *cold_start.beyond(parts["cold start"])] if parts.get("cold start") else found
+    if parts.get("cold start"):
+        found += cold_start.beyond(parts["cold start"])
+    return found
 
 
 def _options() -> argparse.Namespace:

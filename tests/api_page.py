@@ -70,8 +70,9 @@ def page() -> str:
     )
     parts.append(f"## `slotq.errors`\n\n{errors()}\n")
     parts.append(
-        "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` (`JobView`, "
-        "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`), of "
+        "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` "
+        "(`jobs.JobView`, `jobs.AttemptView`,\n`reasons.ReasonView`, `pools.PoolView`, "
+        "`pools.PoolsView`, `about.FindingView`), of "
         "`slotq_core.wire.groups.views` (`GroupView`), of\n`slotq_core.wire.document.views` "
         "(`ConfigurationView`, `AppliedView`, `ProjectView`) and "
         "of `slotq_core.wire.record` (`ChangeView`): pydantic\nmodels, whose fields are those of "

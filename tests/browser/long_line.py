@@ -14,7 +14,9 @@ from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
 from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.views import JobView, MeView, PoolsView, QueueView
+from slotq_core.wire.views.about import MeView
+from slotq_core.wire.views.jobs import JobView, QueueView
+from slotq_core.wire.views.pools import PoolsView
 from tests.unit.client.fake_aws import FakeLogs
 from tests.unit.client.fake_queue import pool_view, running, waiting
 from tests.unit.client.fake_scenario import fake_scenario

@@ -14,7 +14,7 @@ from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
-from slotq_core.wire.usage_views import AttemptsPageView, EvictionView, HeldSlotsView
+from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.browser.long_line import LongLine, Said
 from tests.unit.client.fake_aws import FakeLogs
 

@@ -17,7 +17,7 @@ from slotq_core.operations.jobs.group_standing import standing_of
 from slotq_core.operations.status import Status
 from slotq_core.wire.groups.submission import MOST_MEMBERS
 from slotq_core.wire.groups.views import group_view, summary_view
-from slotq_core.wire.views import job_view
+from slotq_core.wire.views.jobs import job_view
 from tests.contract.worlds import a_job, an_attempt
 
 AWAITED = tuple(f"{'awaited-' * 7}{n:07}" for n in range(MAX_AFTER))

@@ -25,7 +25,7 @@ from slotq_core.operations.listing.walk import ENDED, ORDER
 from slotq_core.operations.status import ANY_JOB, Status, Wanted
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Mark
-from slotq_core.wire.views import job_view, queue_view
+from slotq_core.wire.views.jobs import job_view, queue_view
 from tests.contract.metered import Metered
 from tests.contract.test_usage import StandingClock
 from tests.contract.worlds import (

@@ -15,7 +15,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, UnexpectedAnswer
-from slotq_core.wire.views import JobView, QueueView
+from slotq_core.wire.views.jobs import JobView, QueueView
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.usefixtures("aws")

@@ -26,7 +26,7 @@ from slotq.cli.exits import Exit
 from slotq.demo.evidence import Evidence
 from slotq.demo.sdk import quiet
 from slotq.demo.world import emulator
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 from tests.e2e.test_people import Person
 from tests.e2e.waiting import in_background, until
 

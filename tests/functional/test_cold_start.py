@@ -37,13 +37,19 @@ NOT_AT_FIRST = (
     "slotq_core.operations.configuring",
     "slotq_core.operations.usage.report",
     "slotq_core.operations.usage.timeline",
+    "slotq_core.operations.amend",
+    "slotq_core.operations.bulk",
     "slotq_core.routes.documents",
+    "slotq_core.routes.job_changes",
     "slotq_core.routes.pools_and_limits",
     "slotq_core.wire.bulk_changes",
     "slotq_core.wire.configuration",
     "slotq_core.wire.document",
     "slotq_core.wire.submission",
-    "slotq_core.wire.usage_views",
+    "slotq_core.wire.training_request",
+    "slotq_core.wire.views.about",
+    "slotq_core.wire.views.pools",
+    "slotq_core.wire.views.usage",
 )
 """What the API imports with the first request that needs it."""
 

@@ -21,7 +21,7 @@ from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import HEADERS, PageServer
 from slotq.ui.relay import LONGEST_BODY, Relay
 from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 from tests.unit.client.fake_aws import FakeLogs, refused
 from tests.unit.client.fake_queue import running, waiting
 from tests.unit.client.fake_scenario import fake_scenario

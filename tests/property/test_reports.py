@@ -11,7 +11,7 @@ from slotq_core.adapters.scripts.report_document import report_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import LONGEST_ETA, LONGEST_TEXT, MOST_METRICS, MOST_STEPS
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.wire.views import progress_view
+from slotq_core.wire.views.jobs import progress_view
 from tests.unit.policy.test_reasons import NOW, pool, runs
 
 BEGAN = NOW - 500_000

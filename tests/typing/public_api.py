@@ -16,7 +16,9 @@ from slotq import (
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.record import ChangeView
-from slotq_core.wire.views import AttemptView, FindingView, JobView, PoolsView, PoolView
+from slotq_core.wire.views.about import FindingView
+from slotq_core.wire.views.jobs import AttemptView, JobView
+from slotq_core.wire.views.pools import PoolsView, PoolView
 
 
 def the_queue(request: dict[str, Any]) -> None:

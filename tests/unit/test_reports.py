@@ -15,7 +15,7 @@ from slotq_core.operations.scripts import listening
 from slotq_core.operations.scripts.progress import KEPT
 from slotq_core.ports.stored import Change
 from slotq_core.usage.attempt_use import use_of
-from slotq_core.wire.views import job_view
+from slotq_core.wire.views.jobs import job_view
 from tests.queue_world import QueueWorld, pool, request
 
 MIN = 60_000

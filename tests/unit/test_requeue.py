@@ -8,7 +8,7 @@ from slotq_core.errors import InvalidRequest, NoSuchJob, TooLate
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.amend import Amendment
-from slotq_core.wire.views import attempt_view
+from slotq_core.wire.views.jobs import attempt_view
 from tests.queue_world import QueueWorld, evicting
 
 

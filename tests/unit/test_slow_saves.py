@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.routes.slow_saves import with_slow_saves
-from slotq_core.wire.views import JobView, ProgressView, SavedView
+from slotq_core.wire.views.jobs import JobView, ProgressView, SavedView
 from tests.unit.client.fake_queue import MOMENT, running
 
 

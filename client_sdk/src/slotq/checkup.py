@@ -23,7 +23,8 @@ from slotq.transport import refusals
 from slotq.transport.network import Network, Sockets
 from slotq.transport.signed_http import Answer
 from slotq.version import __version__
-from slotq_core.wire.views import VERSION, AboutView
+from slotq_core.wire.base import VERSION
+from slotq_core.wire.views.about import AboutView
 
 MOST_SKEW = timedelta(minutes=5)
 """AWS refuses signatures whose time differs by more."""

@@ -60,18 +60,10 @@ from slotq_core.wire.document.views import (
 from slotq_core.wire.groups.views import GroupSummaryView, GroupsView, GroupView
 from slotq_core.wire.record import ChangesView, ChangeView
 from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.usage_views import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
-from slotq_core.wire.views import (
-    AboutView,
-    DoctorView,
-    FindingView,
-    JobView,
-    MeView,
-    PoolsView,
-    PoolView,
-    QueueView,
-    RequestView,
-)
+from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MeView
+from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
+from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
 
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]

@@ -47,7 +47,6 @@ from slotq_core.resubmission import (
     names_to_try,
 )
 from slotq_core.timestamps import from_iso
-from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
@@ -72,27 +71,18 @@ from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.usage_views import (
+from slotq_core.wire.views import pools as views
+from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
+from slotq_core.wire.views.errors import ErrorView
+from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, RequestView
+from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.reasons import ReasonView
+from slotq_core.wire.views.usage import (
     AttemptsPageView,
     HeldSlotsView,
     UsagePageView,
     UsageRowView,
     WaitsView,
-)
-from slotq_core.wire.views import (
-    AboutView,
-    AttemptView,
-    DoctorView,
-    ErrorView,
-    FindingView,
-    JobView,
-    MembershipView,
-    MeView,
-    PoolsView,
-    PoolView,
-    QueueView,
-    ReasonView,
-    RequestView,
 )
 from tests.unit.client.fake_configuration import FakeConfiguration
 from tests.unit.client.fake_scenario import fake_scenario
@@ -149,7 +139,7 @@ def pool_view(
     pool = replace(defined(name, wanted), foreign=Demand(slots=foreign))
     pool = replace(pool, health=PoolHealth(**(health or {})))
     in_use = Demand(slots=used if like is None else like.used["slots"])
-    return wire.pool_view(pool, size=pool.size(0), used=in_use)
+    return views.pool_view(pool, size=pool.size(0), used=in_use)
 
 
 def attempt(number: int = 1, **fields: Any) -> AttemptView:

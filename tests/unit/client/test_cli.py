@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
-from slotq_core.wire.views import FindingView, JobView, OutlookView, QueueView, ReasonView
+from slotq_core.wire.views.about import FindingView
+from slotq_core.wire.views.jobs import JobView, OutlookView, QueueView
+from slotq_core.wire.views.reasons import ReasonView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     FakeAnswer,

@@ -12,7 +12,7 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.submitters import short_names
-from slotq_core.wire.views import JobView, QueueView
+from slotq_core.wire.views.jobs import JobView, QueueView
 from tests.unit.client.fake_queue import MOMENT, job_view, waiting
 
 

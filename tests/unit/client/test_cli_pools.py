@@ -12,7 +12,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.record import ChangesView
-from slotq_core.wire.views import PoolsView, PoolView
+from slotq_core.wire.views.pools import PoolsView, PoolView
 from tests.unit.client.fake_queue import FakeAnswer, FakeQueue, client_of, pool_view
 
 

@@ -11,7 +11,7 @@ import pytest
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.cli.selection import HANDFUL
-from slotq_core.wire.views import QueueView
+from slotq_core.wire.views.jobs import QueueView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import CALLER, FakeAnswer, ended, job_view, running, waiting
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from slotq.cli.exits import Exit
-from slotq_core.wire.views import JobView, QueueView
+from slotq_core.wire.views.jobs import JobView, QueueView
 from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_aws import FakeServices
 from tests.unit.client.fake_queue import ended, job_view, no_connection, waiting

@@ -18,7 +18,7 @@ from slotq.client import QueueClient
 from slotq.configuration.settings import Config, load
 from slotq.transport.signed_http import TRIES, Transport
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     ENDPOINT,

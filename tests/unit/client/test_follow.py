@@ -6,7 +6,7 @@ import pytest
 
 from slotq.errors import CannotReach, NoSuchJob
 from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, place_text, standing
-from slotq_core.wire.views import OutlookView
+from slotq_core.wire.views.jobs import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]

@@ -15,7 +15,7 @@ from slotq.errors import CannotReach
 from slotq.jobs import progress
 from slotq.jobs.notebook import buttons, live
 from slotq.jobs.notebook.buttons import SURE, Buttons
-from slotq_core.wire.views import ProgressView
+from slotq_core.wire.views.jobs import ProgressView
 from tests.unit.client.fake_queue import attempt, client_of, ended, pool_view, running, waiting
 
 HOSTILE = "<script>alert(1)</script> & \x1b]0;owned\x07\u202e"

@@ -13,7 +13,7 @@ from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow
 from slotq.jobs.reports.progress_bar import ASCII, bar, cell, in_words, marks
 from slotq.output.columns import in_order, queue_table
 from slotq.output.job_tables import explanation, job_page
-from slotq_core.wire.views import JobView, ProgressView
+from slotq_core.wire.views.jobs import JobView, ProgressView
 from tests.unit.client.fake_queue import MOMENT, Clock, ended, job_view, running
 
 HOSTILE = "\x1b[2J\r\nloss\u202e" + "x" * 100

@@ -10,7 +10,7 @@ from typing import Any
 from slotq.jobs import progress
 from slotq.jobs.follow import follow
 from slotq.jobs.rendering import JOB, bundle
-from slotq_core.wire.views import OutlookView
+from slotq_core.wire.views.jobs import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]

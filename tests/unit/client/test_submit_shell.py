@@ -12,7 +12,7 @@ import pytest
 from slotq.cli.exits import Exit
 from slotq.remote_shell.plugin import PLUGIN
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.views import MembershipView
+from slotq_core.wire.views.about import MembershipView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     attempt,

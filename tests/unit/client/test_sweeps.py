@@ -18,7 +18,7 @@ import slotq as package
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.sweep import indexed
 from slotq.errors import InvalidRequest, NameTaken, NotAllowed
-from slotq_core.wire.views import ProgressView
+from slotq_core.wire.views.jobs import ProgressView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import client_of, job_view
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from slotq.cli.exits import Exit
 from slotq.output.timeline_text import LEAST_WIDTH, ROWS, timeline_text
-from slotq_core.wire.usage_views import AttemptsPageView, EvictionView, HeldSlotsView
+from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.unit.client.fake_queue import client_of
 
 ADA, BOB = (f"arn:aws:iam::123456789012:user/{name}" for name in ("ada", "bob"))

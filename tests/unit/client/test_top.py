@@ -21,7 +21,7 @@ from slotq.cli.top.loop import Top
 from slotq.cli.top.scene import Mode, Scene, Wish, press, seen
 from slotq.errors import CannotReach
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views import ProgressView
+from slotq_core.wire.views.jobs import ProgressView
 from tests.terminal import Terminal
 from tests.unit.client.fake_queue import (
     MOMENT,

@@ -13,7 +13,7 @@ from slotq.cli.exits import Exit
 from slotq.configuration.settings import load
 from slotq.cost.instance_prices import SHIPPED, instance_prices
 from slotq.errors import NotConfigured
-from slotq_core.wire.usage_views import WaitsView
+from slotq_core.wire.views.usage import WaitsView
 from tests.unit.client.fake_queue import ENDPOINT, client_of, usage_page, usage_row
 
 ADA = "arn:aws:iam::123456789012:user/ada"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from slotq.cli.exits import Exit
-from slotq_core.wire.views import MembershipView
+from slotq_core.wire.views.about import MembershipView
 from tests.unit.client.fake_queue import CALLER, FakeAnswer
 
 

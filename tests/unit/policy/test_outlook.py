@@ -17,7 +17,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
 from slotq_core.ports.stored import World
-from slotq_core.wire.views import job_view
+from slotq_core.wire.views.jobs import job_view
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 

@@ -18,7 +18,7 @@ from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
-from slotq_core.wire.views import reason_view
+from slotq_core.wire.views.reasons import reason_view
 
 NOW = 1_000_000
 

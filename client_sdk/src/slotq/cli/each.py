@@ -16,7 +16,7 @@ from slotq.errors import Refused, SlotQError
 from slotq.jobs.many import Many, Outcome
 from slotq.output.job_tables import explanation
 from slotq_core.model.jobs import WAITING_STATES
-from slotq_core.wire.views import JobView, queue_view
+from slotq_core.wire.views.jobs import JobView, queue_view
 
 
 @contextmanager

@@ -35,8 +35,11 @@ from slotq_core.wire.document.views import (
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
-from slotq_core.wire.usage_views import AttemptsPageView
-from slotq_core.wire.views import ErrorView, JobView, MeView, PoolsView, PoolView, QueueView
+from slotq_core.wire.views.about import MeView
+from slotq_core.wire.views.errors import ErrorView
+from slotq_core.wire.views.jobs import JobView, QueueView
+from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.usage import AttemptsPageView
 
 
 class StateView(BaseModel):

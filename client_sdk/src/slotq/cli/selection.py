@@ -20,7 +20,8 @@ from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView, MeView, queue_view
+from slotq_core.wire.views.about import MeView
+from slotq_core.wire.views.jobs import JobView, queue_view
 
 MOST_SEARCHED = 100_000
 """The most jobs among which names are searched: a hundred requests."""

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from slotq.jobs.job_logs import LogTail
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class Evidence:

@@ -19,7 +19,7 @@ from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Moment, Pa
 from slotq.errors import SlotQError
 from slotq.session.installed_sdk import QueueTrainingJobSession
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 ROLE = "arn:aws:iam::123456789012:role/demo"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/demo:1"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import SAVE_EVERY, begin, improve
 from slotq.demo.story import EVICTED, FOR, PARTS, STARTS
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from slotq.demo.story import TELLING, Part
 from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, outcome, why
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 WIDTH = 60
 """Columns of the timeline's bars."""

@@ -18,7 +18,7 @@ from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
-from slotq_core.wire.views import PoolView
+from slotq_core.wire.views.pools import PoolView
 
 _DISK, _LONGEST = 30, 86_400
 """The disk in GB and the maximum runtime in seconds of a template that names none."""

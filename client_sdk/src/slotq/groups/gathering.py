@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from slotq.errors import InvalidRequest
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class Door(Protocol):

@@ -9,7 +9,7 @@ from slotq.jobs.notices import Trouble, one_line
 from slotq.jobs.reports.progress_bar import in_words
 from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views import AttemptView, JobView, ProgressView
+from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
 
 HEARTBEAT = 60.0
 """Seconds after which a waiting job is reported again, even without a change."""

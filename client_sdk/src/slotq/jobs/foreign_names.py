@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.errors import NameTaken, NoSuchJob, SlotQError
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
 """Settings of the SageMaker client. A look that takes long is given up: it is a courtesy."""

@@ -15,7 +15,7 @@ from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged
 from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import AttemptView, JobView
+from slotq_core.wire.views.jobs import AttemptView, JobView
 
 
 def _of_view(column: Column) -> Column:

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.jobs.notices import Output, Trouble
 from slotq_core.names import LOG_GROUP
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
 """What to say to a user who cannot read logs."""

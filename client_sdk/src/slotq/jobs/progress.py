@@ -14,7 +14,7 @@ from slotq.jobs.notebook.kernel import Display, display_here
 from slotq.jobs.notices import encodable, log, print_line, shows
 from slotq.jobs.rendering import Bundle
 from slotq.jobs.reports.progress_bar import bar, marks
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class Screen(Protocol):

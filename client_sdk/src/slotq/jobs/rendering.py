@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from slotq.jobs.follow import earliest, place_text, since
 from slotq.jobs.reports.progress_bar import bar
-from slotq_core.wire.views import AttemptView, JobView, PoolView
+from slotq_core.wire.views.jobs import AttemptView, JobView
+from slotq_core.wire.views.pools import PoolView
 
 T = TypeVar("T")
 Column = tuple[str, Callable[[Any], object]]

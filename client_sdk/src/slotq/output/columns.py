@@ -14,7 +14,7 @@ from slotq.jobs.reports.progress_bar import cell, fraction
 from slotq.output import job_tables
 from slotq.output.job_tables import moment, state_text, why
 from slotq.output.submitters import last_part, short_names
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

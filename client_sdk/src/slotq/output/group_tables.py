@@ -14,7 +14,7 @@ from slotq.output.job_tables import attempts_table, explanation
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.groups.views import GangView, GroupSummaryView, GroupsView, GroupView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 def groups_of(jobs: Iterable[JobView], *, ended: bool) -> list[GroupSummaryView]:

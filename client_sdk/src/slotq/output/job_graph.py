@@ -20,7 +20,7 @@ from slotq.output.json_views import GraphGroup, GraphView
 from slotq.output.plain_table import LIVING
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

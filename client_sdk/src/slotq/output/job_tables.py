@@ -14,7 +14,8 @@ from slotq.jobs.reports.progress_bar import bar, saved
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
-from slotq_core.wire.views import AttemptView, FindingView, JobView
+from slotq_core.wire.views.about import FindingView
+from slotq_core.wire.views.jobs import AttemptView, JobView
 
 COLORS = {
     "running": "green",

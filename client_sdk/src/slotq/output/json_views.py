@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from slotq_core.wire.views import VERSION, DoctorView, QueueView
+from slotq_core.wire.base import VERSION
+from slotq_core.wire.views.about import DoctorView
+from slotq_core.wire.views.jobs import QueueView
 
 
 class LogLine(BaseModel):

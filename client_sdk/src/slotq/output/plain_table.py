@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient

@@ -16,7 +16,7 @@ from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.document.views import EntryChangeView
 from slotq_core.wire.record import ChangeView, LimitsChangeView, PoolChangeView
-from slotq_core.wire.views import MissingRightView, PoolSettingsView, PoolView
+from slotq_core.wire.views.pools import MissingRightView, PoolSettingsView, PoolView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from slotq.output.submitters import short_names
 from slotq_core.model.reasons import units
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.wire.usage_views import AttemptsPageView, HeldSlotsView
+from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView
 
 ROWS = 40
 """Rows of a pool, and evictions, that are drawn; --json has them all."""

@@ -22,7 +22,7 @@ from typing import Any
 from slotq.configuration.settings import Config
 from slotq.errors import NotConfigured
 from slotq.packaging.archive import Pack
-from slotq_core.wire.views import PoolView
+from slotq_core.wire.views.pools import PoolView
 
 CHANNEL = "slotq"
 """The input channel for the code; no other input may use this name."""

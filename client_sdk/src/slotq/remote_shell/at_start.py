@@ -7,7 +7,7 @@ from collections.abc import Callable
 from slotq.errors import NoShell
 from slotq.jobs.follow import follow, standing
 from slotq.remote_shell.running import NotYet, runs
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class AtStart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotq.client import QueueClient
 from slotq.errors import NoShell
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES, JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class NotYet(NoShell):

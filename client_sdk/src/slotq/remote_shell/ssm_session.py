@@ -17,7 +17,7 @@ from slotq.remote_shell.plugin import Call, Sessions, call_of, check_installed, 
 from slotq.remote_shell.ports import Forward, listening, told
 from slotq.remote_shell.running import NotYet
 from slotq.transport import aws_session
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 PORT_DOCUMENT = "AWS-StartPortForwardingSession"
 SHELL_DOCUMENT = "SSM-SessionManagerRunShell"

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from slotq.jobs.follow import ended
 from slotq.session.hooks import Answer, Context, InUse, Params, TakenCall, untouched
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 class Jobs(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import from_iso, to_datetime
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 _ENDED = {
     JobState.COMPLETED: "Completed",

@@ -14,7 +14,7 @@ from slotq.jobs.list_filters import is_listed
 from slotq.session.describe import status_of, summary
 from slotq.session.hooks import Answer, Context, Params
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 _TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens # nosec B105
 _OURS = re.compile(rf"{_TOKEN}[0-9]{{1,6}}")

@@ -32,7 +32,7 @@ from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 LAST_LOGS = 2.0
 """Seconds after a job's end for its last log lines to arrive."""

@@ -33,7 +33,8 @@ from slotq.session.describe import arn_of, as_the_job, description, has_training
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.list_training_jobs import Listing
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views import AboutView, JobView
+from slotq_core.wire.views.about import AboutView
+from slotq_core.wire.views.jobs import JobView
 
 _JOB = "slotq_job"
 KIND = ":training-job/"

@@ -28,7 +28,7 @@ from slotq.jobs.follow import ending, news_since, standing
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views import AttemptView, JobView
+from slotq_core.wire.views.jobs import AttemptView, JobView
 
 _FIRST = "algo-1"
 """The host whose stream tells where the job stands."""

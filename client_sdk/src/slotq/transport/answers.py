@@ -10,6 +10,7 @@ from slotq.configuration.settings import Config
 from slotq.errors import UnexpectedAnswer
 from slotq.transport import refusals
 from slotq.transport.signed_http import Answer, Transport
+from slotq_core.wire.base import VERSION
 from slotq_core.wire.bulk_changes import OutcomesView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
@@ -21,17 +22,10 @@ from slotq_core.wire.document.views import (
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.usage_views import AttemptsPageView, UsagePageView
-from slotq_core.wire.views import (
-    VERSION,
-    AboutView,
-    DoctorView,
-    JobView,
-    MeView,
-    PoolsView,
-    QueueView,
-    RequestView,
-)
+from slotq_core.wire.views.about import AboutView, DoctorView, MeView
+from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
+from slotq_core.wire.views.pools import PoolsView
+from slotq_core.wire.views.usage import AttemptsPageView, UsagePageView
 
 View = TypeVar(
     "View",

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 from slotq.errors import NoSuchJob, SlotQError
 from slotq.jobs.job_logs import LogTail
 from slotq.ui.relay import Reply, refusal
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 MOST_LINES = 5_000
 """Lines of one answer: the last ones."""

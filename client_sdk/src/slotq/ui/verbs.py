@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from slotq.errors import InvalidRequest
 from slotq.jobs.many import Many
 from slotq.ui.what_if import priority_of
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 MOST_OF_A_GROUP = 1000
 """The most jobs of one call: a whole group."""

@@ -30,7 +30,7 @@ from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import PRIORITY_LIMIT
-from slotq_core.wire.views import MeView
+from slotq_core.wire.views.about import MeView
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 MOST_JOBS = 200

@@ -20,14 +20,10 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.manager import QueueManager
-from slotq_core.model.jobs import JobState, Submission
-from slotq_core.names import PROJECT_TAG
-from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
-from slotq_core.operations.bulk import NotReached, Outcome
+from slotq_core.model.jobs import JobState
 from slotq_core.operations.jobs.warnings import warnings_of
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.ports.stored import Finding
-from slotq_core.ports.training import Request
+from slotq_core.routes.about import ABOUT_ACTIONS, AboutRoutes
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
 from slotq_core.routes.scenario import SCENARIO_ACTIONS, ScenarioRoutes
@@ -36,13 +32,13 @@ from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
-from slotq_core.version import __version__
-from slotq_core.wire import views as wire
+from slotq_core.wire.views.errors import ErrorView, FaultView
+from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view
 
 if TYPE_CHECKING:
     # What reads a request is imported with the first such request: most cold starts answer another.
-    from slotq_core.wire.amendment import AmendmentBody
-    from slotq_core.wire.bulk_changes import ChangeBody, OutcomeView
+    from slotq_core.operations.bulk import Outcome
+    from slotq_core.wire.bulk_changes import OutcomeView
 
 ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/add-job": {"POST": Action.SUBMIT},
@@ -53,9 +49,7 @@ ACTIONS: Mapping[str, Mapping[str, Action]] = {
     **CONFIGURATION_ACTIONS,
     **USAGE_ACTIONS,
     **SCENARIO_ACTIONS,
-    "/version": {"GET": Action.LOOK},
-    "/me": {"GET": Action.LOOK},
-    "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
+    **ABOUT_ACTIONS,
 }
 """Each path with its methods, and what each is to the caller's rights (`admission.access.NEEDED`).
 OPERATE is checked before the route; what concerns a job is checked where the job is known."""
@@ -97,10 +91,7 @@ class Routes:
         ConfigurationRoutes(manager, self._request).add_to(http)
         UsageRoutes(manager, self._request).add_to(http)
         ScenarioRoutes(manager, self._request).add_to(http)
-        http.add("/version", ["GET"], self._about)
-        http.add("/me", ["GET"], self._me)
-        http.add("/doctor", ["GET"], self._examine)
-        http.add("/doctor", ["POST"], self._mend)
+        AboutRoutes(manager, self._request).add_to(http)
         for path, methods in METHODS.items():
             others = [method for method in ALL_METHODS if method not in methods]
             http.add(path, others, _wrong_method(methods))
@@ -153,13 +144,14 @@ class Routes:
             more = following is not None
         shown = self._warned(lookup.with_progress(jobs))
         text = following.text() if following else None
-        return json_answer(HTTPStatus.OK, wire.queue_view(shown, more=more, following=text))
+        return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
 
     def _change_jobs(self) -> Response:
+        from slotq_core.routes.job_changes import wish_of
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
 
         caller, changes = self._request.caller(), parse_changes(self._request.body())
-        outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
+        outcomes = self._manager().bulk.run([wish_of(it) for it in changes], by=caller)
         return json_answer(
             HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
         )
@@ -171,14 +163,16 @@ class Routes:
         error = self._error_of(outcome.error) if outcome.error else None
         return OutcomeView(name=outcome.name, job=job, error=error)
 
-    def _error_of(self, error: SlotQError) -> wire.ErrorView:
+    def _error_of(self, error: SlotQError) -> ErrorView:
         """The error that left one of several jobs unchanged."""
+        from slotq_core.operations.bulk import NotReached
+
         if isinstance(error, Refused):
             return _refusal(error)
         if isinstance(error, NotReached):
-            return wire.ErrorView(code=UNAVAILABLE, message=str(error))
+            return ErrorView(code=UNAVAILABLE, message=str(error))
         self._unexpected(error)
-        return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
+        return ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
         lookup = self._manager().jobs
@@ -186,7 +180,7 @@ class Routes:
         (view,) = self._warned(lookup.with_progress([status]))
         return json_answer(HTTPStatus.OK, view)
 
-    def _warned(self, statuses: Iterable[Status]) -> Iterator[wire.JobView]:
+    def _warned(self, statuses: Iterable[Status]) -> Iterator[JobView]:
         return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
 
     def _cancel_job(self, name: str) -> Response:
@@ -195,45 +189,19 @@ class Routes:
         )
 
     def _amend_job(self, name: str) -> Response:
+        from slotq_core.routes.job_changes import amendment_of
         from slotq_core.wire.amendment import parse_amendment
 
         caller, body = self._request.caller(), parse_amendment(self._request.body())
-        status = self._manager().changes.amend(name, _amendment(body), by=caller)
+        status = self._manager().changes.amend(name, amendment_of(body), by=caller)
         return json_answer(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response:
         it = self._manager().jobs.request(name, by=self._request.caller())
-        view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
+        view = RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
         return json_answer(HTTPStatus.OK, view)
 
-    def _about(self) -> Response:
-        about = wire.AboutView(slotq=__version__, caller=self._request.caller())
-        return json_answer(HTTPStatus.OK, about)
-
-    def _me(self) -> Response:
-        caller, permissions = self._request.caller(), self._manager().authorizer.now()
-        people = permissions.people
-        projects = [
-            wire.MembershipView(name=it.project, role=it.role.name.lower(), default=it.default)
-            for it in permissions.memberships(caller)
-        ]
-        view = wire.MeView(
-            caller=caller,
-            person=people.person(caller),
-            why=people.why(caller),
-            projects=projects,
-            shared=bool(permissions.sharing.projects),
-            operates=permissions.may_operate(caller),
-        )
-        return json_answer(HTTPStatus.OK, view)
-
-    def _examine(self) -> Response:
-        return _findings(self._manager().examine())
-
-    def _mend(self) -> Response:
-        return _findings(self._manager().examine(fix=True))
-
-    def _views(self, statuses: Iterable[Status]) -> list[wire.JobView]:
+    def _views(self, statuses: Iterable[Status]) -> list[JobView]:
         """The jobs as shown, with the progress of those that run."""
         return [*map(_view, self._manager().jobs.with_progress(statuses))]
 
@@ -309,54 +277,8 @@ def _moment(key: str, text: str) -> int:
         ) from None
 
 
-def _amendment(body: AmendmentBody) -> Amendment:
-    """The amendment in a body. Its tags and the request's other tags are read together, as in a
-    submission."""
-    from slotq_core.wire.amendment import retagged
-    from slotq_core.wire.submission import read_submission
-
-    def revise(request: Request) -> Revision:
-        before, _ = read_submission(request)
-        after, revised = read_submission(retagged(request, body.tags))
-        return Revision(request=revised, before=before, after=after)
-
-    return Amendment(
-        held=body.held,
-        give_up=body.give_up,
-        revise=revise if body.tags else None,
-        project=_project(body),
-    )
-
-
-def _wish(body: ChangeBody) -> Wish:
-    return Wish(
-        name=body.name,
-        amendment=None if body.cancel or body.retry else _amendment(body),
-        retry=_retry(body) if body.retry else None,
-        states=frozenset(body.states),
-    )
-
-
-def _retry(body: ChangeBody) -> Retry:
-    """The retry in a body. The new request is read as a new submission is."""
-    from slotq_core.wire.amendment import retagged
-    from slotq_core.wire.submission import parse_submission
-
-    def renamed(request: Request, name: str) -> tuple[Submission, Request]:
-        kept = retagged(request, body.tags) if body.tags else request
-        return parse_submission({**kept, "TrainingJobName": name})
-
-    return Retry(renamed=renamed, new_name=body.new_name)
-
-
-def _project(body: AmendmentBody) -> str | None:
-    """The project that the body names; None: none."""
-    named = body.tags.get(PROJECT_TAG)
-    return None if named is None else named.strip()
-
-
-def _view(status: Status) -> wire.JobView:
-    return wire.job_view(
+def _view(status: Status) -> JobView:
+    return job_view(
         status.job,
         place=status.place,
         place_is_lower_bound=status.place_is_lower_bound,
@@ -369,16 +291,8 @@ def _view(status: Status) -> wire.JobView:
     )
 
 
-def _findings(found: Sequence[Finding]) -> Response:
-    views = [
-        wire.FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
-        for it in found
-    ]
-    return json_answer(HTTPStatus.OK, wire.DoctorView(findings=views))
-
-
 def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Response:
-    return json_answer(status, wire.ErrorView(code=code, message=message, field=field))
+    return json_answer(status, ErrorView(code=code, message=message, field=field))
 
 
 def _refused(error: Refused) -> Response:
@@ -388,9 +302,9 @@ def _refused(error: Refused) -> Response:
     return answer
 
 
-def _refusal(error: Refused) -> wire.ErrorView:
-    faults = [wire.FaultView(path=path, message=message) for path, message in error.faults]
-    return wire.ErrorView(code=error.code, message=error.message, field=error.field, faults=faults)
+def _refusal(error: Refused) -> ErrorView:
+    faults = [FaultView(path=path, message=message) for path, message in error.faults]
+    return ErrorView(code=error.code, message=error.message, field=error.field, faults=faults)
 
 
 def _no_route(_: Exception) -> Response:

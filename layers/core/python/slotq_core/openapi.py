@@ -40,16 +40,13 @@ from slotq_core.wire import (
 from slotq_core.wire import (
     submission as wire_submission,
 )
-from slotq_core.wire import usage_views as wire_usage
-from slotq_core.wire import (
-    views as wire,
-)
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
+from slotq_core.wire.views import about, errors, jobs, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
@@ -59,10 +56,10 @@ _MODELS: tuple[type[BaseModel], ...] = (
     GroupBody,
     GroupsView,
     GroupView,
-    wire.RequestView,
-    wire.JobView,
-    wire.QueueView,
-    wire.PoolsView,
+    jobs.RequestView,
+    jobs.JobView,
+    jobs.QueueView,
+    pools.PoolsView,
     wire_configuration.PoolBody,
     wire_configuration.LimitsBody,
     wire_configuration.LimitsView,
@@ -72,13 +69,13 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire_document.ProjectsView,
     wire_document.QuotasView,
     wire_record.ChangesView,
-    wire_usage.UsagePageView,
-    wire_usage.AttemptsPageView,
+    usage.UsagePageView,
+    usage.AttemptsPageView,
     ScenarioView,
-    wire.AboutView,
-    wire.MeView,
-    wire.DoctorView,
-    wire.ErrorView,
+    about.AboutView,
+    about.MeView,
+    about.DoctorView,
+    errors.ErrorView,
 )
 _REF = "#/components/schemas/{model}"
 

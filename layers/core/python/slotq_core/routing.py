@@ -19,8 +19,7 @@ Answer = Callable[..., "Response"]
 Handler = Callable[[Any], "Response"]
 """Receives the exception."""
 
-_NAME = re.compile(r"<(\w+)>")
-_PART = r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]+"
+_PART = re.compile(r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]+")
 """The characters that one decoded part of a path may have."""
 
 
@@ -77,7 +76,7 @@ class Router:
         route's answer, with the path and the method of the route; an error of it is answered
         instead."""
         self._not_found, self._before = not_found, before
-        self._routes: list[tuple[str, str, re.Pattern[str], Answer]] = []
+        self._routes: list[tuple[str, str, Answer]] = []
         self._handlers: dict[type[Exception], Handler] = {}
 
     @property
@@ -86,12 +85,8 @@ class Router:
         return _REQUEST.get()
 
     def add(self, path: str, methods: Iterable[str], answer: Answer) -> None:
-        """Add a route. `<name>` in a path matches one part of it."""
-        parts = (re.escape(part) for part in _NAME.split(path)[::2])
-        names = (f"(?P<{name}>{_PART})" for name in _NAME.findall(path))
-        pattern = "".join(part + next(names, "") for part in parts)
-        compiled = re.compile(f"{pattern}/*")
-        self._routes += ((path, method, compiled, answer) for method in methods)
+        """Add a route. A part `<name>` of a path matches any one part."""
+        self._routes += ((path, method, answer) for method in methods)
 
     def on_error(self, kind: type[Exception], handler: Handler) -> None:
         """Set the handler for this kind of exception. The most specific kind wins."""
@@ -109,13 +104,31 @@ class Router:
             return self._handlers[kinds[0]](error).as_event()
 
     def _route(self, event: Mapping[str, Any]) -> tuple[Answer, Mapping[str, str]]:
-        for path, method, pattern, answer in self._routes:
+        for path, method, answer in self._routes:
             if method != event["httpMethod"].upper():
                 continue
-            if found := pattern.fullmatch(event["path"]):
-                return partial(self._after_check, path, method, answer), found.groupdict()
+            named = _named(path, event["path"])
+            if named is not None:
+                return partial(self._after_check, path, method, answer), named
         return lambda: self._not_found(None), {}
 
     def _after_check(self, path: str, method: str, answer: Answer, **named: str) -> Response:
         self._before(path, method)
         return answer(**named)
+
+
+def _named(path: str, given: str) -> Mapping[str, str] | None:
+    """The named parts of a given path; None if it is another path. Slashes at its end are no
+    part."""
+    parts, found = path.split("/"), given.rstrip("/").split("/")
+    if len(parts) != len(found):
+        return None
+    named = {}
+    for part, text in zip(parts, found, strict=True):
+        if part.startswith("<"):
+            if not _PART.fullmatch(text):
+                return None
+            named[part.strip("<>")] = text
+        elif part != text:
+            return None
+    return named

@@ -20,6 +20,10 @@ def iso(moment: int) -> str:
     return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
 
 
+def iso_or_none(moment: int | None) -> str | None:
+    return None if moment is None else iso(moment)
+
+
 def from_iso(text: str) -> int:
     """Milliseconds since the epoch for what `iso` wrote, or any ISO 8601 moment with an offset."""
     return from_datetime(datetime.fromisoformat(text))

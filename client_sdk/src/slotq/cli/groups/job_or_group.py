@@ -12,7 +12,7 @@ from slotq.cli.each import on_each
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 def show_each(

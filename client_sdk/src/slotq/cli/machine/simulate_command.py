@@ -18,7 +18,7 @@ from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.report import Difference, differences, expectations, unequal
 from slotq.simulate.run.metrics import Metrics, metrics
 from slotq.simulate.scenario.sections import Expectation
-from slotq_core.wire.views import JobView, job_view
+from slotq_core.wire.views.jobs import JobView, job_view
 
 PICTURES = (".html", ".png")
 

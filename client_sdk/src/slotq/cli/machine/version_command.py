@@ -7,7 +7,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.output.json_views import VersionView
 from slotq.version import __version__
-from slotq_core.wire.views import VERSION
+from slotq_core.wire.base import VERSION
 
 
 @click.command

@@ -12,7 +12,7 @@ from slotq.cli.exits import Exit, exit_of
 from slotq.errors import NotAllowed
 from slotq.output import job_tables
 from slotq.output.json_views import CheckupView, CheckView
-from slotq_core.wire.views import FindingView
+from slotq_core.wire.views.about import FindingView
 
 
 @click.command

@@ -14,7 +14,7 @@ from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.reasons import units
 from slotq_core.wire.record import ChangesView
-from slotq_core.wire.views import PoolsView, PoolView
+from slotq_core.wire.views.pools import PoolsView, PoolView
 
 
 def seconds(text: str) -> int | None:

@@ -17,7 +17,7 @@ from slotq_core.model.reasons import units
 from slotq_core.model.users import PriorityClass, classes_of, names_by_value
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.document.views import UserQuotaView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @click.group(invoke_without_command=True)

@@ -18,7 +18,7 @@ from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
 from slotq.output.json_views import PricesView, UsageLineView, UsageView
 from slotq.output.usage_tables import usage_csv, usage_page
 from slotq_core.usage.amounts import BY
-from slotq_core.wire.usage_views import UsagePageView
+from slotq_core.wire.views.usage import UsagePageView
 
 
 def _by(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:

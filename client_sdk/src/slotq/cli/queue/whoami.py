@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.cli.app import App, json_option
-from slotq_core.wire.views import MembershipView, MeView
+from slotq_core.wire.views.about import MembershipView, MeView
 
 
 @click.command

@@ -17,7 +17,8 @@ from slotq.output.submitters import last_part, short_names
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views import JobView, PoolView
+from slotq_core.wire.views.jobs import JobView
+from slotq_core.wire.views.pools import PoolView
 
 LEAST_WIDTH, LEAST_HEIGHT = 66, 15
 """Smaller screens show only that they are too small."""

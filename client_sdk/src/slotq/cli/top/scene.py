@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.submission import PRIORITY_LIMIT
-from slotq_core.wire.views import JobView, PoolView
+from slotq_core.wire.views.jobs import JobView
+from slotq_core.wire.views.pools import PoolView
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 """The states of the jobs to fetch."""

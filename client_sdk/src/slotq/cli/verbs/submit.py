@@ -38,7 +38,8 @@ from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
 from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.submission import MAX_RETRIES
-from slotq_core.wire.views import JobView, PoolView
+from slotq_core.wire.views.jobs import JobView
+from slotq_core.wire.views.pools import PoolView
 
 _COMMAND = "slotq.command"
 _SETTINGS = (

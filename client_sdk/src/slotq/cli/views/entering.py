@@ -19,7 +19,7 @@ from slotq.remote_shell.ports import Forward, listening, told
 from slotq.remote_shell.running import NotYet, running_job, runs
 from slotq.remote_shell.ssm_session import Container
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HIGHEST = 255

@@ -11,7 +11,7 @@ from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
 from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
 from slotq_core.model.jobs import GROUP_END
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @click.command

@@ -11,7 +11,7 @@ from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
 from slotq.output.group_tables import group_history
 from slotq.output.job_tables import attempts_table, explanation
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @click.command

@@ -15,7 +15,7 @@ from slotq.jobs.job_logs import RIGHTS, LogTail
 from slotq.output.job_tables import explanation
 from slotq.output.json_views import LogLine
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @click.command

@@ -18,7 +18,7 @@ from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView, queue_view
+from slotq_core.wire.views.jobs import JobView, queue_view
 
 MOST = 100_000
 """Largest number of jobs to show: a hundred requests."""

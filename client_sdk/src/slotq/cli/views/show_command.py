@@ -13,7 +13,7 @@ from slotq.output.job_tables import job_page
 from slotq.output.sweep_tables import sweep_page
 from slotq.sweeps.sweep import sorted_by
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 
 @click.command

@@ -21,7 +21,7 @@ from slotq.jobs.progress import Plain, Screen, Terminal
 from slotq.jobs.rendering import JobList
 from slotq.jobs.reports.warned import Warned
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import JobView, queue_view
+from slotq_core.wire.views.jobs import JobView, queue_view
 
 LAST_LOGS = 2.0
 """Seconds to wait after a job's end for its last log lines."""

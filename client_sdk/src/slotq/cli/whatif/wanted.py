@@ -19,7 +19,7 @@ from slotq.simulate.whatif import Change, NewJob
 from slotq.simulate.whatif.new_jobs import described, in_project
 from slotq_core.model.jobs import Workload
 from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.views import MeView
+from slotq_core.wire.views.about import MeView
 
 _KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -16,7 +16,7 @@ from slotq.errors import SlotQError
 from slotq.jobs.follow import ended
 from slotq.jobs.rendering import clean
 from slotq_core.model.jobs import ACTIVE_STATES, JobState
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 SURE = 10.0
 """Seconds within which the second press on cancel must come."""

@@ -13,7 +13,7 @@ from slotq.jobs.follow import ended, ending, standing
 from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle, clean
 from slotq.jobs.reports.progress_bar import fraction, short
 from slotq_core.model.jobs import JobState
-from slotq_core.wire.views import AttemptView, JobView
+from slotq_core.wire.views.jobs import AttemptView, JobView
 
 S = JobState
 

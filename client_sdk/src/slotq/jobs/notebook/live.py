@@ -15,7 +15,7 @@ from slotq.jobs.notebook.buttons import Buttons, Verbs, buttons_of
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notebook.kernel import Display, display_here, show_widget
 from slotq.jobs.rendering import Bundle
-from slotq_core.wire.views import JobView
+from slotq_core.wire.views.jobs import JobView
 
 PAUSE = 5.0
 """Seconds between two looks at the queue."""

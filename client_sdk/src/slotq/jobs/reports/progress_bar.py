@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from slotq_core.wire.views import ProgressView
+from slotq_core.wire.views.jobs import ProgressView
 
 BLOCKS, ASCII = "█░", "#."
 """Marks of what is done and what is left."""

@@ -8,7 +8,7 @@ from slotq.errors import InvalidRequest
 from slotq.simulate.whatif.changes import NewJob
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission, Workload
-from slotq_core.wire.views import MeView
+from slotq_core.wire.views.about import MeView
 
 
 def described(

@@ -1,9 +1,11 @@
-"""Routes of the API that are not of jobs, and what they share.
+"""Routes of the API that are not of jobs, and what they share with those of jobs.
 
 signed_requests  the request being answered, as routes read it, and answers as they write them
 configuration    the routes of the configuration, each imported with its first request
 pools_and_limits  pools, and the limits of callers
 groups           groups of jobs
+job_changes      what a request wants of jobs
+about            the queue itself, and its caller
 usage            what jobs have used
 scenario         the whole queue, to be reckoned on with
 documents        the whole configuration as a document, projects, and the record

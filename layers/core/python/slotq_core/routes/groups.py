@@ -11,11 +11,11 @@ from slotq_core.manager import QueueManager
 from slotq_core.operations.status import Status
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
 from slotq_core.routing import Response, Router
-from slotq_core.wire.views import JobView
 
 if TYPE_CHECKING:
     from slotq_core.operations.jobs.group_lookup import GroupStatus
     from slotq_core.wire.groups.views import GroupSummaryView
+    from slotq_core.wire.views.jobs import JobView
 
 GROUP_ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/groups": {"GET": Action.SEE, "POST": Action.SUBMIT},

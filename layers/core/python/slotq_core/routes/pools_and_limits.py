@@ -8,8 +8,8 @@ from http import HTTPStatus
 from slotq_core.manager import QueueManager
 from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routing import Response
-from slotq_core.wire import views as wire
 from slotq_core.wire.configuration import OwnLimitsView, limits_view, parse_limits, parse_pool
+from slotq_core.wire.views.pools import PoolsView, pool_view
 
 
 class PoolAndLimitRoutes:
@@ -21,8 +21,8 @@ class PoolAndLimitRoutes:
     def list_pools(self) -> Response:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
-        pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
-        return json_answer(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
+        pools = [pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
+        return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
 
     def set_pool(self, name: str) -> Response:
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING
 
 from slotq_core.errors import InvalidRequest, Refused
 from slotq_core.routing import Response, Router
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _DIGITS = 10
 """The most digits of a number in a query, leading zeros included."""

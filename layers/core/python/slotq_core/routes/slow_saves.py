@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
-from slotq_core.wire.views import JobView
+if TYPE_CHECKING:
+    from slotq_core.wire.views.jobs import JobView
 
 
 def with_slow_saves(

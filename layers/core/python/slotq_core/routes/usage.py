@@ -34,7 +34,7 @@ class UsageRoutes:
     def _get_usage(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
         from slotq_core.operations.usage.report import Position
-        from slotq_core.wire.usage_views import usage_view
+        from slotq_core.wire.views.usage import usage_view
 
         query = self._request.query("from", "to", "by", "next")
         by = _grouping(query)
@@ -57,7 +57,7 @@ class UsageRoutes:
 
     def _list_attempts(self) -> Response:
         from slotq_core.operations.usage.timeline import Cursor
-        from slotq_core.wire.usage_views import SettledView, attempts_view
+        from slotq_core.wire.views.usage import SettledView, attempts_view
 
         query = self._request.query("from", "to", "pool", "next")
         page = self._manager().timeline.page(

@@ -1,4 +1,4 @@
-"""JSON to model and back, versioned. Only these modules, `api` and `openapi` know pydantic.
+"""JSON to model and back, versioned. Only these modules and `openapi` know pydantic.
 
 submission         a CreateTrainingJob request, read
 groups             groups of jobs
@@ -7,9 +7,9 @@ configuration      changes of pools and limits
 document           the whole configuration as one document
 record             the record of changes
 views              what the queue answers
-usage_views        what jobs have used
 scenario           the whole queue, written and read back
 bulk_changes       changes of many jobs, and their outcomes
+base               what every model is derived from
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)
 limits_definition  the limits as people write them (without pydantic)

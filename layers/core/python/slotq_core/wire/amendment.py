@@ -8,7 +8,8 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from slotq_core.names import setting_of
-from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.base import BaseModel
+from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.submission import MAX_TAGS
 
 

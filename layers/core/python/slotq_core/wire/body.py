@@ -1,7 +1,6 @@
 """Reading JSON bodies, and reporting their faults.
 
-Only the `wire` modules, `api` and `openapi` use pydantic. The event path of the Lambda never
-imports it.
+Only the `wire` modules and `openapi` use pydantic. The event path of the Lambda never imports it.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pydantic
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.wire import strict_json
@@ -22,13 +20,6 @@ Lambda payload 1 MB. A CreateTrainingJob request with every field at its limit i
 
 _SHOWN = 100
 """The most characters of a field's path in an answer. The path may contain a key from the body."""
-
-
-class BaseModel(pydantic.BaseModel):
-    """Built with its first use, not at import: a cold start answers one request, with few of
-    them."""
-
-    model_config = ConfigDict(defer_build=True)
 
 
 def json_object(

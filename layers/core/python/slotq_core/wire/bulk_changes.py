@@ -9,8 +9,10 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.amendment import AmendmentBody
-from slotq_core.wire.body import BaseModel, invalid, json_object
-from slotq_core.wire.views import VERSION, ErrorView, JobView
+from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.body import invalid, json_object
+from slotq_core.wire.views.errors import ErrorView
+from slotq_core.wire.views.jobs import JobView
 
 MOST_AT_ONCE = 100
 """The most changes in one request."""

@@ -11,12 +11,12 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.timestamps import iso
-from slotq_core.wire.body import BaseModel
+from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.configuration import LimitSettingsView, limit_settings_view
 from slotq_core.wire.document.differences import sharing_differences
 from slotq_core.wire.document.views import EntryChangeView, entry_change_view
 from slotq_core.wire.pool_definition import settings_of
-from slotq_core.wire.views import VERSION, PoolSettingsView
+from slotq_core.wire.views.pools import PoolSettingsView
 
 ENTRIES_TOLD = 2_000_000
 """Characters of entries in one answer. Lambda answers with at most 6 MB."""

@@ -15,7 +15,8 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission, Workload
 from slotq_core.requests.field_paths import keeps_checkpoints
-from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
+from slotq_core.wire.base import BaseModel
+from slotq_core.wire.body import MAX_BODY, faults_in, json_object
 from slotq_core.wire.pool_definition import (
     CLASS_NAME,
     MOST_OF_A_RESOURCE,

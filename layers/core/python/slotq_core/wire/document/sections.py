@@ -16,7 +16,7 @@ from slotq_core.model.notices.rules import Digest, Event
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
-from slotq_core.wire.body import BaseModel
+from slotq_core.wire.base import BaseModel
 from slotq_core.wire.document.faults import Fault, refuse
 from slotq_core.wire.document.receivers import About, To
 from slotq_core.wire.document.values import (

@@ -11,13 +11,13 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import BudgetStanding, Standing
 from slotq_core.timestamps import iso, seconds
-from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import Difference
 from slotq_core.wire.document.sections import ProjectSection
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import doubled_names, project_entry, written
-from slotq_core.wire.views import VERSION
 
 Document = dict[str, Any]
 

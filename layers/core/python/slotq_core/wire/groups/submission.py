@@ -16,7 +16,8 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.groups import SERVER
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
 from slotq_core.requests.group_members import MOST_VARIABLES, VARIABLES
-from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.base import BaseModel
+from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.groups.after_tags import with_after_tags
 from slotq_core.wire.groups.members import expanded
 from slotq_core.wire.groups.sweep import SweepBody

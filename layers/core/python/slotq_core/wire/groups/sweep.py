@@ -11,8 +11,8 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.groups import StoredGroup, Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.reports.report import LONGEST_METRIC
-from slotq_core.wire.body import BaseModel
-from slotq_core.wire.views import JobView
+from slotq_core.wire.base import BaseModel
+from slotq_core.wire.views.jobs import JobView
 
 LARGEST_SWEEP = 250_000
 """The most bytes of a sweep's parameters. They are kept in the group's record, which has 400 KB."""

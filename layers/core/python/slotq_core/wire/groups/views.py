@@ -10,9 +10,10 @@ from pydantic import Field
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.reasons import Reason
 from slotq_core.timestamps import iso
-from slotq_core.wire.body import BaseModel
+from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.groups.sweep import SweepView
-from slotq_core.wire.views import VERSION, JobView, ReasonView, reason_view
+from slotq_core.wire.views.jobs import JobView
+from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 
 class GangView(BaseModel):

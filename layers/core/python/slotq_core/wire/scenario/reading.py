@@ -22,7 +22,7 @@ from slotq_core.wire.scenario.views import (
     StopView,
     YieldedView,
 )
-from slotq_core.wire.views import PoolHealthView
+from slotq_core.wire.views.pools import PoolHealthView
 
 
 def job_of(view: StandingJobView) -> Job:

@@ -16,12 +16,12 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.snapshot import StandingQueue
-from slotq_core.timestamps import iso, seconds
-from slotq_core.wire.body import BaseModel
+from slotq_core.timestamps import iso, iso_or_none, seconds
+from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import Document
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.views import VERSION, MissingRightView, PoolHealthView
+from slotq_core.wire.views.pools import MissingRightView, PoolHealthView
 
 Amounts = dict[str, int]
 
@@ -226,9 +226,9 @@ def _pool(pool: Pool) -> StandingPoolView:
 def _health(health: PoolHealth) -> PoolHealthView:
     return PoolHealthView(
         errors=health.errors,
-        not_before=_iso(health.not_before),
+        not_before=iso_or_none(health.not_before),
         learned=health.learned,
-        learned_until=_iso(health.learned_until),
+        learned_until=iso_or_none(health.learned_until),
         message=health.message,
         missing_rights=[
             MissingRightView(
@@ -281,7 +281,7 @@ def _job(job: Job, queue: StandingQueue) -> StandingJobView:
         line_by_user=job.line_by_user,
         cause=job.cause,
         message=job.message,
-        not_before=_iso(job.not_before),
+        not_before=iso_or_none(job.not_before),
         claim=_claim(job.claim) if job.claim else None,
         attempt=_attempt(job.attempt) if job.attempt else None,
         eta_seconds=_seconds_of(queue.etas, job),
@@ -305,16 +305,16 @@ def _attempt(attempt: Attempt) -> StandingAttemptView:
         pool=attempt.pool,
         instance_type=attempt.instance_type,
         admitted_at=iso(attempt.admitted_at),
-        waiting_since=_iso(attempt.waiting_since),
+        waiting_since=iso_or_none(attempt.waiting_since),
         created=attempt.created,
         probes=attempt.probes,
-        pending_since=_iso(attempt.pending_since),
-        running_since=_iso(attempt.running_since),
-        checkpoint_at=_iso(attempt.checkpoint_at),
+        pending_since=iso_or_none(attempt.pending_since),
+        running_since=iso_or_none(attempt.running_since),
+        checkpoint_at=iso_or_none(attempt.checkpoint_at),
         reported=attempt.reported,
-        silent_since=_iso(attempt.silent_since),
+        silent_since=iso_or_none(attempt.silent_since),
         heartbeat_missed=attempt.heartbeat_missed,
-        stalled_at=_iso(attempt.stalled_at),
+        stalled_at=iso_or_none(attempt.stalled_at),
         stop=_stop(attempt.stop) if attempt.stop else None,
     )
 
@@ -325,7 +325,7 @@ def _stop(stop: StopOrder) -> StopView:
         by=stop.by,
         at=iso(stop.at),
         sent=stop.sent,
-        grace_until=_iso(stop.grace_until),
+        grace_until=iso_or_none(stop.grace_until),
     )
 
 
@@ -349,7 +349,3 @@ def _seconds_of(known: Mapping[str, int], job: Job) -> float | None:
 
 def _amounts(demand: Demand) -> Amounts:
     return dict(demand.items())
-
-
-def _iso(moment: int | None) -> str | None:
-    return None if moment is None else iso(moment)

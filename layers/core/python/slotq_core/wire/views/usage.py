@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field
 
 from slotq_core.model.attempts import Beneficiary
-from slotq_core.timestamps import iso, seconds
+from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.waits import waits_of
-from slotq_core.wire.body import BaseModel
-from slotq_core.wire.views import VERSION
+from slotq_core.wire.base import VERSION, BaseModel
 
 
 class WaitsView(BaseModel):
@@ -183,8 +182,8 @@ def held_slots_view(use: AttemptUse) -> HeldSlotsView:
         slots=use.slots,
         parts={part.pool: part.slots for part in use.parts},
         admitted_at=iso(use.admitted_at),
-        running_since=None if use.running_since is None else iso(use.running_since),
-        ended_at=None if use.ended_at is None else iso(use.ended_at),
+        running_since=iso_or_none(use.running_since),
+        ended_at=iso_or_none(use.ended_at),
         outcome=use.outcome or None,
         evicted=_eviction(use),
     )

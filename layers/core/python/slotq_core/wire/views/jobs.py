@@ -1,7 +1,4 @@
-"""Model -> JSON: the queue's answers. Version 1.
-
-`submission`, `bulk_changes`, `amendment` and `configuration` read requests.
-"""
+"""Jobs as JSON: the answers about one job and about the queue."""
 
 from __future__ import annotations
 
@@ -12,26 +9,14 @@ from pydantic import Field
 
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.outlook import Outlook
-from slotq_core.model.pools import MissingRight, Pool
-from slotq_core.model.reasons import Number, Reason
+from slotq_core.model.reasons import Reason
 from slotq_core.model.reports.outcome import resumption
 from slotq_core.model.reports.report import Report, Saved
-from slotq_core.timestamps import iso, seconds
-from slotq_core.wire.body import BaseModel
-from slotq_core.wire.pool_definition import settings_of
-
-VERSION = 1
-
-
-class ReasonView(BaseModel):
-    """Why a job waits: `code` and `numbers` for programs, `text` for people."""
-
-    code: str
-    text: str
-    numbers: dict[str, Number]
+from slotq_core.timestamps import iso, iso_or_none, seconds
+from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 
 class OutlookView(BaseModel):
@@ -194,191 +179,13 @@ class QueueView(BaseModel):
     with places."""
 
 
-class MissingRightView(BaseModel):
-    """A missing right. No job that needs it starts in the pool."""
-
-    role: str = ""
-    """The execution role whose jobs need the right; empty: every job of the pool needs it."""
-    action: str
-    """The missing action in IAM's notation."""
-    since: str
-    refusals: int
-    """Consecutive refusals."""
-    not_before: str
-    """No start is tried before this moment."""
-    message: str = ""
-    """SageMaker's last message about the refusal."""
-
-
-class PoolHealthView(BaseModel):
-    """What the queue has learned of a pool from SageMaker's refusals."""
-
-    errors: int = 0
-    """Consecutive capacity errors; 0: healthy."""
-    not_before: str | None = None
-    """Nothing starts in the pool before this moment."""
-    learned: int | None = None
-    """Slots that the account's service limit allows, if fewer than the capacity."""
-    learned_until: str | None = None
-    """When the queue tries the configured capacity again."""
-    message: str = ""
-    """SageMaker's last message about its capacity."""
-    missing_rights: list[MissingRightView] = Field(default=[])
-    """Rights that the queue or an execution role lacks in the pool."""
-
-
-class PoolSettingsView(BaseModel):
-    """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
-
-    slots: int
-    instance_type: str
-    reserve_after: int | None
-    """How long others may pass a job that does not fit; None: for ever."""
-    min_runtime: int
-    """How long an attempt is protected from eviction."""
-    max_min_runtime: int
-    """The most that a job's own `min_runtime` counts."""
-    time_slice: int | None
-    """How long a job runs before it yields to another user's; None: no time slices."""
-    pending_timeout: int | None
-    """How long SageMaker may look for instances; None: for ever."""
-    suspend_grace: int = 0
-    """How long a script is asked to release its slots before the job is stopped."""
-    stall_after: int | None = None
-    """How long a script may report nothing before its job counts as stalled; None: for ever."""
-    on_stall: str = "warn"
-    """What becomes of a stalled job: `warn`, or `evict` it and use one of its retries."""
-    count_foreign: bool
-    """Whether training jobs outside the queue count against the pool."""
-    consolidate: bool
-    """Whether running jobs may move to another pool."""
-    open: bool = True
-    """False: only projects with a quota in the pool may use it."""
-    stall_unreported: bool = False
-    """Whether jobs that never report anything stall too."""
-    read_reports: bool = False
-    """Whether victims are chosen by their reported checkpoints."""
-    resources: dict[str, int]
-    """The pool's resources besides slots."""
-    properties: dict[str, int] = Field(default={})
-    """What the pool's slots are like. Jobs may require it; none uses it up."""
-    checkpoints: str = "warn"
-    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
-    given a place for them; `require`: it is refused."""
-    state: str
-    """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
-
-
-class PoolView(BaseModel):
-    """One pool as the queue uses it. Amounts are by resource; `slots` is an instance each."""
-
-    name: str
-    instance_type: str
-    capacity: dict[str, int]
-    """The configured capacity."""
-    size: dict[str, int]
-    """What the queue may use now: the capacity without foreign use, less while the account allows
-    less."""
-    used: dict[str, int]
-    """Used by jobs that start, run or stop."""
-    foreign: dict[str, int]
-    """Used by training jobs outside the queue, if the pool counts them."""
-    settings: PoolSettingsView
-    health: PoolHealthView
-
-
-class PoolsView(BaseModel):
-    version: int = VERSION
-    revision: int = 0
-    """The configuration's revision; rises with each change."""
-    pools: list[PoolView]
-
-
-class FindingView(BaseModel):
-    """One disagreement in the queue's records, or between them and SageMaker."""
-
-    kind: str
-    """For programs: `ended_unseen`, `orphan`, `ledger` …"""
-    subject: str
-    """The job, training job or pool."""
-    text: str
-    mended: bool
-
-
-class DoctorView(BaseModel):
-    version: int = VERSION
-    findings: list[FindingView]
-
-
-class AboutView(BaseModel):
-    """The deployed release, and who the caller is."""
-
-    version: int = VERSION
-    """The version of the JSON."""
-    slotq: str
-    """The deployed release."""
-    caller: str
-    """The ARN of who signed the request."""
-
-
-class FaultView(BaseModel):
-    """One fault of a request."""
-
-    path: str
-    """The faulty field, e.g. `projects[2].quota`."""
-    message: str
-
-
-class MembershipView(BaseModel):
-    """The caller's role in one project."""
-
-    name: str
-    role: str
-    """`viewer`, `member`, `admin` or `operator`."""
-    default: bool
-    """Whether the caller's jobs belong to this project if they name none."""
-
-
-class MeView(BaseModel):
-    """Who the caller is to the queue."""
-
-    version: int = VERSION
-    caller: str
-    """The ARN of who signed the request."""
-    person: str
-    """The person behind the caller, as an ARN: what counts for limits and for one's own jobs."""
-    why: str
-    """How the person was decided, as a sentence."""
-    projects: list[MembershipView] = Field(default=[])
-    """The projects in which the caller has a role."""
-    shared: bool = True
-    """Whether the queue is shared between projects, so that roles decide beside IAM."""
-    operates: bool = True
-    """Whether the queue lets the caller change its configuration. IAM must too."""
-
-
-class ErrorView(BaseModel):
-    """The body of every 4xx and 5xx answer."""
-
-    version: int = VERSION
-    code: str
-    message: str
-    field: str = ""
-    faults: list[FaultView] = Field(default=[])
-    """All faults of a malformed request; the message tells them too."""
-
-
-def reason_view(reason: Reason) -> ReasonView:
-    return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
-
-
 def outlook_view(outlook: Outlook) -> OutlookView:
     return OutlookView(
         rooms=[reason_view(reason) for reason in outlook.rooms],
         evictions=[reason_view(reason) for reason in outlook.spared],
         reserved=[reason_view(reason) for reason in outlook.reserved],
         times=[reason_view(reason) for reason in outlook.times],
-        earliest=_iso(outlook.earliest),
+        earliest=iso_or_none(outlook.earliest),
     )
 
 
@@ -389,8 +196,8 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         pool=attempt.pool,
         instance_type=attempt.instance_type,
         admitted_at=iso(attempt.admitted_at),
-        running_since=_iso(attempt.running_since),
-        ended_at=_iso(attempt.ended_at),
+        running_since=iso_or_none(attempt.running_since),
+        ended_at=iso_or_none(attempt.ended_at),
         outcome=attempt.outcome,
         message=attempt.message,
         stop_cause=attempt.stop.cause if attempt.stop else None,
@@ -416,7 +223,7 @@ def progress_view(report: Report, eta: int | None) -> ProgressView:
     return ProgressView(
         step=report.step,
         of=report.of,
-        at=_iso(report.at),
+        at=iso_or_none(report.at),
         eta_seconds=None if eta is None else seconds(eta),
         metrics=dict(report.metrics),
         saved=_save_view(report.saved) if report.saved else None,
@@ -474,7 +281,7 @@ def job_view(
         message=job.message,
         warnings=[*warnings],
         progress=progress_view(report, eta) if report else None,
-        stalled_since=_iso(job.attempt.silent_since) if job.attempt else None,
+        stalled_since=iso_or_none(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
         metrics=dict(job.metrics),
     )
@@ -485,43 +292,3 @@ def queue_view(
 ) -> QueueView:
     """`following`: the cursor of the next page."""
     return QueueView(jobs=list(jobs), more=more, next=following)
-
-
-def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
-    health = pool.health
-    return PoolView(
-        name=pool.name,
-        instance_type=pool.instance_type,
-        capacity=_amounts(pool.capacity),
-        size=_amounts(size),
-        used=_amounts(used),
-        foreign=_amounts(pool.foreign),
-        settings=PoolSettingsView(**settings_of(pool)),
-        health=PoolHealthView(
-            errors=health.errors,
-            not_before=_iso(health.not_before),
-            learned=health.learned,
-            learned_until=_iso(health.learned_until),
-            message=health.message,
-            missing_rights=[_missing_right(each) for each in health.missing_rights],
-        ),
-    )
-
-
-def _missing_right(missing: MissingRight) -> MissingRightView:
-    return MissingRightView(
-        role=missing.role,
-        action=missing.action,
-        since=iso(missing.since),
-        refusals=missing.refusals,
-        not_before=iso(missing.not_before),
-        message=missing.message,
-    )
-
-
-def _amounts(demand: Demand) -> dict[str, int]:
-    return {"slots": demand.slots, **demand}
-
-
-def _iso(moment: int | None) -> str | None:
-    return None if moment is None else iso(moment)

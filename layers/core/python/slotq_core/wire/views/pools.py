@@ -1,0 +1,147 @@
+"""Pools as JSON: their settings, their use and their health."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import MissingRight, Pool
+from slotq_core.timestamps import iso, iso_or_none
+from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.pool_definition import settings_of
+
+
+class MissingRightView(BaseModel):
+    """A missing right. No job that needs it starts in the pool."""
+
+    role: str = ""
+    """The execution role whose jobs need the right; empty: every job of the pool needs it."""
+    action: str
+    """The missing action in IAM's notation."""
+    since: str
+    refusals: int
+    """Consecutive refusals."""
+    not_before: str
+    """No start is tried before this moment."""
+    message: str = ""
+    """SageMaker's last message about the refusal."""
+
+
+class PoolHealthView(BaseModel):
+    """What the queue has learned of a pool from SageMaker's refusals."""
+
+    errors: int = 0
+    """Consecutive capacity errors; 0: healthy."""
+    not_before: str | None = None
+    """Nothing starts in the pool before this moment."""
+    learned: int | None = None
+    """Slots that the account's service limit allows, if fewer than the capacity."""
+    learned_until: str | None = None
+    """When the queue tries the configured capacity again."""
+    message: str = ""
+    """SageMaker's last message about its capacity."""
+    missing_rights: list[MissingRightView] = Field(default=[])
+    """Rights that the queue or an execution role lacks in the pool."""
+
+
+class PoolSettingsView(BaseModel):
+    """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
+
+    slots: int
+    instance_type: str
+    reserve_after: int | None
+    """How long others may pass a job that does not fit; None: for ever."""
+    min_runtime: int
+    """How long an attempt is protected from eviction."""
+    max_min_runtime: int
+    """The most that a job's own `min_runtime` counts."""
+    time_slice: int | None
+    """How long a job runs before it yields to another user's; None: no time slices."""
+    pending_timeout: int | None
+    """How long SageMaker may look for instances; None: for ever."""
+    suspend_grace: int = 0
+    """How long a script is asked to release its slots before the job is stopped."""
+    stall_after: int | None = None
+    """How long a script may report nothing before its job counts as stalled; None: for ever."""
+    on_stall: str = "warn"
+    """What becomes of a stalled job: `warn`, or `evict` it and use one of its retries."""
+    count_foreign: bool
+    """Whether training jobs outside the queue count against the pool."""
+    consolidate: bool
+    """Whether running jobs may move to another pool."""
+    open: bool = True
+    """False: only projects with a quota in the pool may use it."""
+    stall_unreported: bool = False
+    """Whether jobs that never report anything stall too."""
+    read_reports: bool = False
+    """Whether victims are chosen by their reported checkpoints."""
+    resources: dict[str, int]
+    """The pool's resources besides slots."""
+    properties: dict[str, int] = Field(default={})
+    """What the pool's slots are like. Jobs may require it; none uses it up."""
+    checkpoints: str = "warn"
+    """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
+    given a place for them; `require`: it is refused."""
+    state: str
+    """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
+
+
+class PoolView(BaseModel):
+    """One pool as the queue uses it. Amounts are by resource; `slots` is an instance each."""
+
+    name: str
+    instance_type: str
+    capacity: dict[str, int]
+    """The configured capacity."""
+    size: dict[str, int]
+    """What the queue may use now: the capacity without foreign use, less while the account allows
+    less."""
+    used: dict[str, int]
+    """Used by jobs that start, run or stop."""
+    foreign: dict[str, int]
+    """Used by training jobs outside the queue, if the pool counts them."""
+    settings: PoolSettingsView
+    health: PoolHealthView
+
+
+class PoolsView(BaseModel):
+    version: int = VERSION
+    revision: int = 0
+    """The configuration's revision; rises with each change."""
+    pools: list[PoolView]
+
+
+def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
+    health = pool.health
+    return PoolView(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        capacity=_amounts(pool.capacity),
+        size=_amounts(size),
+        used=_amounts(used),
+        foreign=_amounts(pool.foreign),
+        settings=PoolSettingsView(**settings_of(pool)),
+        health=PoolHealthView(
+            errors=health.errors,
+            not_before=iso_or_none(health.not_before),
+            learned=health.learned,
+            learned_until=iso_or_none(health.learned_until),
+            message=health.message,
+            missing_rights=[_missing_right(each) for each in health.missing_rights],
+        ),
+    )
+
+
+def _missing_right(missing: MissingRight) -> MissingRightView:
+    return MissingRightView(
+        role=missing.role,
+        action=missing.action,
+        since=iso(missing.since),
+        refusals=missing.refusals,
+        not_before=iso(missing.not_before),
+        message=missing.message,
+    )
+
+
+def _amounts(demand: Demand) -> dict[str, int]:
+    return {"slots": demand.slots, **demand}
