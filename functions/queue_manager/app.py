@@ -89,6 +89,10 @@ clock = SystemClock()
 
 SERVES = "SLOTQ_SERVES"
 INLINE = "SLOTQ_INLINE_PASS"
+LOCAL_CALLER = "SLOTQ_LOCAL_CALLER"
+"""The ARN of the caller of unsigned requests under `sam local`, which checks no signature. It is
+used only with SLOTQ_INLINE_PASS=1. The template sets neither variable, so a deployed queue has no
+such caller."""
 
 TIME_TO_END = LONGEST_CALL
 """Time (ms) that a pass leaves at the end of the function's time: the last call to SageMaker may
@@ -170,7 +174,20 @@ def is_wake_message(records: object) -> bool:
 
 
 def on_request(event: Event, context: Any) -> dict[str, Any]:
-    return routes().answer(event, context)
+    return routes().answer(with_local_caller(event), context)
+
+
+def with_local_caller(event: Event) -> Event:
+    """Return the request as made by the local caller, if it has no signer and there is one."""
+    caller = os.environ.get(LOCAL_CALLER)
+    if os.environ.get(INLINE) != "1" or not caller:
+        return event
+    context = event["requestContext"] or {}
+    identity = context.get("identity") or {}
+    if identity.get("userArn"):
+        return event
+    signed = {**identity, "userArn": caller}
+    return {**event, "requestContext": {**context, "identity": signed}}
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:

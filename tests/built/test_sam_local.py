@@ -7,7 +7,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -20,9 +19,10 @@ from unittest import mock
 
 import pytest
 
+from slotq.local.sam_local import TEMPLATE, VALUES
 from tests.built import replies
 from tests.built.runtime import BUILT, MACHINE, ROOT
-from tests.functional.account import EVENTS, TABLE, sample
+from tests.functional.account import EVENTS, sample
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import slotq, start
 
@@ -30,6 +30,8 @@ pytestmark = pytest.mark.sam_local
 
 SAM = str(ROOT / ".venv" / "sam" / "bin" / "sam")
 START_SECONDS = 120.0
+CALLER = sample("add-job")["requestContext"]["identity"]["userArn"]
+"""Who has signed the samples, so that `sam local start-api` shows what `sam local invoke` made."""
 SHORT = os.environ.get("SLOTQ_SAM_LOCAL") == "short"
 """One sample of each trigger, because the SAM CLI takes seconds for each."""
 
@@ -62,28 +64,17 @@ def letters(emulator: Account) -> str:
 
 @pytest.fixture(scope="module")
 def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> Iterator[list[str]]:
-    """`sam local` and what each of its commands is told.
-
-    The SAM CLI sets only variables that the template declares, so the way to the emulator is
-    written into a copy of what was built; values for the others come from a file.
-    """
-    port = emulator.running.url.rpartition(":")[2]
-    more = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "SLOTQ_INLINE_PASS": "1"}
-    built = (BUILT / "template.yaml").read_text()
-    (first, *_) = re.finditer(r"^( +)Variables:\n", built, re.MULTILINE)
-    lines = "".join(f"{first[1]}  {key}: '{value}'\n" for key, value in more.items())
-    template = BUILT / "sam-local.yaml"
-    template.write_text(built[: first.end()] + lines + built[first.end() :])
-    values = {
-        "SLOTQ_TABLE": TABLE,
-        "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
+    """`sam local` and what each of its commands is told: the files of `slotq local sam`, and what
+    else the samples need."""
+    slotq("local", "sam", "--build", str(BUILT), "--host", host, folder=emulator.folder)
+    values = json.loads((BUILT / VALUES).read_text())
+    values["Parameters"] |= {
         "SLOTQ_DEAD_LETTERS": letters.replace("127.0.0.1", host),
         "SLOTQ_EXECUTION_ROLES": json.loads(sample("add-job")["body"])["RoleArn"],
-        "SLOTQ_TRAINING_PLANS": "",
-        "POWERTOOLS_SERVICE_NAME": "slotq",
+        "SLOTQ_LOCAL_CALLER": CALLER,
     }
     file = tmp_path_factory.mktemp("sam") / "variables.json"
-    file.write_text(json.dumps({"Parameters": values}))
+    file.write_text(json.dumps(values))
     keys = emulator.running.keys
     signing = {
         "AWS_ACCESS_KEY_ID": keys.access_key,
@@ -93,7 +84,7 @@ def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> Iterato
     # The SAM CLI gives its own keys to the function.
     with mock.patch.dict(os.environ, signing):
         yield [
-            *("--template", str(template), "--env-vars", str(file), "--skip-pull-image"),
+            *("--template", str(BUILT / TEMPLATE), "--env-vars", str(file), "--skip-pull-image"),
             *("--parameter-overrides", f"Architecture={MACHINE}"),
         ]
 
@@ -118,7 +109,7 @@ def invoke(sam: list[str], name: str) -> Any:
 
 
 def test_every_sample_is_answered_by_sam_local_invoke(emulator: Account, sam, letters: str):
-    story = replies.OF_EACH_TRIGGER if SHORT else replies.names()
+    story = replies.SHORT if SHORT else replies.names()
     for name in story:
         invoke(sam, name)
     asked = {"QueueUrl": letters, "AttributeNames": ["All"]}
@@ -183,7 +174,8 @@ def call(url: str, method: str = "GET", body: str | None = None) -> tuple[int, d
 def test_the_api_answers_under_sam_local_start_api(api: str):
     """The jobs are those submitted by `sam local invoke`."""
     status, listed = call(f"{api}/jobs?state=pending&state=cancelled")
-    assert (status, [job["name"] for job in listed["jobs"]]) == (200, ["job2", "job1"])
+    names = [job["name"] for job in listed["jobs"]]
+    assert (status, names[0], names[-1]) == (200, "job2", "job1")
     status, job = call(f"{api}/jobs/job2")
     assert (status, job["state"], job["place"]) == (200, "pending", 1)
     assert job["reason"]["text"]
@@ -194,14 +186,11 @@ def test_the_api_answers_under_sam_local_start_api(api: str):
     assert call(f"{api}/jobs/job9")[1]["code"] == "no_such_job"
 
 
-def test_an_unsigned_caller_changes_nothing_here_either(api: str):
-    """`sam local` checks no signatures, so its callers have no identity and may not submit."""
-    for method, path, body in (
-        ("POST", "/add-job", sample("add-job")["body"]),
-        ("DELETE", "/jobs/job2", None),
-        ("PATCH", "/jobs/job2", '{"held": true}'),
-        ("GET", "/jobs/job2/request", None),
-    ):
-        status, told = call(f"{api}{path}", method, body)
-        assert (status, told["code"]) == (403, "not_signed")
-    assert call(f"{api}/jobs/job2")[1]["state"] == "pending"
+def test_the_local_caller_submits_and_cancels_under_sam_local_start_api(api: str):
+    """`sam local` checks no signatures: the caller is the one in the file of variables."""
+    body = {**json.loads(sample("add-job")["body"]), "TrainingJobName": "mine"}
+    status, job = call(f"{api}/add-job", "POST", json.dumps(body))
+    assert (status, job["submitter"]) == (202, CALLER)
+    assert call(f"{api}/jobs/mine/request")[0] == 200
+    assert call(f"{api}/jobs/mine", "PATCH", '{"held": true}')[1]["state"] == "held"
+    assert call(f"{api}/jobs/mine", "DELETE")[1]["state"] == "cancelled"

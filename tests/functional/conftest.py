@@ -40,6 +40,7 @@ def in_use(made: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     monkeypatch.setenv("SLOTQ_DEAD_LETTERS", LETTERS)
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge")
     monkeypatch.delenv("SLOTQ_INLINE_PASS", raising=False)
+    monkeypatch.delenv("SLOTQ_LOCAL_CALLER", raising=False)
     forget()
     monkeypatch.setattr(app, "client", made.client)
     monkeypatch.setattr(app, "clock", made.clock)

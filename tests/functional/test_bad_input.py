@@ -318,6 +318,29 @@ def test_an_unsigned_caller_changes_nothing(account: Account, name: str, identit
     assert account.lambda_.calls == []
 
 
+ME = "arn:aws:iam::123456789012:user/me"
+
+
+@pytest.mark.parametrize("identity", [{}, {"userArn": None}, {"userArn": ""}, None])
+def test_the_local_caller_makes_unsigned_requests_where_passes_run_inline(
+    account: Account, identity, monkeypatch
+):
+    """As under `sam local`, which passes on no identity."""
+    event = sample("add-job")
+    event["requestContext"]["identity"] = identity
+    monkeypatch.setenv("SLOTQ_LOCAL_CALLER", ME)
+    assert account.call(event)[1]["code"] == "not_signed"
+    monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
+    status, job = account.call(event)
+    assert (status, job["submitter"]) == (202, ME)
+
+
+def test_a_signer_counts_before_the_local_caller(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_LOCAL_CALLER", ME)
+    monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
+    assert account.call("add-job")[1]["submitter"].endswith("DataScientist/ada")
+
+
 def test_the_submitter_is_never_read_from_the_request(account: Account):
     _, job = account.call(add_job(submitter="mallory", userArn="mallory"))
     assert job["submitter"].endswith("DataScientist/ada")

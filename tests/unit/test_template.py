@@ -100,6 +100,17 @@ HANDLERS = "".join(
 )
 
 
+LOCAL = {"SLOTQ_INLINE_PASS", "SLOTQ_LOCAL_CALLER"}
+"""Variables that only the emulator and `sam local` set. The second names the caller of unsigned
+requests."""
+
+
+def test_no_deployed_function_takes_a_local_identity(template):
+    """Neither a variable of a function nor a parameter of the stack can name one."""
+    text = json.dumps(template)
+    assert not [name for name in LOCAL if name in text]
+
+
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
     for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
@@ -109,7 +120,7 @@ def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     functions += [template["Resources"][name]["Properties"] for name in FUNCTIONS]
     given = {key for each in functions for key in each["Environment"]["Variables"]}
     read = set(re.findall(r'"(SLOTQ_[A-Z_]+)"', code))
-    assert read - given == {"SLOTQ_INLINE_PASS"}, "is for the emulator and SAM local"
+    assert read - given == LOCAL, "only these are for the emulator and SAM local"
     assert {key for key in given if key.startswith("SLOTQ_")} <= read
 
 

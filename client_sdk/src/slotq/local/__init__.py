@@ -9,6 +9,7 @@ state         a running emulator, for `stop` and `env`
 kept          what survives a restart
 endpoint      where it listens
 telling       tells people of their jobs
+sam_local     the built functions under `sam local`
 services      AWS around the queue: moto, API Gateway, Lambda
 training      the SageMaker training plane
 container     jobs as processes: /opt/ml, environment, transfer

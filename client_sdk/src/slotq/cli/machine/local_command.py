@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -220,3 +221,34 @@ def env(*, as_json: bool) -> None:
     click.echo(f"unset {' '.join(state.UNSET)}")
     for name, value in variables.items():
         click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@local.command("sam")
+@click.option(
+    "--build",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".aws-sam/build",
+    show_default=True,
+    help="What `sam build` has built.",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="This machine's address in containers.  [default: that of Docker's own network]",
+)
+def sam(*, build: Path, host: str | None) -> None:
+    """Write what `sam local` needs to run the built functions against the running emulator.
+
+    Requests need no signature there: the caller is SLOTQ_LOCAL_CALLER in the file of variables.
+    """
+    from slotq.local import sam_local, state
+
+    written = sam_local.write(
+        state.running(), build=build, host=host or sam_local.host_for_containers()
+    )
+    click.echo(f"Wrote {written.template} and {written.values}. To use them:")
+    click.echo('  eval "$(slotq local env)"')
+    click.echo(f"  export SAM_OPTIONS={shlex.quote(shlex.join(written.options()))}")
+    click.echo("  sam local invoke Door --event events/add-job.json $SAM_OPTIONS")
+    click.echo("  sam local start-api --warm-containers LAZY $SAM_OPTIONS")
+    click.echo("  SLOTQ_ENDPOINT=http://127.0.0.1:3000 slotq ls")

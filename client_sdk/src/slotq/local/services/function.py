@@ -65,7 +65,7 @@ def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
     Changes this process's environment permanently: the function reads the environment, and none of
     its calls may reach the real AWS.
     """
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS"):
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS", "SLOTQ_LOCAL_CALLER"):
         os.environ.pop(name, None)
     for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_")]:
         os.environ.pop(name)
