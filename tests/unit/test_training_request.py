@@ -102,7 +102,11 @@ CLIENT = [
     ("StoppingCondition.MaxRuntimeInSeconds", 0, "must be at least 1, not 0"),
     ("StoppingCondition.MaxPendingTimeInSeconds", 60, "must be 1,800 to 2,419,200, not 60"),
     ("Environment.1x", "y", "its name must have the form"),
-    ("Tags", [{"Key": "a", "Value": "b"}] * 51, "must have at most 50 entries, not 51"),
+    (
+        "Tags",
+        [{"Key": f"a{number}", "Value": "b"} for number in range(51)],
+        "must have at most 50 entries, not 51",
+    ),
     ("Brandnew", 1, "is not a field of CreateTrainingJob"),
 ]
 

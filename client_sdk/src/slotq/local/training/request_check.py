@@ -12,6 +12,7 @@ from botocore.validate import ParamValidator
 
 from slotq.jobs.sagemaker_model import python_pattern
 from slotq.local.training.call_errors import PlaneError
+from slotq_core.requests.field_rules import breaches
 
 OPERATIONS = (
     "CreateTrainingJob",
@@ -36,7 +37,8 @@ def _input_shape(operation: str) -> Any:
 
 def check(operation: str, request: Mapping[str, Any]) -> None:
     """Check a request. Raises PlaneError (ValidationException) with every fault. Checks types and
-    required members first, and only if these hold, patterns, lengths, ranges and enumerations."""
+    required members first, and only if these hold, patterns, lengths, ranges and enumerations, and
+    the rules between fields."""
     if operation not in OPERATIONS:
         raise PlaneError("UnknownOperationException", f"{operation} is not in the emulator")
     shape = _input_shape(operation)
@@ -44,6 +46,8 @@ def check(operation: str, request: Mapping[str, Any]) -> None:
     if report.has_errors():
         raise PlaneError("ValidationException", str(report.generate_report()))
     faults = list(_faults(shape, request, ""))
+    if operation == "CreateTrainingJob":
+        faults += (f"{path}: {told}" for rule, path, told in breaches(request) if rule.certain)
     if faults:
         plural = "error" if len(faults) == 1 else "errors"
         raise PlaneError(

@@ -17,6 +17,7 @@ from math import inf
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.requests.field_rules import breaches
 
 REQUEST = "CreateTrainingJobRequest"
 """The name of the whole request's structure."""
@@ -87,6 +88,8 @@ class Fault:
     """Whether a later version of SageMaker's API might accept the value."""
     lacks: bool = False
     """Whether a field is missing. A project may fill it in."""
+    by_rule: bool = False
+    """Whether a rule between fields is broken (`field_rules`)."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -120,12 +123,27 @@ def check_complete(request: Mapping[str, Any]) -> None:
 
 def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
     """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
-    return _Reading(refuse_unknown=False).faults(request, known_shape())
+    return _with_rules(_Reading(refuse_unknown=False).faults(request, known_shape()), request)
 
 
 def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
-    """The faults by the user's own structure. Unknown fields are faults too."""
-    return _Reading(refuse_unknown=True).faults(request, shape)
+    """The faults by the user's own structure. Unknown fields are faults too. Not the fields that
+    are missing by a rule between fields: a project may fill them in."""
+    faults = _with_rules(_Reading(refuse_unknown=True).faults(request, shape), request)
+    return [fault for fault in faults if not fault.by_rule or not fault.lacks]
+
+
+def _with_rules(faults: list[Fault], request: Mapping[str, Any]) -> list[Fault]:
+    """The faults, with those by the rules between fields. These are asked only of a request whose
+    values have the right types."""
+    if not all(fault.lacks or fault.dated for fault in faults):
+        return faults
+    found = (
+        Fault(path=path, message=message, lacks=rule.lacks, by_rule=True)
+        for rule, path, message in breaches(request)
+        if rule.certain
+    )
+    return [*faults, *islice(found, MOST_FAULTS + 1 - len(faults))]
 
 
 def value_faults(path: str, value: Any, shape: Shape) -> list[Fault]:

@@ -26,6 +26,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
+from slotq_core.requests import field_rules
 from slotq_core.requests.checkpoints import assured, notice, provided
 
 _TRIES = 20
@@ -169,10 +170,10 @@ class Submissions:
             by_default=by_default,
         )
         job = assured(replace(job, line_by_user=stand.by_user), pools)
-        notices: tuple[str, ...] = ()
+        notices = (*field_rules.warnings(request),)
         if job.checkpoints and not submission.checkpoints:
             request = provided(request, job)
-            notices = (notice(request),)
+            notices += (notice(request),)
         permissions.check_priority(project, job.priority, caller=submitter)
         job = with_approval(job, project, permissions.role(submitter, job.project), now)
         watches = [predecessors.groups[end_of(name)].living for name in job.awaited_groups]
