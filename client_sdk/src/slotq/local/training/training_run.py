@@ -16,11 +16,12 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.container import arguments, isolation, script, transfer
+from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image
 from slotq.local.container.job_output import LogStream
 from slotq.local.container.ports import own_ports
-from slotq.local.container.transfer import Checkpoints, Fault, Storage
+from slotq.local.container.transfer import Fault, Storage
 from slotq.local.container.variables import environment_of
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.metric_definitions import MetricsInOutput
@@ -151,7 +152,8 @@ class TrainingRun:
             if not host.isolated:
                 _replace_in_drivers(host)
             if config:
-                kept = Checkpoints(self._services.storage, config, host)
+                seed = f"{self._name}/{host.name}"
+                kept = Checkpoints(self._services.storage, config, host, seed=seed)
                 kept.restore()
                 self._checkpoints.append(kept)
 
