@@ -118,8 +118,16 @@ def _on_the_python_beside(command: Path, image: Image) -> bytes | None:
     except OSError:
         return None
     found = _INTERPRETER.match(text)
-    interpreter = Path(os.fsdecode(found[1])) if found else Path()
-    if str(interpreter.parent) != image.folder or not interpreter.name.startswith("python"):
+    if found is None or not _is_in_folder(os.fsdecode(found[1]), image.folder):
         return None
     lines = text.split(b"\n", 3 if text.startswith(b"#!/bin/sh\n") else 1)
     return _ON_THE_PYTHON_BESIDE + lines[-1]
+
+
+def _is_in_folder(interpreter: str, folder: str) -> bool:
+    """Whether it is a Python of that folder, by whatever path it is named."""
+    python = Path(interpreter)
+    try:
+        return python.name.startswith("python") and python.parent.samefile(folder)
+    except OSError:
+        return False
