@@ -364,33 +364,65 @@ def _whole(manifests: Iterable[Path], most: float) -> Iterator[_State]:
 def _is_whole(slot: Path, manifest: Mapping[str, Any]) -> bool:
     try:
         return all(
-            (slot / each["file"]).stat().st_size == each["bytes"]
-            and _crc32(slot / each["file"]) == each["crc32"]
-            for each in manifest["files"]
+            _has_size_and_sum(slot / entry["file"], entry)
+            for entry in manifest["files"]
+            if not _is_foreign(slot / entry["file"])  # Version 0.2.0 named some.
         )
     except (OSError, KeyError, TypeError):
         return False
 
 
+def _has_size_and_sum(path: Path, entry: Mapping[str, Any]) -> bool:
+    """Raises OSError and KeyError."""
+    if path.stat().st_size != entry["bytes"]:
+        return False  # A large file need not be read.
+    return _size_and_sum(path) == {"bytes": entry["bytes"], "crc32": entry["crc32"]}
+
+
+# SageMaker's agent and others write below the checkpoints, too, while a manifest is made.
+
+_UPLOAD_MARKER = re.compile(r"\.sagemaker-\w+$")
+"""SageMaker's agent lays `<file>.sagemaker-uploading` beside a file that it copies, then
+`<file>.sagemaker-uploaded`. Both come and go at any moment, also after the file itself."""
+_HIDDEN_PARTS = frozenset({".metadata"})
+"""Hidden files that are part of a checkpoint: torch.distributed.checkpoint's."""
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether a file is no part of a checkpoint, by its name. A file of the user's own that is
+    named like a marker is not verified."""
+    name = path.name
+    return bool(_UPLOAD_MARKER.search(name)) or (name.startswith(".") and name not in _HIDDEN_PARTS)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """The files below a folder. Files and folders may come and go meanwhile."""
+    for where, _, names in os.walk(str(folder)):
+        for name in names:
+            yield Path(where) / name
+
+
 def _entries(folder: Path, paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The manifest's entries of files that somebody else has written below a folder."""
-    return [
-        {
-            "file": path.relative_to(folder).as_posix(),
-            "bytes": path.stat().st_size,
-            "crc32": _crc32(path),
-        }
-        for path in sorted(paths)
-        if path.is_file() and not path.name.startswith(".")
-    ]
+    """The manifest's entries of files that a library has written below a folder, without foreign
+    files and those that have vanished."""
+    entries = []
+    for path in sorted(paths):
+        if _is_foreign(path) or not path.is_file():
+            continue
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            name = path.relative_to(folder).as_posix()
+            entries.append({"file": name, **_size_and_sum(path)})
+    return entries
 
 
-def _crc32(path: Path) -> int:
-    crc = 0
+def _size_and_sum(path: Path) -> dict[str, int]:
+    """A file's size and CRC-32, of one reading. Raises OSError."""
+    size = crc = 0
     with path.open("rb") as file:
         for content in iter(lambda: file.read(1 << 22), b""):
+            size += len(content)
             crc = zlib.crc32(content, crc)
-    return crc
+    return {"bytes": size, "crc32": crc}
 
 
 def _dump(state: Any, file: Any) -> None:
@@ -2292,9 +2324,10 @@ class _LightningCallback:
         if self._found is None or str(trainer.ckpt_path) != self.latest():
             return
         slot, manifest = self._found
-        own = next(iter(slot.glob(f"{_rank_file(watch.rank)}.*")), None)
-        if own is not None and manifest["ranks"] == watch.world:
-            state = _load(own)
+        prefix = _rank_file(watch.rank) + "."
+        own = next((one["file"] for one in manifest["files"] if one["file"].startswith(prefix)), "")
+        if own and manifest["ranks"] == watch.world:
+            state = _load(slot / own)
             for loader, place in zip(_resumables(trainer.train_dataloader), state["loaders"]):
                 loader.load_state_dict(place)
             _set_random_states(state["random"])
@@ -2339,7 +2372,7 @@ class _LightningCallback:
         trainer.save_checkpoint(slot / _LIGHTNINGS)  # Returns when every rank has written.
         if trainer.local_rank == 0:
             written = slot / _LIGHTNINGS
-            files += _entries(slot, written.rglob("*") if written.is_dir() else [written])
+            files += _entries(slot, _files_below(written) if written.is_dir() else [written])
         step = trainer.global_step
         self._saves.commit(
             number, files, began, self._slots.commit,
@@ -2425,8 +2458,8 @@ class _TransformersCallback:
         number = state.global_step
         folder = self._folder / f"checkpoint-{number}"
         if self._saves.begin():  # Every rank has written its files.
-            paths = folder.rglob("*") if state.is_local_process_zero else ()
-            files = _entries(folder, (each for each in paths if each.name != _TRAINERS_MANIFEST))
+            paths = _files_below(folder) if state.is_local_process_zero else ()
+            files = _entries(folder, (path for path in paths if path.name != _TRAINERS_MANIFEST))
             self._saves.commit(
                 number, files, self._began, partial(_write_manifest, folder / _TRAINERS_MANIFEST),
                 epoch=int(state.epoch or 0), step=number, steps=number,
@@ -2443,7 +2476,8 @@ class _TransformersCallback:
         kept.add(Path(state.best_model_checkpoint or ".").name)
         for manifest in self._folder.glob("checkpoint-*/" + _TRAINERS_MANIFEST):
             if manifest.parent.name not in kept:
-                manifest.unlink()  # First: what is half removed is not there.
+                with contextlib.suppress(FileNotFoundError):
+                    manifest.unlink()  # First: what is half removed is not there.
                 shutil.rmtree(manifest.parent, ignore_errors=True)
 
 

@@ -6,12 +6,8 @@ mode alone is tested.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,7 @@ import pytest
 
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import slotq, start
+from tests.functional.local.wheels import wheel
 
 ROOT = Path(__file__).parents[3]
 PYTHON = Path(os.environ.get("SLOTQ_TOOLKIT_PYTHON", ROOT / ".venv" / "toolkit" / "bin" / "python"))
@@ -124,25 +121,6 @@ def test_programs(runs: Account, program: str) -> None:
     shown = runs.ended(name)
     assert shown["TrainingJobStatus"] == "Completed", (shown, runs.said(name))
     assert line in runs.said(name)
-
-
-def wheel(name: str, source: str) -> bytes:
-    """A wheel with one module."""
-    info = f"{name}-1.0.dist-info"
-    files = {
-        f"{name}.py": source,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        record = ""
-        for path, text in files.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
-            record += f"{path},sha256={digest.decode().rstrip('=')},{len(text.encode())}\n"
-            archive.writestr(path, text)
-        archive.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
-    return packed.getvalue()
 
 
 def test_requirements_are_installed_for_this_job_alone(runs: Account) -> None:

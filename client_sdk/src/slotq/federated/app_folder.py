@@ -16,7 +16,14 @@ from typing import Any
 from slotq.errors import InvalidRequest
 from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
-from slotq.packaging.command_job import ARCHIVE, CHANNEL, DRIVER, channel, code_folder, driver
+from slotq.packaging.command_job import (
+    ARCHIVE,
+    CHANNEL,
+    DRIVER,
+    code_folder,
+    driver,
+    with_code_channel,
+)
 from slotq_core.wire import strict_json
 from slotq_core.wire.training_request import refusal, submission_faults
 
@@ -108,12 +115,8 @@ def with_code(app: App, request: Mapping[str, Any], output: str) -> dict[str, An
     if app.is_script:
         values = {**request["HyperParameters"], "sagemaker_submit_directory": json.dumps(archive)}
         return {**request, "HyperParameters": values}
-    others = [*(request.get("InputDataConfig") or ())]
     entry = ["/bin/sh", f"/opt/ml/input/data/{CHANNEL}/{DRIVER}"]
     algorithm = {**request[_ALGORITHM], "ContainerEntrypoint": entry}
     algorithm.pop("ContainerArguments", None)  # The driver has them.
-    return {
-        **request,
-        _ALGORITHM: algorithm,
-        "InputDataConfig": [channel(CHANNEL, archive.rpartition("/")[0] + "/"), *others],
-    }
+    with_channel = with_code_channel(request, archive.rpartition("/")[0] + "/")
+    return {**with_channel, _ALGORITHM: algorithm}

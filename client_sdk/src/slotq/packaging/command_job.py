@@ -122,7 +122,6 @@ def request_of(
         raise NotConfigured(
             f"the channel '{CHANNEL}' carries the code; choose another name for the input"
         )
-    channels = {CHANNEL: f"{code}/", **job.inputs}
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
@@ -131,7 +130,7 @@ def request_of(
             "ContainerEntrypoint": ["/bin/sh", f"/opt/ml/input/data/{CHANNEL}/{DRIVER}"],
         },
         "RoleArn": needed("role", job.role or config.role, "--role ARN"),
-        "InputDataConfig": [channel(name, uri) for name, uri in channels.items()],
+        "InputDataConfig": [_channel(name, uri) for name, uri in job.inputs.items()],
         "OutputDataConfig": {"S3OutputPath": output},
         **_checkpoints(output, name),
         "ResourceConfig": {
@@ -143,7 +142,7 @@ def request_of(
     }
     if job.environment:
         request["Environment"] = dict(job.environment)
-    return request
+    return with_code_channel(request, f"{code}/")
 
 
 def under(request: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -186,13 +185,33 @@ def _legal(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")
 
 
-def channel(name: str, uri: str) -> dict[str, Any]:
-    """An input channel with everything below the URI."""
-    source = {
+def with_code_channel(request: Mapping[str, Any], uri: str) -> dict[str, Any]:
+    """The request with the code below the URI in a channel of its own, the first.
+
+    SageMaker requires that all channels of a job name instance groups, or none does. Where another
+    channel names some, the code goes to every group.
+    """
+    others = [*(request.get("InputDataConfig") or ())]
+    groups = (request.get("ResourceConfig") or {}).get("InstanceGroups") or ()
+    names = [group["InstanceGroupName"] for group in groups if group.get("InstanceGroupName")]
+    chosen = names if any(map(_names_groups, others)) else []
+    return {**request, "InputDataConfig": [_channel(CHANNEL, uri, groups=chosen), *others]}
+
+
+def _names_groups(channel: Mapping[str, Any]) -> bool:
+    source = (channel.get("DataSource") or {}).get("S3DataSource") or {}
+    return bool(source.get("InstanceGroupNames"))
+
+
+def _channel(name: str, uri: str, *, groups: Sequence[str] = ()) -> dict[str, Any]:
+    """An input channel with everything below the URI, for these instance groups (empty: all)."""
+    source: dict[str, Any] = {
         "S3DataType": "S3Prefix",
         "S3Uri": uri,
         "S3DataDistributionType": "FullyReplicated",
     }
+    if groups:
+        source["InstanceGroupNames"] = list(groups)
     return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
 
 

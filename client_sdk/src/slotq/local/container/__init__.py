@@ -2,7 +2,10 @@
 
 workdir       /opt/ml of each host
 transfer      S3 to /opt/ml and back
+checkpoints   the folder that is kept in S3 while the job runs
+upload_markers  what SageMaker's agent lays beside the files that it copies
 image         what stands for the job's image: a Python, SageMaker's toolkit
+job_python    the job's own environment over it
 arguments     hyperparameters, and the script's arguments
 script        the command of script mode, or the request's own
 variables     the environment of script mode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -28,11 +29,29 @@ class Image:
     """The `train` command of SageMaker's training toolkit. None: script mode of our own."""
     passes_sigterm: bool = False
     """Whether scripts get SIGTERM, unless a job says otherwise."""
+    original_folder: str | None = None
+    """The folder of the image's own Python, where `python` is a job's environment over it."""
 
     @property
     def folder(self) -> str:
         """The folder of the Python and of the commands installed with it."""
         return str(Path(self.python).parent)
+
+    @property
+    def folders(self) -> list[str]:
+        """Where commands are looked for first."""
+        return [self.folder, *([self.original_folder] if self.original_folder else [])]
+
+    def text(self, text: str) -> str:
+        """The text, with the job's own Python and commands in place of the image's."""
+        if self.original_folder is None:
+            return text
+        named = re.compile(rf"(?<![\w./-]){re.escape(self.original_folder)}/([\w.-]+)(?![\w./-])")
+        return named.sub(self._own, text)
+
+    def _own(self, named: re.Match[str]) -> str:
+        own = Path(self.folder) / named[1]
+        return str(own) if own.exists() else named[0]
 
     def passes_sigterm_to(self, request: Mapping[str, Any]) -> bool:
         """Whether the job's script gets SIGTERM. Its environment variable overrides the image."""

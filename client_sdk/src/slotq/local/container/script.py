@@ -42,7 +42,7 @@ def command_of(request: Mapping[str, Any], host: Host, image: Image) -> tuple[li
             "machine"
         )
     words = [*entry, *(algorithm.get("ContainerArguments") or ())]
-    return [host.text(word) for word in words], host.seen
+    return [image.text(host.text(word)) for word in words], host.seen
 
 
 def _script_command(request: Mapping[str, Any], host: Host, image: Image) -> tuple[list[str], str]:

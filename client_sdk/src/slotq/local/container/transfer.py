@@ -1,10 +1,8 @@
-"""Transfers between S3 and a training job's /opt/ml: code, channels, checkpoints, artifacts."""
+"""Transfers between S3 and a training job's /opt/ml: code, channels, artifacts."""
 
 from __future__ import annotations
 
-import shutil
 import tarfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.local.container.archives import Unsafe, unpack
 from slotq.local.container.paths import below, is_own_file
 from slotq.local.container.workdir import OPT_ML, Host
-
-Signature = tuple[int, int]
-"""A file's modification time and size."""
 
 
 class Fault(Exception):
@@ -96,7 +91,7 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
     index, from 0."""
     count = _host_count(request)
     for channel in request.get("InputDataConfig") or ():
-        folder = _below(host.root / "input/data", channel["ChannelName"])
+        folder = in_folder(host.root / "input/data", channel["ChannelName"])
         folder.mkdir(parents=True, exist_ok=True)
         source = (channel.get("DataSource") or {}).get("S3DataSource")
         if source is None:
@@ -110,7 +105,7 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
         if source.get("S3DataDistributionType") == "ShardedByS3Key":
             keys = keys[place::count]
         for key in keys:
-            storage.fetch(split(uri)[0], key, _below(folder, _relative(key, split(uri)[1])))
+            storage.fetch(split(uri)[0], key, in_folder(folder, _relative(key, split(uri)[1])))
 
 
 def _host_count(request: Mapping[str, Any]) -> int:
@@ -119,7 +114,8 @@ def _host_count(request: Mapping[str, Any]) -> int:
     return sum(int(group.get("InstanceCount", 1)) for group in groups)
 
 
-def _below(folder: Path, name: str) -> Path:
+def in_folder(folder: Path, name: str) -> Path:
+    """The path of a name below the folder. Raises Fault for a path outside."""
     try:
         return below(folder, name)
     except ValueError:
@@ -132,77 +128,6 @@ def _relative(key: str, prefix: str) -> str:
     if key.startswith(folder):
         return key[len(folder) :]
     return key[prefix.rfind("/") + 1 :]
-
-
-_MOST_SKIPPED = 10
-"""How many calls of `sync` a file that changes all the time is left out for."""
-
-
-class Checkpoints:
-    """A host's checkpoint folder, kept in S3 while the job runs.
-
-    As in SageMaker, nothing is ever removed from S3, and a file may be copied while it is being
-    written. All hosts of a job share the prefix in S3: of files with one name the last copy stays.
-    """
-
-    def __init__(self, storage: Storage, config: Mapping[str, Any], host: Host) -> None:
-        self._storage = storage
-        self._uri = config["S3Uri"].rstrip("/")
-        local = (config.get("LocalPath") or f"{OPT_ML}/checkpoints").rstrip("/")
-        try:
-            self._folder = host.path(local)
-        except ValueError:
-            raise Fault(
-                f"CheckpointConfig.LocalPath '{local}': the emulator keeps checkpoints below "
-                f"{OPT_ML} only"
-            ) from None
-        self._root = host.root
-        self._kept: dict[Path, Signature] = {}
-        self._seen: dict[Path, Signature] = {}
-        self._skipped: Counter[Path] = Counter()
-
-    def restore(self) -> None:
-        """Download the checkpoints of earlier attempts, before the job begins."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        bucket, prefix = split(f"{self._uri}/")
-        for key in self._storage.keys(f"{self._uri}/"):
-            if not key.endswith("/"):
-                self._storage.fetch(bucket, key, _below(self._folder, key[len(prefix) :]))
-        self._kept = dict(self._scan())
-
-    def sync(self, *, last: bool = False) -> None:
-        """Upload the files that have changed, and have not changed again since the previous call: a
-        file is rarely uploaded while being written. A file that changes all the time goes up every
-        `_MOST_SKIPPED` calls, as it is. With `last`, upload every changed file."""
-        found = dict(self._scan())
-        for file, signature in found.items():
-            if self._kept.get(file) == signature:
-                continue
-            self._skipped[file] += 1
-            settled = self._seen.get(file) == signature
-            if last or settled or self._skipped[file] > _MOST_SKIPPED:
-                self._upload(file, signature)
-        self._seen = found
-
-    def _upload(self, file: Path, signature: Signature) -> None:
-        """Upload a copy: S3 needs to know the size, and the file may shrink meanwhile."""
-        copy = self._root.parent / "uploading"
-        try:
-            shutil.copyfile(file, copy)
-        except FileNotFoundError:
-            return  # The file was renamed meanwhile: the next call uploads the new name.
-        self._storage.put(copy, f"{self._uri}/{file.relative_to(self._folder).as_posix()}")
-        self._kept[file] = signature
-        del self._skipped[file]
-
-    def _scan(self) -> Iterator[tuple[Path, Signature]]:
-        for file in sorted(self._folder.rglob("*")):
-            try:
-                if is_own_file(file, self._root):
-                    stat = file.stat()
-                    yield file, (stat.st_mtime_ns, stat.st_size)
-            except FileNotFoundError:
-                continue
 
 
 def upload_artifacts(storage: Storage, request: Mapping[str, Any], hosts: Sequence[Host]) -> None:

@@ -24,7 +24,7 @@ from slotq.local.container.workdir import (
 )
 
 _KEPT = (
-    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "USER", "TZ", "VIRTUAL_ENV"),
+    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "USER", "TZ"),
     *("PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_NO_INDEX"),
 )
 """Variables of the emulator's own that jobs have too: the user's surroundings, and pip's index."""
@@ -47,12 +47,14 @@ def environment_of(
     passes = image.passes_sigterm_to(request)
     return {
         **own,
-        "PATH": os.pathsep.join([image.folder, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([*image.folders, os.environ.get("PATH", os.defpath)]),
         "PYTHONUNBUFFERED": "1",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_TARGET": str(host.packages),  # Nothing that a job installs outlives it.
+        "VIRTUAL_ENV": str(host.environment),
+        "PIP_REQUIRE_VIRTUALENV": "1",  # No other Python of this machine is the job's.
+        "PYTHONUSERBASE": str(host.home),
         **({PASSES_SIGTERM: "1"} if passes else {}),
         **ports,
         **_script_mode(request, host, image),
@@ -65,11 +67,10 @@ def environment_of(
 
 def _script_mode(request: Mapping[str, Any], host: Host, image: Image) -> dict[str, str]:
     if image.toolkit is None or not is_script_mode(request):
-        paths = os.pathsep.join([f"{host.seen}/code", str(host.packages)])
-        return {**_sm_variables(request, host), "PYTHONPATH": paths}
+        return {**_sm_variables(request, host), "PYTHONPATH": f"{host.seen}/code"}
     elsewhere = {"SAGEMAKER_BASE_DIR": host.seen, "SM_STUDIO_LOCAL_MODE": "true"}
     # The toolkit makes the others. Without its own /etc/hosts it must not look up the hosts.
-    return {"PYTHONPATH": str(host.packages), **({} if host.isolated else elsewhere)}
+    return {} if host.isolated else elsewhere
 
 
 def _sm_variables(request: Mapping[str, Any], host: Host) -> dict[str, str]:

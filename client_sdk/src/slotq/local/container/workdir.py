@@ -44,9 +44,14 @@ class Host:
         return text if self.isolated else text.replace(OPT_ML, str(self.root))
 
     @property
-    def packages(self) -> Path:
-        """Where the job installs packages. Gone with the job."""
-        return self.root.parent / "packages"
+    def environment(self) -> Path:
+        """The virtual environment that the job installs packages into. Gone with the job."""
+        return self.root.parent / "python"
+
+    @property
+    def home(self) -> Path:
+        """Where `pip install --user` puts packages. Gone with the job."""
+        return self.root.parent / "user"
 
     @property
     def failure(self) -> str:

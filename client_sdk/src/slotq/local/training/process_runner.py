@@ -11,6 +11,7 @@ from typing import Any
 from slotq.local.container import isolation
 from slotq.local.container.host_process import sweep
 from slotq.local.container.image import Image
+from slotq.local.container.job_python import JobPythons
 from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
 from slotq.local.training.runner import Report, Step
@@ -71,6 +72,7 @@ class ProcessRunner:
                 arn_prefix=f"arn:aws:sagemaker:{self._endpoint.region}:{self._endpoint.account}:"
                 "training-job/",
                 image=self._image,
+                pythons=JobPythons(self._image, self._work),
                 isolated=self.isolated,
                 sync_seconds=self._sync_seconds,
             )

@@ -16,11 +16,13 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.container import arguments, isolation, script, transfer
+from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image
 from slotq.local.container.job_output import LogStream
+from slotq.local.container.job_python import JobPythons
 from slotq.local.container.ports import own_ports
-from slotq.local.container.transfer import Checkpoints, Fault, Storage
+from slotq.local.container.transfer import Fault, Storage
 from slotq.local.container.variables import environment_of
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.metric_definitions import MetricsInOutput
@@ -41,6 +43,7 @@ class Services:
     """Environment variables that lead a job to the emulator."""
     arn_prefix: str
     image: Image
+    pythons: JobPythons
     isolated: bool
     sync_seconds: float
 
@@ -69,6 +72,8 @@ class TrainingRun:
         }
         self._metrics = MetricsInOutput(request)
         self._checkpoints: list[Checkpoints] = []
+        self._images: dict[str, Image] = {}
+        """The image as each host's processes see it."""
         self._processes: dict[str, HostProcess] = {}
         self._ended: queue.Queue[tuple[str, int]] = queue.Queue()
         self._stopping = False
@@ -144,6 +149,7 @@ class TrainingRun:
         names = [host.name for host in self._hosts]
         for place, host in enumerate(self._hosts):
             lay_out(host, self._request)
+            self._images[host.name] = self._services.pythons.made_for(host)
             (host.root.parent / "hosts").write_text(etc_hosts(names))
             transfer.fetch_channels(self._services.storage, self._request, host, place)
             if source is not None:
@@ -151,14 +157,16 @@ class TrainingRun:
             if not host.isolated:
                 _replace_in_drivers(host)
             if config:
-                kept = Checkpoints(self._services.storage, config, host)
+                seed = f"{self._name}/{host.name}"
+                kept = Checkpoints(self._services.storage, config, host, seed=seed)
                 kept.restore()
                 self._checkpoints.append(kept)
 
     def _launch(self) -> None:
         ports = own_ports()
         prepared = [
-            (host, *script.command_of(self._request, host, self._image)) for host in self._hosts
+            (host, *script.command_of(self._request, host, self._images[host.name]))
+            for host in self._hosts
         ]
         for log in self._logs.values():
             try:
@@ -179,7 +187,7 @@ class TrainingRun:
         environment = environment_of(
             self._request,
             host,
-            image=self._image,
+            image=self._images[host.name],
             ports=ports,
             arn=self._services.arn_prefix + self._name,
             aws=self._services.aws,
@@ -239,7 +247,7 @@ class TrainingRun:
     def _exit_of_toolkit(self, host: Host, code: int) -> Exit:
         """What the toolkit would have made of the script's exit code."""
         process = self._processes.get(host.name)
-        command = script.shown_command(self._request, host, self._image)
+        command = script.shown_command(self._request, host, self._images[host.name])
         lines = list(process.last_lines) if process else []
         failure = host.failure or script.failure_of(command, code, lines)
         return Exit(code=script.TOOLKITS_EXIT, failure=failure)
