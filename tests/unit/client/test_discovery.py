@@ -81,13 +81,14 @@ def test_a_missing_or_wrong_parameter_is_an_error(written, told):
 def test_an_unreachable_ssm_is_an_error_within_seconds(monkeypatch: pytest.MonkeyPatch):
     """As in a private network without SSM's endpoint: the call is accepted, and no answer comes.
     One attempt with short timeouts is seconds; botocore's own defaults are minutes."""
-    made = []
+    made: list[Any] = []
     create = boto3.Session.client
-    monkeypatch.setattr(
-        boto3.Session,
-        "client",
-        lambda *args, **named: made.append(create(*args, **named)) or made[0],
-    )
+
+    def client(*arguments: Any, **named: Any) -> Any:
+        made.append(create(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(boto3.Session, "client", client)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
