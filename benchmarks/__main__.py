@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import (
     cold_start,
+    inputs,
     memory,
     page,
     plans,
@@ -65,7 +66,8 @@ def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
         "training script": training_script.measure,
     }
     if not short:
-        parts |= {"memory": memory.measure, "limits": limits.measure, "burst": burst.measure}
+        parts |= {"inputs": inputs.measure, "memory": memory.measure}
+        parts |= {"limits": limits.measure, "burst": burst.measure}
     if options.trace:
         parts["trace"] = lambda: trace.measure(options.trace)
     return parts

@@ -1,11 +1,11 @@
 """The cost of a cold start: import and first client of the handler, against `import boto3` and one
 DynamoDB client. Run by `make bench`; alone: `python -m benchmarks.cold_start [--runs N]`.
 
-Measures CPU time of fresh processes of the Lambda's own Python. The handler comes from the layer as
-deployed (layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a separate
-folder. Each round runs all kinds once, so other load on the machine affects all kinds alike. The
-least time of each kind counts, as for plans, because other load only adds time. Where a kind seems
-to be beyond its bound, further rounds decide, because a busy machine may have had no quiet moment.
+Starts fresh processes of the Lambda's own Python. The handler comes from the layer as deployed
+(layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a separate folder. What
+has a bound is counted: the modules that a start imports, and the bytes of the files that it opens
+(code and service models), which are the same in each run. CPU time is for people to read: each
+round runs all kinds once, so other load affects all kinds alike, and the least of each counts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,31 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".cache" / "cold-start"
 RUNS = 15
-MOST_RUNS = 60
-"""The most rounds, where a kind seems to be beyond its bound."""
-MOST: Mapping[str, float] = {"event": 1.1, "api": 1.35, "notifier": 1.1}
-"""The largest cost of a cold start, as a multiple of the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    modules: int
+    """The most modules that a start imports."""
+    read: float
+    """The most bytes that it reads, as a multiple of the baseline's."""
+
+
+MOST: Mapping[str, Bound] = {
+    "event": Bound(modules=640, read=1.18),
+    "api": Bound(modules=720, read=1.38),
+    "notifier": Bound(modules=565, read=1.08),
+}
 
 Figures = Mapping[str, Mapping[str, float]]
-"""By kind: CPU time (`cpu_ms`) and its `ratio` to the baseline."""
+"""By kind: CPU time (`cpu_ms`) and its `ratio` to the baseline; `modules`, and `read_kb` (1,000
+bytes) with its ratio (`read`)."""
 
 _TIMED = """
 import sys, time
@@ -36,6 +49,16 @@ sys.path[:0] = {paths}
 began = time.process_time()
 {work}
 print(time.process_time() - began)
+{after}
+"""
+_COUNTED = """
+import os, sys
+sys.path[:0] = {paths}
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" else None)
+{work}
+files = [each for each in dict.fromkeys(opened) if isinstance(each, str) and os.path.isfile(each)]
+print(len(sys.modules), sum(map(os.path.getsize, files)))
 {after}
 """
 _BASELINE = """
@@ -98,33 +121,33 @@ def measure(runs: int = RUNS) -> Figures | None:
         "api": (_API, [function, layer], ""),
         "notifier": (_NOTIFIER, [notifier, layer], _NOTHING_LEFT),
     }
+    counted = {kind: _counts(python, *what) for kind, what in kinds.items()}
     taken: dict[str, list[float]] = {kind: [] for kind in kinds}
-    figures: Figures = {}
-    for done in range(max(runs, MOST_RUNS) + 1):
-        for kind, (work, paths, after) in kinds.items():
-            taken[kind].append(_seconds(python, work, paths, after))
-        if done and done % runs == 0:
-            figures = _figures(taken)
-            if not beyond(figures):
-                break
-    return figures
-
-
-def _figures(taken: Mapping[str, Sequence[float]]) -> Figures:
-    least = {kind: min(times[1:]) for kind, times in taken.items()}  # The first fills the caches.
+    for _ in range(runs):
+        for kind, what in kinds.items():
+            taken[kind].append(_seconds(python, *what))
     return {
-        kind: {"cpu_ms": round(mine * 1000, 1), "ratio": round(mine / least["baseline"], 3)}
-        for kind, mine in least.items()
+        kind: {
+            "cpu_ms": round(min(taken[kind]) * 1000, 1),
+            "ratio": round(min(taken[kind]) / min(taken["baseline"]), 3),
+            "modules": modules,
+            "read_kb": round(read / 1000),
+            "read": round(read / counted["baseline"][1], 3),
+        }
+        for kind, (modules, read) in counted.items()
     }
 
 
 def beyond(figures: Figures) -> list[str]:
-    """What costs more than it may."""
-    return [
-        f"cold start, {kind}: {figures[kind]['ratio']} times the baseline, not {most}"
-        for kind, most in MOST.items()
-        if figures[kind]["ratio"] > most
-    ]
+    """What costs more than it may, in words."""
+    found = []
+    for kind, most in MOST.items():
+        modules, read = figures[kind]["modules"], figures[kind]["read"]
+        if modules > most.modules:
+            found.append(f"cold start, {kind}: imports {modules} modules, not {most.modules}")
+        if read > most.read:
+            found.append(f"cold start, {kind}: reads {read} times the baseline, not {most.read}")
+    return found
 
 
 def _python() -> str:
@@ -169,8 +192,20 @@ def _plain(python: str) -> Path:
 
 
 def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float:
-    """CPU seconds of one fresh process, as in Lambda: without this machine's packages."""
-    code = _TIMED.format(paths=[str(path) for path in paths], work=work, after=after)
+    """CPU seconds of one start."""
+    return float(_started(python, _TIMED, work, paths, after))
+
+
+def _counts(python: str, work: str, paths: Sequence[Path], after: str) -> tuple[int, int]:
+    """The modules and the bytes of the second start: the first one compiles what is not yet."""
+    _started(python, _COUNTED, work, paths, after)
+    modules, read = _started(python, _COUNTED, work, paths, after).split()
+    return int(modules), int(read)
+
+
+def _started(python: str, measured: str, work: str, paths: Sequence[Path], after: str) -> str:
+    """What a fresh process prints first. As in Lambda: without this machine's packages."""
+    code = measured.format(paths=[str(path) for path in paths], work=work, after=after)
     environment = {
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "testing",
@@ -192,7 +227,8 @@ def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float
     )
     if ran.returncode:
         raise SystemExit(ran.stderr)
-    return float(ran.stdout.splitlines()[0])
+    first, *_ = ran.stdout.splitlines()
+    return first
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ def cost_of(script: Script) -> Counts:
     engine, limits = Engine(), template()["Parameters"]["Limits"]["Default"]
     with handler_over(engine, "main=2@ml.p4d.24xlarge", limits=limits) as account:
         customer = Customer(account, engine)
-        with engine.meter.counting(rounds=False) as usage, silence():
+        with engine.meter.counting() as usage, silence():
             script(customer)
         return Counts(
             requests=customer.requests,

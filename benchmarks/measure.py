@@ -1,9 +1,11 @@
-"""Measurements of CPU time of this process, so other programs have little effect."""
+"""Measurements of this process: its CPU time, and its calls of functions. The calls are the same in
+each run and on every machine; the time is for people to read."""
 
 from __future__ import annotations
 
 import gc
 import random
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import process_time
@@ -24,6 +26,8 @@ QUEUES = 8
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     seconds: float
+    calls: int | None = None
+    """Calls of functions, Python's own included; None where they are not counted."""
     about: str
     """The size of the work, in words."""
 
@@ -43,12 +47,13 @@ def plan_figure(snapshot: Snapshot, runs: int) -> Figure:
         return standing.more(need)
 
     planned = plan(heads, NOW, more=more)
+    calls = counted_calls(lambda: plan(heads, NOW, more=standing.more))
     claims = sum(job.claim is not None for job in snapshot.waiting)
     about = (
         f"{len(snapshot.waiting)} jobs in {_lines(snapshot)} lines, {len(snapshot.active)} active, "
         f"{claims} claims, {len(planned.decisions)} decisions, asked {len(asked)} times"
     )
-    return Figure(seconds=seconds, about=about)
+    return Figure(seconds=seconds, calls=calls, about=about)
 
 
 def carried_out(snapshot: Snapshot) -> Snapshot:
@@ -111,6 +116,23 @@ def _seconds(run: Callable[[], object]) -> float:
     began = process_time()
     run()
     return process_time() - began
+
+
+def counted_calls(run: Callable[[], object]) -> int:
+    """How many functions this calls, Python's own included."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return calls
 
 
 def _lines(snapshot: Snapshot) -> int:

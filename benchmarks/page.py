@@ -19,6 +19,14 @@ PAGE = results.ROOT / "docs" / "performance.md"
 _BLOCK = re.compile(r"<!-- (?P<name>[a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
 _MUCH = {"calls": "calls", "rounds": "rounds", "read_units": "read units"}
 
+_START = {
+    "cpu_ms": "ms of CPU",
+    "ratio": "times the baseline's CPU",
+    "modules": "modules",
+    "read_kb": "KB read",
+    "read": "times the baseline's KB",
+}
+
 Versions = Mapping[str, Mapping[str, Any]]
 """The last two that measured what a table shows, or all: parts by name."""
 
@@ -133,9 +141,10 @@ def _plans(versions: Versions) -> Rows:
 def _start(versions: Versions) -> Rows:
     yield ["", *versions]
     for kind in _now(versions)["cold start"]:
-        for figure, text in (("cpu_ms", "ms of CPU"), ("ratio", "times the baseline")):
+        for figure, text in _START.items():
             values = [_at(parts, ("cold start", kind, figure)) for parts in versions.values()]
-            yield [f"{kind}, {text}", *map(_text, values)]
+            if any(values):
+                yield [f"{kind}, {text}", *map(_text, values)]
     for what in _now(versions)["memory"]:
         values = [_at(parts, ("memory", what)) for parts in versions.values()]
         yield [f"memory, {what} (MB)", *map(_text, values)]

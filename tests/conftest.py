@@ -1,5 +1,5 @@
-"""What several folders of tests need: the real engine, processes that hear Ctrl-C, and a garbage
-collector that looks at little."""
+"""What several folders of tests need: the real engine, one Hypothesis profile, processes that hear
+Ctrl-C, and a garbage collector that looks at little."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import hypothesis_profiles
 from tests.contract import dynamodb_local
+
+hypothesis_profiles.load()
 
 # A shell starts what it runs in the background (`.ci/run &`) with SIGINT ignored, and every process
 # below inherits that: tests that press Ctrl-C would wait for ever.

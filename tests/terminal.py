@@ -26,7 +26,7 @@ from typing import Self
 import pyte
 
 KEYS = {"up": "\x1b[A", "down": "\x1b[B", "enter": "\r", "escape": "\x1b", "backspace": "\x7f"}
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds for which something is waited for."""
 COLORS = {
     "default": "#d8d8d8",

@@ -67,13 +67,12 @@ class Live:
         told["detail"]["TrainingJobName"] = training_job
         return self.send(told)
 
-    def pass_(self, *, rounds: bool = True) -> Usage:
-        """Ask for a pass from the other container, run it, and return what the pass has used.
-        Without `rounds` it is quicker."""
+    def pass_(self) -> Usage:
+        """Ask for a pass from the other container, run it, and return what the pass has used."""
         self.account.lambda_.events.clear()
         self.other.bump()
         self.account.clock.set(self.account.clock.now() + 1_000)
-        with self.engine.meter.counting(rounds=rounds) as usage:
+        with self.engine.meter.counting() as usage:
             self.send(PASS)
         return usage
 
@@ -87,8 +86,10 @@ def silence() -> contextlib.redirect_stdout[io.StringIO]:
 def live(pools: str = "main=2@ml.p4d.24xlarge") -> Iterator[Live]:
     """A queue with these pools (as in SLOTQ_POOLS) over the counting engine."""
     engine = Engine()
-    with handler_over(engine, pools) as account:
-        yield Live(account, engine)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "in_parallel", lambda: engine.meter.at_once)
+        with handler_over(engine, pools) as account:
+            yield Live(account, engine)
 
 
 @contextmanager

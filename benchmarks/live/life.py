@@ -21,7 +21,8 @@ def measure() -> dict[str, object]:
     line, with their number."""
     with live() as its:
         steps = dict(_steps(its))
-    life = Usage([call for usage in steps.values() for call in usage.calls])
+    calls = [call for usage in steps.values() for call in usage.calls]
+    life = Usage(calls, sum(usage.rounds for usage in steps.values()))
     lines = {step: [*_lines(usage.calls)] for step, usage in steps.items()}
     return {**life.figures(), "steps": lines}
 

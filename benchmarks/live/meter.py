@@ -1,17 +1,25 @@
 """Counts calls to DynamoDB, their units, and rounds: how many calls come one after the other.
 
 Calls in flight at the same moment are one round. With a latency for each call, the time that a
-handler waits for the table is `rounds` times that latency.
+handler waits for the table is `rounds` times that latency. Rounds are worked out, not timed: reads
+that the store makes at once go through `Meter.at_once`, which makes them one after the other and
+counts them as threads would make them.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heapreplace
+from typing import TypeVar
+
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 Touched = list[tuple[tuple[str, str], float]]
 """Keys of items (or a partition, with an empty sort key), each with the units that it costs."""
@@ -20,22 +28,12 @@ LATENCY = 0.004
 """The latency (s) of one call, for figures in seconds. DynamoDB answers small reads in one to a few
 milliseconds and transactions in several."""
 
-SPREAD = 0.025
-"""How long (s) a call stays in flight where several threads work: longer than it takes all threads
-of a pool to begin theirs."""
-
-
-_BEFORE = threading.active_count()
-"""The threads that are not the handler's."""
-
 
 @dataclass
 class Call:
-    """One call. `began` and `ended` come from a monotonic clock (s)."""
+    """One call."""
 
     operation: str
-    began: float
-    ended: float = 0.0
     read: Touched = field(default_factory=list)
     written: Touched = field(default_factory=list)
     refused: str = ""
@@ -51,36 +49,51 @@ class Call:
 
 
 class Meter:
-    """The calls of one engine, in the order of their ends. Threads may call at once."""
+    """The calls of one engine, in the order of their ends. Threads may call at once; then rounds
+    mean nothing."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self._rounds = 0
+        """How many calls, one after the other, lie before what is done now."""
         self._lock = threading.Lock()
-        self._counting = 0
 
     @contextmanager
     def call(self, operation: str) -> Iterator[Call]:
-        call = Call(operation, began=time.monotonic())
+        call = Call(operation)
         try:
             yield call
         finally:
-            if self._counting and threading.active_count() > _BEFORE:
-                time.sleep(SPREAD)
-            call.ended = time.monotonic()
             with self._lock:
+                self._rounds += 1
                 self.calls.append(call)
 
+    def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        """Do as the store's threads: each takes the next when it is free. All are done, then the
+        first error in the order of the arguments is raised."""
+        free_at = [self._rounds] * min(IN_FLIGHT, max(1, len(asked)))
+        results: list[R] = []
+        errors: list[Exception] = []
+        for each in asked:
+            self._rounds = free_at[0]
+            try:
+                results.append(read(each))
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+            heapreplace(free_at, self._rounds)
+        self._rounds = max(free_at)
+        if errors:
+            raise errors[0]
+        return results
+
     @contextmanager
-    def counting(self, *, rounds: bool = True) -> Iterator[Usage]:
-        """Yield what is used during the context, complete at its end. Without `rounds`, calls of
-        several threads take no time, and their rounds mean nothing."""
-        before, usage = len(self.calls), Usage()
-        self._counting += rounds
+    def counting(self) -> Iterator[Usage]:
+        """Yield what is used during the context, complete at its end."""
+        before, rounds, usage = len(self.calls), self._rounds, Usage()
         try:
             yield usage
         finally:
-            self._counting -= rounds
-        usage.calls = self.calls[before:]
+            usage.calls, usage.rounds = self.calls[before:], self._rounds - rounds
 
 
 @dataclass
@@ -88,15 +101,8 @@ class Usage:
     """What some calls use."""
 
     calls: list[Call] = field(default_factory=list)
-
-    @property
-    def rounds(self) -> int:
-        """The longest chain of calls of which each began after the one before had ended."""
-        rounds, end = 0, 0.0
-        for call in sorted(self.calls, key=lambda each: each.ended):
-            if call.began >= end:
-                rounds, end = rounds + 1, call.ended
-        return rounds
+    rounds: int = 0
+    """The longest chain of calls of which each began after the one before had ended."""
 
     @property
     def read_units(self) -> float:

@@ -68,9 +68,9 @@ def world(size: Size) -> dict[str, Figures]:
 
 def settled(its: Live) -> Usage:
     """Run passes until one costs as much as the one before. Returns what one more costs."""
-    costs = [its.pass_(rounds=False), its.pass_(rounds=False)]
+    costs = [its.pass_(), its.pass_()]
     while costs[-1].operations != costs[-2].operations and len(costs) < MOST_SETTLING:
-        costs.append(its.pass_(rounds=False))
+        costs.append(its.pass_())
     return its.pass_()
 
 

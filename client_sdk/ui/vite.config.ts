@@ -13,5 +13,5 @@ export default defineConfig({
   },
   // `npm run dev` beside `slotq ui --port 4778 --no-browser`: its link's token works here too.
   server: { proxy: { "/api": { target: "http://127.0.0.1:4778", changeOrigin: true, headers: { origin: "" } } } },
-  test: { environment: "jsdom", include: ["test/**/*.test.{ts,tsx}"] },
+  test: { environment: "jsdom", include: ["test/**/*.test.{ts,tsx}"], setupFiles: "test/setup.ts", testTimeout: 120_000 },
 });

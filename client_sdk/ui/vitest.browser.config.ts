@@ -6,7 +6,7 @@ export default defineConfig({
     environment: "node",
     include: [process.env.PICTURES ? "browser/pictures.ts" : "browser/**/*.test.ts"],
     fileParallelism: false,
-    testTimeout: process.env.PICTURES ? 600_000 : 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
   },
 });

@@ -193,7 +193,7 @@ def test_odd_callers_are_nobody(shared: Account, caller: str):
     name=st.text(max_size=80),
     role=st.sampled_from(["Intern", "Speech", "x"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_session_name_looks_like_another_role(name: str, role: str):
     """Whoever may assume a role chooses the session's name."""
     caller = f"{ROLE}/{role}/{name}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import app
 from tests.functional.account import TABLE, Account, add_job, forget
+from tests.hypothesis_profiles import SHARES_FIXTURES
 
 TEXTS = st.text(st.characters(), max_size=30) | st.sampled_from(["9" * 400, "\ud800", "\0"])
 ODD: st.SearchStrategy[Any] = st.recursive(
@@ -29,14 +30,10 @@ MORE = 20
 
 
 def budget(examples: int) -> settings:
-    """The number of examples, the same ones each time; with HYPOTHESIS_PROFILE new ones, and twenty
-    times as many."""
-    more = "HYPOTHESIS_PROFILE" in os.environ
+    """The number of examples; with HYPOTHESIS_PROFILE twenty times as many."""
     return settings(
-        max_examples=examples * (MORE if more else 1),
-        derandomize=not more,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        max_examples=examples * (MORE if "HYPOTHESIS_PROFILE" in os.environ else 1),
+        suppress_health_check=SHARES_FIXTURES,
     )
 
 

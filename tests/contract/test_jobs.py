@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from slotq_core.adapters.dynamodb.layout.table import job_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
@@ -44,6 +44,7 @@ from tests.contract.worlds import (
     starts,
     waits,
 )
+from tests.hypothesis_profiles import SHARES_FIXTURES
 
 
 def test_a_submitted_job_is_stored_whole_with_its_first_version(store: Store) -> None:
@@ -316,11 +317,7 @@ def test_a_claim_and_several_pools_do_not_list_a_job_twice(store: Store) -> None
     assert store.jobs(JobState) == (job,)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=40, suppress_health_check=SHARES_FIXTURES)
 @given(described=worlds.jobs(S.PENDING))
 def test_any_job_survives_storing(store: Store, described: Job) -> None:
     if store.job(described.name) is not None:
@@ -333,11 +330,7 @@ def test_any_job_survives_storing(store: Store, described: Job) -> None:
     assert job in store.jobs([S.PENDING], limit=100)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=40, suppress_health_check=SHARES_FIXTURES)
 @given(described=worlds.jobs(), ended=worlds.attempts)
 def test_any_state_of_a_job_survives_storing(store: Store, described: Job, ended: Attempt) -> None:
     name, ended = described.name, replace(ended, ended_at=NOW)

@@ -28,7 +28,7 @@ def test_a_job_object_goes_from_submission_to_result():
     assert [attempt.outcome for attempt in waits.history()] == ["completed"]
 
     clone = waits.clone("again", priority=7)
-    assert clone.wait(30, poll=0.2, say=print).state == "completed"
+    assert clone.wait(180, poll=0.2, say=print).state == "completed"
     assert queue.request("again")["TrainingJobName"] == "again"
     runs.cancel()
     with pytest.raises(NotCompleted, match="cancelled"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def until(condition, what):

@@ -23,7 +23,7 @@ def main() -> int:
         return 1 if world.watch.broken else 0
     began = time.monotonic()
     work = campaign.tasks(SHORT if asked.short else FULL, asked.seed)[asked.first :]
-    total, left = _perform(work, asked.processes, began + asked.seconds)
+    total, left = _perform(work, asked.processes, began + (asked.seconds or float("inf")))
     for line in total.killed:
         print(f"caught: {line}")
     for number, violation in enumerate(total.violations, 1):
@@ -46,7 +46,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="a part of it: some ten minutes")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
     parser.add_argument(
-        "--seconds", type=int, default=3_000, help="begin nothing after so long; exit 2 if any left"
+        "--seconds", type=int, help="begin nothing after so long, and exit 2 if anything is left"
     )
     parser.add_argument(
         "--first", type=int, default=0, help="the number of the task to begin with, to go on"

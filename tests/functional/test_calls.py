@@ -59,7 +59,7 @@ def downloading() -> dict[str, Any]:
 @pytest.fixture
 def measured(account: Account, engine: Engine) -> Measured:
     def measure(*events: dict[str, Any] | str) -> Usage:
-        with engine.meter.counting(rounds=False) as usage:
+        with engine.meter.counting() as usage:
             for event in events:
                 answer = account.send(event)
                 assert answer.get("statusCode", 200) < 300, answer

@@ -33,7 +33,7 @@ def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
     with queue(submissions.QUEUES["empty queue"]) as its:
         settled(its)
         its.submit("job-1")
-        with its.engine.meter.counting(rounds=False) as usage:
+        with its.engine.meter.counting() as usage:
             assert its.look("job-1")["place"] == 1
     read = [partition for call in usage.calls for (partition, _), _ in call.read]
     assert sorted(name for name in read if not name.startswith("WAITING")) == [
@@ -48,7 +48,7 @@ def test_a_look_at_a_job_reads_its_record_and_the_lines_once():
 def test_a_list_of_all_that_waits_reads_no_line():
     with queue(Size(waiting=40, lines=20, active=4, pools=2)) as its:
         settled(its)
-        with its.engine.meter.counting(rounds=False) as usage:
+        with its.engine.meter.counting() as usage:
             body = its.send(sample("list-jobs"))["body"]
     reasons = {job["name"]: job["reason"] for job in json.loads(body)["jobs"] if job["reason"]}
     codes = {reasons[f"waiting-{number:06d}"]["code"] for number in range(20)}

@@ -1,17 +1,16 @@
-"""The meter of `make bench` counts as DynamoDB bills, and sees what is in flight together."""
+"""The meter of `make bench` counts as DynamoDB bills, and knows what is in flight together."""
 
 from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
 
-from benchmarks.live import classic, meter
+from benchmarks.live import classic
 from benchmarks.live.engine import Engine
 from benchmarks.live.queues import Size, queue
 from benchmarks.live.sharing import Shared
 from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT
 from slotq_core.policy.lines import line_of
 
 QUERY = {
@@ -29,12 +28,6 @@ def engine() -> Engine:
     return made
 
 
-@pytest.fixture
-def long_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls that last longer than a busy machine takes to begin all of them."""
-    monkeypatch.setattr(meter, "SPREAD", 0.5)
-
-
 def key(sk: str) -> dict[str, dict[str, str]]:
     return {"pk": {"S": "p"}, "sk": {"S": sk}}
 
@@ -50,19 +43,44 @@ def test_calls_one_after_the_other_are_rounds(engine: Engine):
     assert (len(usage.calls), usage.rounds, usage.read_units) == (5, 5, 5.0)
 
 
-@pytest.mark.usefixtures("long_calls")
-def test_calls_in_flight_at_the_same_moment_are_one_round(engine: Engine):
-    with engine.meter.counting() as usage, ThreadPoolExecutor(4) as pool:
-        assert len([*pool.map(lambda n: read(engine, str(n)), range(4))]) == 4
-    assert len(usage.calls) == 4
-    assert usage.rounds == 1
+@pytest.mark.parametrize(("reads", "rounds"), [(0, 0), (1, 1), (IN_FLIGHT, 1), (IN_FLIGHT + 1, 2)])
+def test_as_many_calls_as_threads_are_one_round(engine: Engine, reads: int, rounds: int):
+    with engine.meter.counting() as usage:
+        engine.meter.at_once(lambda n: read(engine, str(n)), range(reads))
+    assert (len(usage.calls), usage.rounds) == (reads, rounds)
 
 
-@pytest.mark.usefixtures("long_calls")
-def test_eight_calls_of_four_threads_are_two_rounds(engine: Engine):
-    with engine.meter.counting() as usage, ThreadPoolExecutor(4) as pool:
-        assert len([*pool.map(lambda n: read(engine, str(n)), range(8))]) == 8
-    assert usage.rounds == 2
+def test_a_free_thread_takes_the_next(engine: Engine):
+    """The longest takes three rounds; meanwhile the other threads make two calls each and more."""
+
+    def several(times: int) -> None:
+        for n in range(times):
+            read(engine, str(n))
+
+    with engine.meter.counting() as usage:
+        engine.meter.at_once(several, [3] + [1] * (2 * (IN_FLIGHT - 1)))
+        read(engine, "after")
+    assert usage.rounds == 3 + 1
+
+
+def test_calls_within_calls_at_once_are_rounds_too(engine: Engine):
+    def both(_: int) -> None:
+        engine.meter.at_once(lambda n: read(engine, str(n)), range(2))
+        read(engine, "then")
+
+    with engine.meter.counting() as usage:
+        engine.meter.at_once(both, range(3))
+    assert (len(usage.calls), usage.rounds) == (9, 2)
+
+
+def test_of_calls_at_once_the_first_error_is_raised_after_all(engine: Engine):
+    def refused(number: int) -> None:
+        read(engine, str(number))
+        raise ValueError(number)
+
+    with engine.meter.counting() as usage, pytest.raises(ValueError, match="3"):
+        engine.meter.at_once(refused, [3, 4])
+    assert (len(usage.calls), usage.rounds) == (2, 1)
 
 
 def test_a_query_reads_at_most_a_megabyte_a_page(engine: Engine):

@@ -70,7 +70,7 @@ class Browser:
     def __call__(
         self, method: str, target: str, headers: dict[str, str] | None = None, body: bytes = b""
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=120)
         sent = {"Host": f"127.0.0.1:{self.server.server_port}", **(headers or {})}
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in sent.items():
@@ -357,7 +357,7 @@ def test_a_browser_that_leaves_before_its_answer_is_no_news(
     browser.server.server_close()
     for thread in threading.enumerate():
         if "process_request_thread" in thread.name:
-            thread.join(10)
+            thread.join(120)
     assert "Traceback" not in capfd.readouterr().err
 
 

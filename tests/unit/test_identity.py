@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from slotq_core.wire.document.writing import written
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import START, QueueWorld, pool, request
+from tests.work import counted_lines
 
 STS = "arn:aws:sts::123456789012:assumed-role"
 SSO = f"{STS}/AWSReservedSSO_Research_0a1b2c3d4e5f6071"
@@ -206,7 +206,5 @@ def test_the_queue_follows_the_configured_people():
 
 def test_no_pattern_makes_the_match_slow():
     """A search that tries every way to match takes longer than the universe lasts."""
-    begun = time.process_time()
-    for _ in range(100):
-        assert not fits("*a" * 255 + "*b", "a" * 2048)
-    assert time.process_time() - begun < 1
+    assert not fits("*a" * 255 + "*b", "a" * 2048)
+    assert counted_lines(lambda: fits("*a" * 255 + "*b", "a" * 2048)) < 10 * (512 + 2048)

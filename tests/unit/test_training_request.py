@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from slotq_core.wire.training_request import (
 )
 from tests.least_request import least_request
 from tests.training_fields import page
+from tests.work import counted_calls
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -232,9 +232,8 @@ def test_missing_fields_are_told_with_every_other_fault():
     ids=["unknown fields", "faults in a list", "faults in a map", "a long name", "deeper"],
 )
 def test_the_largest_body_is_checked_fast(more):
-    began = time.process_time()
-    found = submission_faults({**least_request("job1"), **more})
-    assert time.process_time() - began < 1, "seconds"
+    body, found = {**least_request("job1"), **more}, []
+    assert counted_calls(lambda: found.extend(submission_faults(body))) < 5 * 50_000
     assert len(found) <= MOST_FAULTS + 1
 
 

@@ -3,9 +3,8 @@
 
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Page } from "playwright-core";
 import { afterAll, beforeAll, test } from "vitest";
-import { world, type World } from "./world";
+import { newPage, world, type World } from "./world";
 
 const PICTURES = fileURLToPath(new URL("../../../docs/pictures", import.meta.url));
 const WIDE = { width: 1180, height: 760 };
@@ -38,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => busy.end());
 
 async function shoot(view: string, path: string, colorScheme: "light" | "dark", viewport = WIDE, fullPage = false) {
-  const page: Page = await (await busy.browser.newContext({ colorScheme, viewport })).newPage();
+  const page = await newPage(busy.browser, { colorScheme, viewport });
   await page.goto(busy.facts.link);
   await page.getByRole("heading", { name: /^p5/ }).waitFor();
   await page.goto(new URL(VIEWS[view]!, busy.facts.link).href);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { complaints, world, type World } from "./world";
+import { complaints, newPage, PATIENCE, WIDE, world, type World } from "./world";
 
 interface Facts {
   link: string;
@@ -14,7 +14,6 @@ interface Facts {
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 390, height: 844 };
 
 let story: World<Facts>;
@@ -23,9 +22,7 @@ let said: string[];
 const at = (path: string) => new URL(path, story.facts.link).href;
 
 async function opened(options: { colorScheme?: "light" | "dark"; viewport?: typeof WIDE } = {}): Promise<Page> {
-  const context = await story.browser.newContext({ viewport: WIDE, ...options });
-  const made = await context.newPage();
-  made.setDefaultTimeout(30_000);
+  const made = await newPage(story.browser, options);
   said = complaints(made);
   await made.goto(story.facts.link);
   await made.getByRole("heading", { name: /^main/ }).waitFor();
@@ -121,7 +118,7 @@ test("a running job shows its progress, and its logs follow", async () => {
   await logs.filter({ hasText: "<script>window.pwned = 1</script>" }).waitFor();
   const steps = async () => ((await logs.textContent()) ?? "").match(/^step \d+/gm)!.length;
   const before = await steps();
-  await expect.poll(steps, { timeout: 20_000 }).toBeGreaterThan(before);
+  await expect.poll(steps, { timeout: PATIENCE }).toBeGreaterThan(before);
   const all = (await logs.textContent())!.match(/^step \d+/gm)!;
   expect(all).toEqual([...new Set(all)]);
 });
@@ -202,22 +199,23 @@ test("what cannot be is refused in words", async () => {
   said = said.filter((each) => !/40[04]/.test(each)); // The refusals themselves.
 });
 
-const VIEWS = [
-  "/what-if",
-  "/what-if?pool=main%3D3&cancel=reports",
-  "/groups",
-  "/groups/grid",
-  "/",
-  "/jobs",
-  "/jobs/waits",
-  "/jobs/reports",
-  "/jobs/fails",
-  "/submit",
-  "/submit?way=request",
-  "/projects",
-  "/people",
-  "/settings",
-];
+/** Each view, and what is there once all of it has come. */
+const VIEWS: Record<string, string> = {
+  "/what-if": "[role=status][aria-busy=false] .empty",
+  "/what-if?pool=main%3D3&cancel=reports": "[role=status][aria-busy=false] .empty",
+  "/groups": "tr[data-row]",
+  "/groups/grid": "table",
+  "/": "tr[data-row]",
+  "/jobs": "tr[data-row]",
+  "/jobs/waits": "h1 .state",
+  "/jobs/reports": "h1 .state",
+  "/jobs/fails": "h1 .state",
+  "/submit": ".fields option",
+  "/submit?way=request": "textarea",
+  "/projects": ".empty, h2",
+  "/people": ".empty, table",
+  "/settings": "#changes",
+};
 
 // Colours do not depend on the width, nor the layout on colours: in short, each is tried once.
 const SCHEMES = [
@@ -230,10 +228,9 @@ const SCHEMES = [
 test.each(SCHEMES.slice(0, process.env.SLOTQ_UI === "short" ? 2 : 4))("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
   await page.context().close();
   page = await opened({ colorScheme, viewport });
-  for (const view of VIEWS) {
+  for (const [view, ready] of Object.entries(VIEWS)) {
     await page.goto(at(view));
-    await page.getByRole("heading", { level: 1 }).waitFor({ state: "attached" });
-    await page.waitForLoadState("networkidle");
+    await page.locator("main").locator(ready).first().waitFor({ state: "attached" });
     await page.evaluate(AXE);
     const found = await page.evaluate(
       "axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target).join(' ')))",

@@ -3,7 +3,11 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { chromium, type Browser, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+
+/** How long (ms) to wait for what must come: far above what any machine needs. */
+export const PATIENCE = 100_000;
+export const WIDE = { width: 1280, height: 900 };
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -33,6 +37,13 @@ export async function world<Facts>(module: string): Promise<World<Facts>> {
     await over;
   };
   return { facts: JSON.parse(line) as Facts, browser, end };
+}
+
+/** A page in a context of its own. */
+export async function newPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Page> {
+  const page = await (await browser.newContext({ viewport: WIDE, ...options })).newPage();
+  page.setDefaultTimeout(PATIENCE);
+  return page;
 }
 
 /** What the page says against itself: breaches of its Content-Security-Policy, errors, failed loads. */

@@ -1,6 +1,7 @@
 // Calls of the queue's API (/api), through `slotq ui`, which signs them, and of its own server (/own).
 
 import type { components } from "./api.d";
+import { released } from "./press";
 import { note } from "./rights";
 
 type Schemas = components["schemas"];
@@ -53,11 +54,21 @@ export function takeToken(): void {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-export async function call<Answer>(
-  method: "GET" | "POST" | "PATCH" | "DELETE",
-  path: string,
-  { body, signal, base = "/api" }: { body?: unknown; signal?: AbortSignal; base?: "/api" | "/own" } = {},
-): Promise<Answer> {
+interface Options {
+  body?: unknown;
+  signal?: AbortSignal;
+  base?: "/api" | "/own";
+}
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** The answer, once the pointer is released: no answer moves what somebody is about to click. */
+export async function call<Answer>(method: Method, path: string, options: Options = {}): Promise<Answer> {
+  const answer = await exchanged<Answer>(method, path, options).finally(released);
+  options.signal?.throwIfAborted();
+  return answer;
+}
+
+async function exchanged<Answer>(method: Method, path: string, { body, signal, base = "/api" }: Options): Promise<Answer> {
   const headers: Record<string, string> = {
     Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ""}`,
   };

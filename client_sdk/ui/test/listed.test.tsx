@@ -2,6 +2,7 @@ import { cleanup, fireEvent, render, screen } from "@testing-library/preact";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Job } from "../src/api";
 import { jobsIn } from "../src/listed";
+import { PATIENCE } from "./setup";
 import { Jobs } from "../src/views/jobs";
 
 const job = (name: string, state = "pending"): Job =>
@@ -63,7 +64,7 @@ test("show more adds the next jobs, and goes when there are none", async () => {
   fireEvent.click(screen.getByRole("button", { name: "Show more" }));
   expect(screen.getByRole("button", { name: "Loading …" }).hasAttribute("disabled")).toBe(true);
   expect(screen.getByRole("table", { name: "Jobs" }), "what is known stays").toBeTruthy();
-  await vi.waitFor(() => expect(screen.getByRole("table", { name: "Jobs" }).getAttribute("aria-rowcount")).toBe("1501"));
+  await vi.waitFor(() => expect(screen.getByRole("table", { name: "Jobs" }).getAttribute("aria-rowcount")).toBe("1501"), PATIENCE);
   expect(screen.queryByRole("button", { name: "Show more" })).toBeNull();
   expect(asked.every((query) => query.get("pool") === "p5")).toBe(true);
 });
@@ -82,9 +83,20 @@ test("another filter begins with the first page", async () => {
   const asked = queue(many(1500));
   render(<Jobs />);
   fireEvent.click(await screen.findByRole("button", { name: "Show more" }));
-  await vi.waitFor(() => expect(screen.queryByRole("button")).toBeNull());
+  await vi.waitFor(() => expect(screen.queryByRole("button")).toBeNull(), PATIENCE);
   asked.length = 0;
   fireEvent.change(screen.getByLabelText("Pool"), { target: { value: "p4" } });
   await screen.findByRole("button", { name: "Show more" });
   expect(asked.map((query) => [query.get("pool"), query.get("next")])).toEqual([["p4", null]]);
+});
+
+test("jobs stay where they are until the answer to a changed filter comes", async () => {
+  const asked = queue(many(3));
+  render(<Jobs />);
+  const link = await screen.findByRole("link", { name: "job-2" });
+  fireEvent.change(screen.getByLabelText("Project"), { target: { value: "vision" } });
+  await vi.waitFor(() => expect(location.search).toContain("project=vision"), PATIENCE);
+  expect(link.isConnected).toBe(true);
+  await vi.waitFor(() => expect(asked.at(-1)!.get("project")).toBe("vision"), PATIENCE);
+  await vi.waitFor(() => expect(screen.getByRole("link", { name: "job-2" })).toBe(link), PATIENCE);
 });

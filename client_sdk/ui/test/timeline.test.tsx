@@ -2,6 +2,7 @@ import { cleanup, fireEvent, render, screen, within } from "@testing-library/pre
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttemptsPage, HeldSlots } from "../src/api";
 import { DAY, drawing, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
+import { PATIENCE } from "./setup";
 import { Timeline } from "../src/views/timeline";
 
 const HOUR = DAY / 24;
@@ -135,14 +136,12 @@ test("what is outside the window is not drawn", () => {
   expect([drawn.shapes, drawn.evicted]).toEqual([1, ""]);
 });
 
-test("5,000 attempts are drawn well within 100 ms", () => {
+test("drawing looks at each of 5,000 attempts a few times", () => {
+  let looks = 0;
   const many = Array.from({ length: 5000 }, (_, n) => (n % 10 ? attempt : evicted)(`job${n}`, (n % 97) / 5, (n % 97) / 5 + (n % 13) / 3));
-  const times = Array.from({ length: 5 }, () => {
-    const began = performance.now();
-    for (const pool of lanesOf(many, 0)) expect(drawing(pool, DAY_LONG, 1200).shapes).toBeGreaterThan(0);
-    return performance.now() - began;
-  });
-  expect(Math.min(...times)).toBeLessThan(100); // What else runs on the machine is no part of it.
+  const watched = many.map((each) => new Proxy(each, { get: (of, key) => (looks++, Reflect.get(of, key) as unknown) }));
+  for (const pool of lanesOf(watched, 0)) expect(drawing(pool, DAY_LONG, 1200).shapes).toBeGreaterThan(0);
+  expect(looks).toBeLessThan(30 * many.length); // browser/timeline.test.ts counts all that an interaction does.
 });
 
 test("zooming keeps the middle, and the present where the window ends there", () => {
@@ -225,7 +224,7 @@ test("a length and a pool are chosen, and stand in the address", async () => {
   expect(span()).toEqual([at(11.5), at(12.5)]);
   fireEvent.change(screen.getByLabelText("Pool"), { target: { value: "p5" } });
   expect(location.search).toContain("pool=p5");
-  await vi.waitFor(() => expect(asked.at(-1)).toContain("pool=p5"));
+  await vi.waitFor(() => expect(asked.at(-1)).toContain("pool=p5"), PATIENCE);
 });
 
 test("nonsense in the address is the last day", async () => {
@@ -266,7 +265,7 @@ test("the keyboard walks from bar to bar, says each, and opens the job", async (
   bars()[0]!.focus();
   const press = (key: string) => fireEvent.keyDown(document.activeElement!, { key });
   expect(now()).toMatch(/^a /);
-  await vi.waitFor(() => expect(document.querySelector(".pointed")!.textContent).toBe(now()));
+  await vi.waitFor(() => expect(document.querySelector(".pointed")!.textContent).toBe(now()), PATIENCE);
   press("ArrowRight");
   expect(now()).toMatch(/^c /);
   press("ArrowDown");
@@ -294,13 +293,13 @@ test("a bar keeps the keyboard when a new answer comes", async () => {
   history.replaceState(null, "", `/timeline?from=${at(0)}`);
   const asked = answers(page([attempt("a", 0, 5), attempt("b", 6, null)]), page([attempt("a", 0, 5), attempt("b", 6, 7)]));
   render(<Timeline />);
-  await vi.waitFor(() => expect(document.querySelector(".bar-walk a")).toBeTruthy());
+  await vi.waitFor(() => expect(document.querySelector(".bar-walk a")).toBeTruthy(), PATIENCE);
   document.querySelector<HTMLElement>(".bar-walk a")!.focus();
   fireEvent.keyDown(document.activeElement!, { key: "ArrowRight" });
   const before = document.activeElement;
   expect(before!.getAttribute("aria-label")).toMatch(/^b .*goes on$/);
   await vi.advanceTimersByTimeAsync(15_000);
-  await vi.waitFor(() => expect(before!.getAttribute("aria-label")).toMatch(/^b .*completed$/));
+  await vi.waitFor(() => expect(before!.getAttribute("aria-label")).toMatch(/^b .*completed$/), PATIENCE);
   expect([asked.length, document.activeElement === before]).toEqual([2, true]);
   vi.useRealTimers();
 });

@@ -18,7 +18,7 @@ from slotq.local import state
 from slotq.local.keys import TOKEN_HEADER
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-PATIENCE = 40.0
+PATIENCE = 120.0
 
 
 def gone(pid: int) -> bool:
@@ -57,7 +57,7 @@ class Account:
             data,
             headers={TOKEN_HEADER: self.running.keys.token},
         )
-        with urllib.request.urlopen(asked, timeout=10) as said:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as said:
             return json.load(said)
 
     def knobs(self, values: Mapping[str, Any] | None = None) -> Any:

@@ -240,7 +240,7 @@ def test_start_runs_in_the_foreground_until_its_end_or_its_terminals(
     account = Account(tmp_path)
     pids, _ = stays(account)
     process.send_signal(number)
-    said, _ = process.communicate(timeout=20)
+    said, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert said.splitlines()[-1] == f"The emulator has ended. {GOES_ON}"
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
@@ -313,7 +313,7 @@ def test_an_interrupted_start_in_the_background_leaves_nothing(tmp_path: Path) -
     until(children.read_text, "the emulator's process")
     (emulator,) = map(int, children.read_text().split())
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) != 0
+    assert process.wait(timeout=120) != 0
     until(lambda: gone(emulator), "its end")
 
 

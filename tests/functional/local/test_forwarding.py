@@ -104,14 +104,14 @@ def forwarded(process: subprocess.Popen[str]) -> tuple[int, int]:
 
 
 def page(port: int, path: str = "/") -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=120) as answer:
         text: str = answer.read().decode()
     return text
 
 
 def interrupted(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGINT)
-    return process.wait(20)
+    return process.wait(120)
 
 
 def test_ports_of_a_job_are_served_here(
@@ -131,7 +131,7 @@ def test_ports_of_a_job_are_served_here(
         assert pages == [f"{serves}/{n}" for n in range(60)]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", here), timeout=5)
-        with socket.create_connection(("127.0.0.1", here), timeout=20) as idle:
+        with socket.create_connection(("127.0.0.1", here), timeout=120) as idle:
             idle.sendall(b"GET /half")
             assert page(here) == f"{serves}/"
             assert interrupted(process) == 130
@@ -184,7 +184,7 @@ def test_forwarding_ends_with_the_job(
             assert page(here, path) == f"{name}/quit"
         else:
             slotq(account, "cancel", name)
-        assert process.wait(40) == code
+        assert process.wait(120) == code
     end = "completed after 1 attempt" if path else "cancelled"
     assert f"{name}: forwarding has ended; the job is {end}" in (tmp_path / "err").read_text()
 
@@ -229,7 +229,7 @@ def test_one_leaves_the_wait_and_comes_back(
     with running(account, "shell", "late", "--wait", folder=tmp_path) as process:
         account.until(lambda: "late: waiting" in err.read_text(), "the wait")
         slotq(account, "cancel", "late")
-        assert process.wait(40) == 1
+        assert process.wait(120) == 1
     assert "job late ended before a shell could open: cancelled" in err.read_text()
     cancelled(account, "has-it")
 

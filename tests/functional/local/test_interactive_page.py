@@ -84,7 +84,7 @@ def test_the_commands_of_the_page_work(account: Account, work: Path, ports: dict
         here, _ = forwarded(process)
         account.until(partial(served, here), "the page")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(120) == 130
     back = f"`slotq shell notebook --forward {ports['8888']} --wait` comes back to it"
     assert back in (work / "err").read_text()
     slotq(account, "cancel", "notebook")

@@ -50,7 +50,7 @@ def fetch(
     """A request with only the necessary headers, because older signatures cover some."""
     parts = urlsplit(url)
     assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=120)
     try:
         headers = {"Host": host} if host else {}
         connection.request(method, f"{parts.path}?{parts.query}", body, headers)
@@ -167,7 +167,7 @@ def put_in_chunks(
         body = body.replace(parts[0], change)
     sent = urllib.request.Request(url, body, dict(request.headers), method="PUT")
     try:
-        with urllib.request.urlopen(sent, timeout=10) as said:
+        with urllib.request.urlopen(sent, timeout=120) as said:
             return int(said.status), said.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read()

@@ -38,7 +38,7 @@ def ask(
     """Send exactly these bytes, as no SDK would."""
     address = urlsplit(account.running.url)
     assert address.hostname is not None
-    connection = http.client.HTTPConnection(address.hostname, address.port or 80, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname, address.port or 80, timeout=120)
     try:
         connection.request(method, path, body, dict(headers))
         said = connection.getresponse()

@@ -45,18 +45,18 @@ def test_a_command_of_the_page_serves_the_queue(account: Account, line: str) -> 
         try:
             path = next((word for word in words if word.startswith("/")), "/")
             assert urlsplit(address).path == path
-            with urllib.request.urlopen(address, timeout=20) as page:
+            with urllib.request.urlopen(address, timeout=120) as page:
                 assert b"<!doctype html>" in page.read()
             pools = asked(f"http://{urlsplit(address).netloc}/api/pools", token)
             assert {"main", "scarce"} <= {pool["name"] for pool in pools["pools"]}
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == Exit.INTERRUPTED
+        assert process.wait(timeout=120) == Exit.INTERRUPTED
 
 
 def asked(url: str, token: str) -> dict[str, list[dict[str, str]]]:
     """The queue's answer, with the token of the link."""
     key = {"Authorization": f"Bearer {token.removeprefix('token=')}"}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=key), timeout=30) as said:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=key), timeout=120) as said:
         found: dict[str, list[dict[str, str]]] = json.load(said)
         return found

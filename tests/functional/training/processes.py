@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "client_sdk" / "training" / "slotq_training.py"
-PATIENCE = 40.0
+PATIENCE = 120.0
 
 
 class Container:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.training.processes import Container
+from tests.functional.training.processes import PATIENCE, Container
 
 # The form of "graceful suspend": the first process of the first node saves and goes.
 GRACEFUL = """
@@ -73,7 +73,7 @@ def test_a_script_of_the_graceful_form(tmp_path):
     process = container.start(GRACEFUL.replace("STEPS", "100000"))
     assert process.stdout.readline() == "from 0 1 2222\n"
     container.ask()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75, err
     assert container.failure == "slotq-released"
     again = Container(tmp_path, job="job1-qstamp-2-abcdef")
@@ -90,7 +90,7 @@ def test_a_script_of_the_checkpoint_form(tmp_path):
     for _ in range(2):
         assert process.stdout.readline().endswith("from 0 0 None\n")
     container.ask()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75, err
     again = Container(tmp_path, job="job1-qstamp-2-abcdef")
     code, out, err = again.run(CHECKPOINT.replace("EPOCHS", "20"))

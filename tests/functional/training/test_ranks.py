@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.functional.training.processes import Container
+from tests.functional.training.processes import PATIENCE, Container
 
 RANK = """
 import os, random, sys, time
@@ -27,7 +27,7 @@ def start(container, rank, world, script=RANK):
 
 
 def lines(processes):
-    return [process.communicate(timeout=20)[0].splitlines() for process in processes]
+    return [process.communicate(timeout=PATIENCE)[0].splitlines() for process in processes]
 
 
 def test_all_ranks_of_a_node_stop_at_the_same_step(tmp_path):
@@ -145,7 +145,7 @@ while True:
     for process in processes:
         assert process.stdout.readline() == "runs\n"
     container.ask()
-    assert processes[0].communicate(timeout=20)[0] == "saved\n"
+    assert processes[0].communicate(timeout=PATIENCE)[0] == "saved\n"
     assert processes[0].returncode == 75
     processes[1].kill()
     processes[1].communicate()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.functional.training.processes import Container, until
+from tests.functional.training.processes import PATIENCE, Container, until
 
 LOOP = """
 import time
@@ -36,7 +36,7 @@ def test_asked_by_the_marker_it_releases(tmp_path):
     container = Container(tmp_path)
     process = started(container)
     container.ask()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75, err
     assert out == "saves\n"
     assert container.failure == "slotq-released"
@@ -48,7 +48,7 @@ def test_the_report_tells_of_steps_and_of_the_suspend(tmp_path):
     process = started(container)
     until(lambda: container.report, "a report")
     container.ask()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     report = container.report
     assert report["training_job"] == "job1"
     assert report["of"] == 100000
@@ -111,7 +111,7 @@ time.sleep(60)
     container = Container(tmp_path)
     process = started(container, script)
     container.ask()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (75, "saves\n")
     assert "ZeroDivisionError" in err
 
@@ -130,7 +130,7 @@ time.sleep(60)
     container = Container(tmp_path)
     process = started(container, script)
     container.ask()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
 
 
@@ -156,7 +156,7 @@ if __name__ == "__main__":
     container = Container(tmp_path)
     process = started(container, script)
     container.ask()
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (75, "child knows\n")
 
 
@@ -171,12 +171,12 @@ if __name__ == "__main__":
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     worker.start()
     worker.terminate()
-    worker.join(30)
+    worker.join(120)
     print(worker.exitcode)
 """
     container = Container(tmp_path)
     process = started(container, script)
-    assert process.communicate(timeout=20)[0] == "-15\n"
+    assert process.communicate(timeout=PATIENCE)[0] == "-15\n"
 
 
 def test_the_scripts_own_handler_of_sigterm_is_called_too(tmp_path):
@@ -210,7 +210,7 @@ def test_off_sagemaker_sigterm_ends_the_script(tmp_path):
     del container.environment["TRAINING_JOB_NAME"]
     process = started(container)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     code, out, _ = container.run(LOOP.replace("100000", "100"))
     assert (code, out) == (0, "attempt 1\n"), "the next run is not asked again"
@@ -228,5 +228,5 @@ time.sleep(60)
     container = Container(tmp_path)
     process = started(container, script)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGTERM

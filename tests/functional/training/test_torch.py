@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.training.processes import ROOT, Container
+from tests.functional.training.processes import PATIENCE, ROOT, Container
 
 PYTHON = Path(os.environ.get("SLOTQ_TORCH_PYTHON", ROOT / ".venv" / "torch" / "bin" / "python"))
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no torch: make test-torch")
@@ -94,7 +94,7 @@ def start(container, kind, pause, world, port):
 
 
 def ended(processes):
-    said = [process.communicate(timeout=40) for process in processes]
+    said = [process.communicate(timeout=PATIENCE) for process in processes]
     for process, (_, err) in zip(processes, said, strict=True):
         assert process.returncode in {0, 75}, err
     return [line for out, _ in said for line in out.splitlines() if line.startswith("weights")]

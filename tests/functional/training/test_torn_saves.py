@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.functional.training.processes import Container
+from tests.functional.training.processes import PATIENCE, Container
 
 COUNTED = """
 import os, signal, sys, threading
@@ -183,7 +183,7 @@ def ranks(container, script):
         container.start(script, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
         for rank in range(2)
     ]
-    return [process.communicate(timeout=20) for process in processes]
+    return [process.communicate(timeout=PATIENCE) for process in processes]
 
 
 @pytest.mark.parametrize("kills", [0, 1])

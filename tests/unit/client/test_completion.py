@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -101,14 +100,10 @@ def test_completion_is_silent_when_the_queue_does_not_answer(completed, http, ca
 def test_completion_gives_up_within_a_short_time(completed, monkeypatch):
     monkeypatch.setattr(name_arguments, "PATIENCE", 0.05)
     done = threading.Event()
-
-    def slow(_):
-        done.wait(10)
-
-    began = time.monotonic()
-    assert completed("show", "j", connect=slow) == []
+    assert completed("show", "j", connect=lambda _: done.wait()) == [], (
+        "and the queue never answers"
+    )
     done.set()
-    assert time.monotonic() - began < 5
 
 
 def test_completion_asks_the_queue_once_over_a_real_connection(queue):

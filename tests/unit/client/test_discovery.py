@@ -1,7 +1,6 @@
 """The client finds a queue by the name of its stack."""
 
 import socket
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,12 +79,25 @@ def test_a_missing_or_wrong_parameter_is_an_error(written, told):
 
 
 def test_an_unreachable_ssm_is_an_error_within_seconds(monkeypatch: pytest.MonkeyPatch):
-    """As in a private network without SSM's endpoint: the call is accepted, and no answer comes."""
+    """As in a private network without SSM's endpoint: the call is accepted, and no answer comes.
+    One attempt with short timeouts is seconds; botocore's own defaults are minutes."""
+    made: list[Any] = []
+    create = boto3.Session.client
+
+    def client(*arguments: Any, **named: Any) -> Any:
+        made.append(create(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(boto3.Session, "client", client)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
         aws = boto3.Session(region_name="eu-west-1", **keys)
-        began = time.monotonic()
         with pytest.raises(NotConfigured, match=r"(?s)the route to SSM.*SLOTQ_ENDPOINT"):
             complete(Config(queue="team"), aws=aws)
-        assert time.monotonic() - began < 15
+        silent.settimeout(0)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    (ssm,) = made
+    assert ssm.meta.config.read_timeout + ssm.meta.config.connect_timeout <= 5

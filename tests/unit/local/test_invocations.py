@@ -30,7 +30,7 @@ class Function:
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
         self.at_once += 1
         self.begun.set()
-        self.go.wait(5)
+        self.go.wait(120)
         assert self.at_once == 1
         assert context.get_remaining_time_in_millis() > 0
         self.at_once -= 1
@@ -81,7 +81,7 @@ def test_calls_come_before_events_and_a_pass_is_queued_once(
     function: Function, made: Invocations
 ) -> None:
     made.send({"n": 1})
-    function.begun.wait(5)
+    function.begun.wait(120)
     made.send({"n": 2})
     made.send(PASS)
     made.send(PASS)
@@ -91,7 +91,7 @@ def test_calls_come_before_events_and_a_pass_is_queued_once(
     caller.start()
     wait_until(lambda: made.waiting() == 4)
     function.go.set()
-    caller.join(5)
+    caller.join(120)
     wait_until(made.settled)
     assert function.came == [1, "call", 2, "slotq", 3]
     assert answers == [{"n": "call"}]
@@ -108,14 +108,14 @@ def test_many_readers_do_not_delay_an_event(function: Function, made: Invocation
     readers = [threading.Thread(target=read) for _ in range(5)]
     for reader in readers:
         reader.start()
-    function.begun.wait(5)
+    function.begun.wait(120)
     for n in range(20):
         made.send({"n": n})
     function.go.set()
     wait_until(lambda: 19 in function.came)
     over.set()
     for reader in readers:
-        reader.join(5)
+        reader.join(120)
     first, last = function.came.index(0), function.came.index(19)
     assert first <= 2
     assert last - first <= 2 * 20

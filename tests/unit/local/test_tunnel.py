@@ -13,7 +13,7 @@ import pytest
 from slotq.local import tunnel
 from slotq.local.tunnel import Tunnel, carry
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Job:

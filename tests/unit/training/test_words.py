@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import math
-import timeit
 from pathlib import Path
 
 import pytest
 
 import slotq_training
+from tests.work import counted_calls, counted_lines
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "client_sdk" / "training" / "slotq_training.py"
@@ -143,7 +143,8 @@ class Quiet:
     alert, boundary = False, 0
 
 
-def test_asking_costs_less_than_a_microsecond(monkeypatch):
+def test_asking_calls_nothing(monkeypatch):
+    """`make bench` measures how long it takes: less than a microsecond."""
     monkeypatch.setattr(slotq_training, "_watch", Quiet())
-    best = min(timeit.repeat(slotq_training.should_suspend, number=20_000, repeat=5)) / 20_000
-    assert best < 1e-6
+    assert counted_calls(slotq_training.should_suspend) == counted_calls(lambda: None)
+    assert counted_lines(slotq_training.should_suspend) == 3

@@ -2,9 +2,9 @@
 
 import { useLocation } from "wouter-preact";
 import { useFilter } from "../address";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { ofJob, type Job } from "../api";
-import { jobsIn, MOST_AT_ONCE } from "../listed";
+import { jobsIn, MOST_AT_ONCE, type Listed } from "../listed";
 import { useLive } from "../live";
 import { Rows, type Column } from "../parts/rows";
 import { Priority, State } from "../parts/state";
@@ -37,7 +37,11 @@ export function Jobs() {
   const [wanted, setWanted] = useState({ question, most: MOST_AT_ONCE });
   const most = wanted.question === question ? wanted.most : MOST_AT_ONCE;
   const jobs = useLive(question, (signal) => jobsIn(asked, most, signal), most > MOST_AT_ONCE ? 15 : 3);
-  const found = (jobs.value?.jobs ?? []).filter((job) => matches(job, search));
+  // A filter changes when its field loses the focus, as by a press on one of these jobs: they stay until the answer.
+  const known = useRef<Listed>();
+  if (jobs.value || jobs.trouble) known.current = jobs.value;
+  const listed = known.current;
+  const found = (listed?.jobs ?? []).filter((job) => matches(job, search));
   const showMore = () => {
     setWanted({ question, most: most + MOST_AT_ONCE });
     jobs.refresh();
@@ -82,23 +86,23 @@ export function Jobs() {
         </label>
       </form>
       <Trouble of={[jobs]} />
-      {jobs.value && (
+      {listed && (
         <Rows
           label="Jobs"
           rows={found}
-          columns={columns(jobs.at)}
+          columns={columns(jobs.at || Date.now())}
           keyOf={(job) => job.name}
-          empty={jobs.value.more ? "None of these jobs fits this search." : "No job fits this search."}
+          empty={listed.more ? "None of these jobs fits this search." : "No job fits this search."}
         />
       )}
-      {jobs.value?.more && (
+      {listed?.more && (
         <div class="actions">
           <p role="status">
-            {search ? "Searched" : "Shown"} are the first {counted(jobs.value.jobs.length, "job")}; the queue may have more.
+            {search ? "Searched" : "Shown"} are the first {counted(listed.jobs.length, "job")}; the queue may have more.
             A whole name and Enter leads to any job.
           </p>
-          <button type="button" disabled={jobs.value.most < most} onClick={showMore}>
-            {jobs.value.most < most ? "Loading …" : "Show more"}
+          <button type="button" disabled={listed.most < most} onClick={showMore}>
+            {listed.most < most ? "Loading …" : "Show more"}
           </button>
         </div>
       )}

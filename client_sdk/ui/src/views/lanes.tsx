@@ -121,7 +121,10 @@ function Walk({
     key: identity(current),
     "aria-label": inWords(of, now),
     onKeyDown: walk,
-    onFocus: () => point(of),
+    onFocus: () => {
+      setChosen(identity(current)); // It stays while newer answers bring bars before it.
+      point(of);
+    },
     onBlur: () => point(undefined),
   };
   return (

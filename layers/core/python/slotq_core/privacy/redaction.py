@@ -69,6 +69,7 @@ class _Secrets:
         self._short = {value for value in self._values if len(value) <= _HEAD}
         self._lengths = sorted({len(value) for value in self._short}, reverse=True)
         self._heads = {value[:_HEAD] for value in self._values if len(value) > _HEAD}
+        self._longest = max(map(len, self._values), default=0)
 
     def hidden_in(self, text: str) -> str:
         """The text with MARK in place of each stretch that belongs to a value."""
@@ -90,7 +91,7 @@ class _Secrets:
             return 0
         head = text[start : start + _HEAD]
         if head in self._heads:
-            return start + self._agreement(text[start:])
+            return start + self._agreement(text[start : start + self._longest])
         for length in self._lengths:
             if head[:length] in self._short and _stands_alone(text, start, start + length):
                 return start + length
