@@ -54,7 +54,8 @@ class Line(NamedTuple):
     preemptible: bool
     user: str = ""
     limited_as: str = ""
-    """The class that counts in the user's limits."""
+    """The first of the classes that may count in the user's limits. The others follow from it and
+    the priority (`Rights.come_through`)."""
     role: str = ""
     """A short hash of the execution role: a missing right of one role blocks no other role."""
     by_user: bool = False
