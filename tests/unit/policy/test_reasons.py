@@ -372,6 +372,27 @@ CASES += [
         "1970-01-01T00:17:20.000Z",
         wake_at=NOW + 40_000,
     ),
+    Case(
+        sentence="jobs of the same user and rank would have to move",
+        pools=(pool(slots=2, consolidate=True), pool("q")),
+        active=(
+            runs("a", person="ann", pools=("p", "q")),
+            runs("b", person="ann", pools=("p", "q")),
+        ),
+        job=waits("job", person="ann"),
+        reason=reasons.SameUser(pool="p", needed=1, free=0, held=2),
+        text="needs 1 slot; pool p has 0 free, and jobs of the same user and priority hold 2: "
+        "they are not interrupted for each other",
+    ),
+    Case(
+        sentence="the time slices are those of the same user",
+        pools=(pool(slots=2, time_slice=60_000),),
+        active=(runs("a", slots=2, person="ann", since=90_000),),
+        job=waits("job", person="ann"),
+        reason=reasons.SameUser(pool="p", needed=1, free=0, held=2),
+        text="needs 1 slot; pool p has 0 free, and jobs of the same user and priority hold 2: "
+        "they are not interrupted for each other",
+    ),
 ]
 
 

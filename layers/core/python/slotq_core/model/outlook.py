@@ -143,8 +143,8 @@ class InMinRuntime(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfTheSameUser(Spared):
-    """Jobs of the same user and rank in another project. A user's job is never interrupted for one
-    of equal rank."""
+    """Jobs of the same project, user and rank, where others of equal rank would be moved or would
+    yield. They are not interrupted for each other."""
 
     code: ClassVar[str] = "same_user"
 

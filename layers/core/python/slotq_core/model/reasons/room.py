@@ -132,6 +132,25 @@ class TurnComes(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SameUser(Reason):
+    """The pool is full. Jobs of the same project, user and rank hold enough slots that another
+    user's job would get by a move or a time slice. They are not interrupted for each other."""
+
+    code: ClassVar[str] = "same_user"
+    pool: str
+    needed: int
+    free: int
+    held: int
+    """Slots in the pool that these jobs hold."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free, and jobs of "
+            f"the same user and priority hold {self.held}: they are not interrupted for each other"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShareUsed(Reason):
     """The pool is full, and the project may reclaim no more: it has its fair share."""
 

@@ -39,9 +39,11 @@ class Consolidation:
 
     state: PlanState
 
-    def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
-        """The least harmful moves that let the job start in one of these rooms, or None."""
-        found = [each for room in rooms if room.pool.consolidate and (each := self._of(job, room))]
+    def find(self, job: Job, rooms: Sequence[PoolRoom], *, same_user: bool = False) -> Moves | None:
+        """The least harmful moves that let the job start in one of these rooms, or None.
+        `same_user`: as if jobs of the same user and rank moved for each other."""
+        able = [room for room in rooms if room.pool.consolidate]
+        found = [each for room in able if (each := self._of(job, room, same_user=same_user))]
         if not found:
             return None
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
@@ -51,23 +53,28 @@ class Consolidation:
         to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
         return Moves(room=eviction.room, to=to)
 
-    def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
+    def _of(
+        self, job: Job, room: PoolRoom, *, same_user: bool
+    ) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
         missing = room.missing(job)
         shortfalls = Shortfalls(Shortfall(missing=missing, gives=methodcaller("frees", name)))
         target: dict[str, str] = {}
-        chosen = one_by_one(self._movable(job, room, target), shortfalls)
+        candidates = self._candidates(job, room, same_user=same_user)
+        chosen = one_by_one(self._movable(candidates, room, target), shortfalls)
         if chosen is None or len(chosen) > MOST:
             return None
         return Eviction(room=room, victims=chosen), target
 
-    def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Candidate]:
+    def _movable(
+        self, candidates: Iterable[Candidate], room: PoolRoom, target: dict[str, str]
+    ) -> Iterator[Candidate]:
         """Candidates that fit into another pool together with all candidates before them. Fills
         `target`: the destination pool by job name."""
         here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
-        for candidate in self._candidates(job, room):
+        for candidate in candidates:
             moving = candidate.jobs[0]
             for name in moving.pools:
                 other = self.state.rooms.get(name)
@@ -82,10 +89,10 @@ class Consolidation:
                     yield candidate
                     break
 
-    def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
+    def _candidates(self, job: Job, room: PoolRoom, *, same_user: bool) -> Iterable[Candidate]:
         """Candidates of all projects, in eviction order, that run or got their slots in this plan.
-        No running job moves for a job of the same user and rank, or
-        if its project is beyond a hard budget: it could not start again."""
+        No running job moves for a job of the same project, user and rank (except with `same_user`),
+        or if its project is beyond a hard budget: it could not start again."""
         candidates = [
             candidate
             for project in room.jobs.projects()
@@ -93,7 +100,8 @@ class Consolidation:
         ]
         for candidate in sorted(candidates, key=attrgetter("order")):
             moving = candidate.jobs[0]
-            runs = moving.state is JobState.RUNNING and not same_user_and_rank(job, moving)
+            runs = moving.state is JobState.RUNNING
+            runs = runs and (same_user or not same_user_and_rank(job, moving))
             runs = runs and moving.project not in self.state.budgets.hard
             if (runs or moving.name in room.jobs.placed) and not candidate.gang:
                 yield candidate

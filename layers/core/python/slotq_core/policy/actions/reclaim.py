@@ -7,8 +7,7 @@ quota takes no project below quota if waiting in-quota work of that project woul
 back.
 
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." "Never interrupt a user's running job for another job of the same user
-and rank", in whichever project it runs.
+candidates holds within it." Who the users are does not matter between projects.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
-from slotq_core.policy.order import Rank, same_user_and_rank
+from slotq_core.policy.order import Rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -81,7 +80,8 @@ class _InPool:
             return None  # Earlier steps have served what fits without an eviction.
         self._missing = self.room.missing(self.job)
         victims = self._fair_to_all()
-        if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
+        safe = self._state.running.protected_after_start() if victims is None else set()
+        if not self._spare.issuperset(safe):
             # The next plan at this moment would find them protected, and might choose others.
             self._spare |= safe
             victims = self._fair_to_all()
@@ -94,21 +94,8 @@ class _InPool:
 
     def _candidates(self, project: str) -> Iterator[Candidate]:
         for each in self.room.jobs.candidates(project):
-            if each.name not in self._spare and not any(
-                same_user_and_rank(self.job, job) and job.attempt for job, _ in each.places
-            ):
+            if each.name not in self._spare:
                 yield each
-
-    def _safe_once_started(self) -> set[str]:
-        """Names of candidates that are none once this plan is carried out: a `min_runtime` then
-        protects them, or they hold a job of the same user and rank."""
-        candidates = (
-            candidate for project in self._givers for candidate in self._candidates(project)
-        )
-        same_user = (
-            each for each in candidates if any(same_user_and_rank(self.job, j) for j in each.jobs)
-        )
-        return self._state.running.protected_after_start().union(each.name for each in same_user)
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""

@@ -215,7 +215,7 @@ def _causes(
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
-            yield other, *_in_its_project(job, other, yielding, missing)
+            yield other, *_in_its_project(job, other, room, yielding, missing)
         else:
             yield other, _in_another(state, job, other, room, missing), None
 
@@ -230,13 +230,16 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
 
 
 def _in_its_project(
-    job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
+    job: Job, other: Job, room: PoolRoom, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
     """The cause within one project, with the end of a slice (ms)."""
     if rank(other) < rank(job):
         return _no_help(missing), None
     if other.name in yielding:
         return (outlook.SliceNotOver, ()), yielding[other.name]
+    between_equals = room.pool.consolidate or room.pool.time_slice is not None
+    if between_equals and same_user_and_rank(job, other):
+        return (outlook.OfTheSameUser, ()), None
     return (outlook.NoLowerRank, ()), None
 
 
@@ -246,8 +249,6 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return outlook.NoLowerRank, ()
-    if same_user_and_rank(job, other):
-        return outlook.OfTheSameUser, ()
     if not may_reclaim(job, mine):
         over = explain.beyond(mine[0], job, mine[0].share)
         return outlook.OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)

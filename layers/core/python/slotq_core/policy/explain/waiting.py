@@ -12,7 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.rules import Rules
-from slotq_core.policy.order import outranks, rank
+from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -114,8 +114,25 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     until = min(rules.slices.yielding(job, room).values(), default=None)
     if until is not None:
         return reasons.TurnComes(**_numbers(job, room), until=until)
+    own = _of_the_same_user(job, room, rules)
+    if own is not None:
+        return own
     full = _full(job, room, accounts, held)
     return state.budgets.reason(job.project) if _is_by_budget(full, job, state) else full
+
+
+def _of_the_same_user(job: Job, room: PoolRoom, rules: Rules) -> Reason | None:
+    """The reason of a job that would start by a move or a time slice if the jobs of its user and
+    rank in its project were another user's; else None."""
+    held = [other for other in room.jobs.running(job.project) if same_user_and_rank(job, other)]
+    if not held:
+        return None
+    moves = rules.consolidation.find(job, [room], same_user=True)
+    if moves is None and not job.demand.within(
+        room.left(job) + rules.slices.of_its_user(job, room)
+    ):
+        return None
+    return reasons.SameUser(**_numbers(job, room), held=sum(other.demand.slots for other in held))
 
 
 def _is_by_budget(why: Reason, job: Job, state: PlanState) -> bool:

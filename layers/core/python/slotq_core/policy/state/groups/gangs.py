@@ -117,7 +117,6 @@ class Gang:
             job,
             priority=lowest.priority,
             priority_class=lowest.priority_class,
-            admitted_class=job.admitted_class or job.priority_class,
             workload=lowest.workload,
             entry_time=max(each.entry_time for each in self.waiting),
             **changes,

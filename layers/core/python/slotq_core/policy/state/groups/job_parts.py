@@ -73,7 +73,7 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
     books = UserBooks(apart, Journal())
     books.begin(apart)
     common = {
-        name: next((part.claim.priority_class for part in parts if part.claim), "")
+        name: next((each for each in _claimed(parts) if each in books.classes), "")
         or books.common_class(parts)
         for name, parts in auto.items()
     }
@@ -83,6 +83,11 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         for job in apart.waiting
     )
     return replace(apart, waiting=tuple(waiting))
+
+
+def _claimed(parts: Iterable[Job]) -> Iterator[str]:
+    """The classes to which claims bind these parts."""
+    return (part.claim.priority_class for part in parts if part.claim)
 
 
 def _parts(job: Job) -> Iterator[Job]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department
-from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -35,7 +34,7 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the job may reclaim from this victim, before any other eviction."""
-    if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
+    if not may_reclaim(job, mine):
         return False
     taking = Taking(job, mine)
     if not theirs or not taking.is_fair(theirs):
