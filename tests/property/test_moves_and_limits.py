@@ -13,9 +13,11 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Move, Plan, Start, StartGang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.budgets import Budgets
+from tests.property.first_jobs import plan_from_first_jobs
 
 MOST_PLANS = 150
 """In one moment: each of eight jobs is started and stopped a few times at most."""
@@ -142,6 +144,14 @@ def test_a_move_makes_room_for_the_job_that_waits(scenario: Scenario) -> None:
                 needed = sum(stay, decision.beneficiary.demand)
                 assert needed.within(pools[pool].capacity), (pool, now)
                 assert decision.claim.amount == decision.beneficiary.demand
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_a_plan_from_the_first_jobs_of_lines_is_the_plan_from_all(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        assert plan(snapshot, now) == planned == plan_from_first_jobs(snapshot, now)
 
     simulate(scenario, watch)
 

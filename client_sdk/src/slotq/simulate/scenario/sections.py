@@ -222,6 +222,10 @@ class WhySpec(Section):
     job: Name
     reason: Name | None = None
     """The code of the reason."""
+    also: Name | None = None
+    """The code of the second cause. Null: none is named."""
+    head: Name | None = None
+    """The job that the reason `behind_in_line` names. Null: none is named."""
     place: Positive | None = None
     evictions: dict[str, Count] = Field(default={})
     """Slots in the job's pools, by the reason that protects their holders from eviction."""
