@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Department, Project
 from slotq_core.model.reasons import LimitReached, QuotaExceeded, Reason
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -38,8 +39,8 @@ def may_be_beyond(job: Job, sharing: Sharing) -> bool:
     project = sharing.project(job.project)
     if project is None:
         return False
-    department = next((d for d in sharing.departments if d.name == project.department), None)
-    owners = [project, *([department] if department else [])]
+    owners: list[Project | Department] = [project]
+    owners += (each for each in sharing.departments if each.name == project.department)
     return not job.evictable or any(each.limit or not each.over_quota for each in owners)
 
 
