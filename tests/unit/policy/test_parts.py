@@ -79,7 +79,7 @@ def test_a_job_waits_when_one_part_does_not_fit_and_others_pass_it():
     lacks = reasons.Lacks(member="wide", pool="gpu", member_needs=1, pool_free=0, holder="a")
     assert why == reasons.NeedsSeveralPools(needed=(("cpu", 2), ("gpu", 1)), drains="", lacks=lacks)
     assert why.text() == (
-        "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time. pool gpu has 0 free "
+        "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time. Pool gpu has 0 free "
         "for wide, which needs 1 slot; a holds slots there"
     )
     numbers = json.loads(reason_view(why).model_dump_json())["numbers"]

@@ -282,7 +282,7 @@ CASES = [
             lacks=reasons.Lacks(member="mate", pool="p", member_needs=1, pool_free=0, holder="a"),
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. "
-        "pool p has 0 free for mate, which needs 1 slot; a holds slots there",
+        "Pool p has 0 free for mate, which needs 1 slot; a holds slots there",
     ),
     Case(
         sentence="a site of its federated job is full of another project's jobs",
@@ -318,7 +318,7 @@ CASES = [
             ),
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 2 slots free. "
-        "pool q (site hospital-north) has 0 free for north, which needs 1 slot; v2 of project "
+        "Pool q (site hospital-north) has 0 free for north, which needs 1 slot; v2 of project "
         "vision and 1 job more hold slots there",
     ),
     Case(
@@ -338,7 +338,7 @@ CASES = [
             lacks=reasons.Lacks(member="job", pool="p", member_needs=1, pool_free=0, holder="big"),
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. "
-        "pool p has 0 free for job, which needs 1 slot; big holds slots there",
+        "Pool p has 0 free for job, which needs 1 slot; big holds slots there",
     ),
     Case(
         sentence="one pool of its gang is paused",
@@ -355,7 +355,7 @@ CASES = [
             also=reasons.PoolClosed(pool="q", state="paused"),
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 4 slots free. "
-        "pool q has 2 free for mate, which needs 1 slot. "
+        "Pool q has 2 free for mate, which needs 1 slot. "
         "Also: pool q is paused: nothing starts there",
     ),
     Case(
@@ -373,7 +373,7 @@ CASES = [
             lacks=reasons.Lacks(member="mate", pool="p", member_needs=1, pool_free=0, holder="a"),
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
-        "is kept free for it. pool p has 0 free for mate, which needs 1 slot; a holds slots there",
+        "is kept free for it. Pool p has 0 free for mate, which needs 1 slot; a holds slots there",
     ),
     Case(
         sentence="as many of its sweep as may hold slots already",
@@ -546,7 +546,7 @@ CASES += [
                 pool="p", needed=2, user="ann", priority_class="HIGH", used=0, limit=1
             ),
         ),
-        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. pool p has "
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. Pool p has "
         "0 free for mate, which needs 1 slot; a holds slots there. Also: needs 2 slots; user ann "
         "holds 0 of its limit 1 for HIGH in pool p",
     ),

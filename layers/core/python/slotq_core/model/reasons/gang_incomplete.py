@@ -30,7 +30,7 @@ class Lacks:
     """How many more jobs hold slots there."""
 
     def sentence(self) -> str:
-        where = f"pool {self.pool} (site {self.site})" if self.site else f"pool {self.pool}"
+        where = f"Pool {self.pool} (site {self.site})" if self.site else f"Pool {self.pool}"
         needs = units(self.member_needs, self.resource)
         text = f"{where} has {self.pool_free} free for {self.member}, which needs {needs}"
         if not self.holder:
