@@ -216,9 +216,19 @@ def test_a_gang_that_waits_says_why_with_its_numbers(account: Account):
     assert (told["state"], told["reason"]["code"]) == ("pending", "gang_blocked")
     numbers = told["reason"]["numbers"]
     assert numbers == {
-        **{"group": "ring", "needed": 2, "free": 0, "drains": ""},
-        **{"member": "a", "member_needs": 1, "pool": "main", "pool_free": 0, "site": ""},
-        **{"resource": "slots", "holder": "busy-0", "holder_project": "", "other_holders": 1},
+        "group": "ring",
+        "needed": 2,
+        "free": 0,
+        "drains": "",
+        "member": "a",
+        "member_needs": 1,
+        "pool": "main",
+        "pool_free": 0,
+        "site": "",
+        "resource": "slots",
+        "holder": "busy-0",
+        "holder_project": "",
+        "other_holders": 1,
     }
     assert told["reason"]["text"] == (
         "gang ring needs room for 2 of its jobs at once; its pools have 0 slots free. Pool main "
