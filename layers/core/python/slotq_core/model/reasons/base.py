@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import ClassVar
 
-Number = str | int | tuple[str, ...] | None
+Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""
 
 
@@ -15,14 +15,20 @@ class Reason:
     """Base of all reasons. `code` is stable and meant for programs."""
 
     code: ClassVar[str]
+    also: Reason | None = None
+    """A second cause, which would keep the job back without this one; None: none is known."""
 
     def sentence(self) -> str:
         """One sentence for people, including the numbers."""
         raise NotImplementedError
 
+    def text(self) -> str:
+        """The sentence, and that of the second cause."""
+        return f"{self.sentence()}. Also: {self.also.text()}" if self.also else self.sentence()
+
     def numbers(self) -> dict[str, Number]:
-        """The fields by name, for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """The fields by name, for JSON, without the second cause."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "also"}
 
 
 def in_slots(n: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots, units
+from slotq_core.model.reasons.base import Number, Reason, in_slots, units
+from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.timestamps import iso
 
 
@@ -196,8 +197,16 @@ class NeedsSeveralPools(Reason):
     """Slots by pool."""
     drains: str
     """A pool that drains for the job; empty: none."""
+    lacks: Lacks | None = None
+    """The first part for which no room is left; None: limits alone keep the job back."""
 
     def sentence(self) -> str:
         parts = " and ".join(f"{in_slots(slots)} in pool {pool}" for pool, slots in self.needed)
         kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
-        return f"needs {parts} at the same time{kept}"
+        text = f"needs {parts} at the same time{kept}"
+        return f"{text}. {self.lacks.sentence()}" if self.lacks else text
+
+    def numbers(self) -> dict[str, Number]:
+        """`needed` as an object, and the numbers of `lacks`, if set."""
+        said: dict[str, Number] = {"needed": dict(self.needed), "drains": self.drains}
+        return said | (self.lacks.numbers() if self.lacks else {})

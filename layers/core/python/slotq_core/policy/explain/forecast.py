@@ -181,7 +181,9 @@ def _spared(
 def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
     kind, numbers = cause
     names = sorted({whole_name(job.name) for job in jobs})
-    timed = {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
+    timed: dict[str, Any] = (
+        {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
+    )
     return kind(
         pool=pool,
         jobs=tuple(names[: outlook.NAMED]),

@@ -6,6 +6,7 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
@@ -16,6 +17,7 @@ from slotq_core.policy.order import entered
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import Drain, PoolRoom
+from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.steps import Steps
 
 
@@ -51,12 +53,38 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
 
 def why_it_waits(steps: Steps, job: Job) -> Reason:
     """The reason of a job that no step could serve and that no pool drains for."""
+    return _first_two(_causes(steps, job))
+
+
+def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
+    """The reason of a job that a concurrency limit keeps back, with what else would."""
+    return _first_two([why, *_causes(steps, job, is_second=True)])
+
+
+def _first_two(causes: Sequence[Reason]) -> Reason:
+    first, *others = dict.fromkeys(causes)
+    return replace(first, also=others[0]) if others else first
+
+
+def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
+    """What keeps the job back, the first cause first. Behind another cause (`is_second`) a lack of
+    room counts only where no step could find any."""
     state = steps.state
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
     if not large:
-        return explain.too_small(job, rooms, state.accounts)
-    return _endangers(steps, job) or explain.blocked(job, large, state, steps.rules)
+        return [explain.too_small(job, rooms, state.accounts)]
+    endangers = _endangers(steps, job)
+    if endangers:
+        return [endangers]
+    if shut := explain.shut(job, large):
+        return [shut, *explain.bounds(job, large[0], state)]
+    room = explain.closest(job, large)
+    bounds = explain.bounds(job, room, state)
+    admitting = steps.rules.eligible.admitting(job, rooms)
+    if (bounds or is_second) and has_prospects(job, admitting, state):
+        return bounds
+    return [*bounds, explain.no_room(job, room, state, steps.rules)]
 
 
 def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
@@ -68,8 +96,8 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
             state.drop_claim(job)
         return False
     drain = drained = None
-    every = [state.rooms[name] for name in whole.pools if name in state.rooms]
-    timed = any(room.timed for room in every)
+    why = explain.gang_blocked(gang, state, steps.rules)
+    timed = any(room.timed for name in whole.pools if (room := state.rooms.get(name)))
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
@@ -78,11 +106,11 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
             drain = None
         if drain and not drain.drain:
             _begin(state, drain, job, whole)
-        state.decided.say(job, explain.gang_blocked(gang, every, drain))
+        state.decided.say(job, replace(why, drains=drain.pool.name if drain else ""))
         drained = drained or drain
     if not drained:
         jobs = gang.standing if state.snapshot.scheduler else gang.waiting
-        _in_vain(state, jobs, explain.gang_blocked(gang, every, None))
+        _in_vain(state, jobs, why)
     return False
 
 
