@@ -214,7 +214,8 @@ def test_a_gang_that_waits_says_why_with_its_numbers(account: Account):
     account.settle()
     told = shown(account)[1]
     assert (told["state"], told["reason"]["code"]) == ("pending", "gang_blocked")
-    assert told["reason"]["numbers"] == {"group": "ring", "needed": 2, "free": 0, "drains": ""}
+    numbers = {"group": "ring", "needed": 2, "free": 0, "drains": "", "project": ""}
+    assert told["reason"]["numbers"] == numbers
     words = "gang ring needs room for 2 of its jobs at once; its pools have 0 slots free"
     assert told["reason"]["text"] == words
 

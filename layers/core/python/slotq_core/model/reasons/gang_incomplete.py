@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots
+from slotq_core.model.reasons.base import Reason, in_slots, kept_free
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +35,13 @@ class GangBlocked(Reason):
     """Free slots in all pools of the gang together."""
     drains: str
     """The pool that drains for this job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
 
     def sentence(self) -> str:
         must = f"gang {self.group} needs room for {self.needed} of its jobs at once"
         text = f"{must}; its pools have {in_slots(self.free)} free"
-        return f"{text}, and pool {self.drains} is kept free for it" if self.drains else text
+        return f"{text}, and {kept_free(self.drains, self.project)}" if self.drains else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

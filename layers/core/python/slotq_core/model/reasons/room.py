@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots, units
+from slotq_core.model.reasons.base import WITHIN_SHARES_START, Reason, in_slots, kept_free, units
 from slotq_core.timestamps import iso
 
 
@@ -105,11 +105,16 @@ class Reserved(Reason):
     pool: str
     needed: int
     free: int
+    project: str = ""
+    """The job's project if the job brings it beyond its fair share: jobs of other projects within
+    theirs then still start. Empty: nothing behind the job starts."""
 
     def sentence(self) -> str:
+        whose = f" of project {self.project}" if self.project else ""
+        others = f"; {WITHIN_SHARES_START}" if self.project else ""
         return (
-            f"pool {self.pool} starts nothing behind this job until the job has its "
-            f"{in_slots(self.needed)}; {self.free} free so far"
+            f"pool {self.pool} starts nothing{whose} behind this job until the job has its "
+            f"{in_slots(self.needed)}; {self.free} free so far{others}"
         )
 
 
@@ -177,8 +182,10 @@ class NeedsSeveralPools(Reason):
     """Slots by pool."""
     drains: str
     """A pool that drains for the job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
 
     def sentence(self) -> str:
         parts = " and ".join(f"{in_slots(slots)} in pool {pool}" for pool, slots in self.needed)
-        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
+        kept = f"; {kept_free(self.drains, self.project)}" if self.drains else ""
         return f"needs {parts} at the same time{kept}"

@@ -152,7 +152,7 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
         yield _kept(kind, other, name)
     drains = state.waiting.get(room.drain.job) if room.drain else None
     if drains is not None:
-        yield _kept(outlook.Drains, drains, name)
+        yield replace(_kept(outlook.Drains, drains, name), held_back=room.drain.held_back)
 
 
 def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:

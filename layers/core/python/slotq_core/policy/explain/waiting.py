@@ -44,7 +44,9 @@ def coming(job: Job, room: PoolRoom) -> Reason:
 
 
 def reserved(job: Job, room: PoolRoom) -> Reason:
-    return reasons.Reserved(**_numbers(job, room))
+    return reasons.Reserved(
+        **_numbers(job, room), project=room.drain.held_back if room.drain else ""
+    )
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
@@ -84,6 +86,7 @@ def gang_blocked(gang: Gang, rooms: Iterable[PoolRoom], drain: PoolRoom | None) 
         needed=gang.needed,
         free=sum(max(0, room.free_now.slots) for room in rooms),
         drains=drain.pool.name if drain else "",
+        project=drain.drain.held_back if drain and drain.drain else "",
     )
 
 

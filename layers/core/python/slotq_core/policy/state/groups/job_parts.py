@@ -174,7 +174,9 @@ def _reason(job: Job, why: Reason) -> Reason:
     if not isinstance(why, GangBlocked):
         return why
     return NeedsSeveralPools(
-        needed=tuple((pool, demand.slots) for pool, demand in job.parts), drains=why.drains
+        needed=tuple((pool, demand.slots) for pool, demand in job.parts),
+        drains=why.drains,
+        project=why.project,
     )
 
 
