@@ -209,7 +209,7 @@ CASES = [
         text="pool p starts nothing behind this job until the job has its 2 slots; 1 free so far",
     ),
     Case(
-        sentence="the pool drains for it, and what runs of its project brings that beyond its share",
+        sentence="the pool drains for it, and its project would be beyond its share",
         pools=(pool(slots=4, reserve_after=60_000),),
         projects=(
             Project(name="a", quota={"": Demand(slots=2)}),

@@ -7,7 +7,9 @@ quota takes no project below quota if waiting in-quota work of that project woul
 back.
 
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." "Never interrupt a user's running job for another job of the same user
+candidates holds within it." Where that order, in which the last start of this plan comes first,
+lets the gate close too early, the order of the next plan counts: that would else evict a job which
+this plan has started. "Never interrupt a user's running job for another job of the same user
 and rank", in whichever project it runs.
 """
 
@@ -37,13 +39,19 @@ class Reclaims:
     state: PlanState
 
     def find(
-        self, job: Job, rooms: Sequence[PoolRoom], spare: AbstractSet[str] = frozenset()
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        spare: AbstractSet[str] = frozenset(),
+        *,
+        once_started: bool = False,
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
-        stops none of the candidates named in `spare`."""
+        stops none of the candidates named in `spare`. `once_started`: as the next plan would find
+        it, for which all that this plan has started runs."""
         of = self.state.accounts.of
         able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
-        searches = [_InPool(job, room, self, set(spare)) for room in able]
+        searches = [_InPool(job, room, self, set(spare), once_started) for room in able]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -60,11 +68,14 @@ class Reclaims:
 class _InPool:
     """The search for what one job may reclaim in one pool, within its project's share."""
 
-    def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
+    def __init__(
+        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], once_started: bool
+    ) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
         self._accounts = reclaims.state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
+        self._once_started = once_started
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
@@ -80,6 +91,8 @@ class _InPool:
         if not self._givers:
             return None  # Earlier steps have served what fits without an eviction.
         self._missing = self.room.missing(self.job)
+        if self._once_started:
+            self._spare |= self._safe_once_started()
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
             # The next plan at this moment would find them protected, and might choose others.
@@ -93,7 +106,9 @@ class _InPool:
         return min(first.rank for first in firsts if first)
 
     def _candidates(self, project: str) -> Iterator[Candidate]:
-        for each in self.room.jobs.candidates(project):
+        jobs = self.room.jobs
+        in_order = jobs.candidates_once_started if self._once_started else jobs.candidates
+        for each in in_order(project):
             if each.name not in self._spare and not any(
                 same_user_and_rank(self.job, job) and job.attempt for job, _ in each.places
             ):
