@@ -51,7 +51,9 @@ class Reclaims:
         it, for which all that this plan has started runs."""
         of = self.state.accounts.of
         able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
-        searches = [_InPool(job, room, self, set(spare), once_started) for room in able]
+        searches = [
+            _InPool(job, room, self, set(spare), once_started=once_started) for room in able
+        ]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -69,7 +71,7 @@ class _InPool:
     """The search for what one job may reclaim in one pool, within its project's share."""
 
     def __init__(
-        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], once_started: bool
+        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], *, once_started: bool
     ) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
         self._accounts = reclaims.state.accounts

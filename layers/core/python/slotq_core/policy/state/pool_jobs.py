@@ -49,7 +49,7 @@ class PoolJobs:
         self.protections: dict[str, Protection] = {}
         """By job, the first to end first. A gang is protected as long as any of its jobs is."""
         self.placed: dict[str, int] = {}
-        """The jobs that this plan gave slots here, each with a number that grows with each start."""
+        """The jobs that this plan gave slots here, each with a number: later starts have larger."""
         self.safe: dict[str, Job] = {}
         """Those of `placed` that a `min_runtime` will protect once the plan is carried out."""
 

@@ -123,6 +123,12 @@ class Gang:
             **changes,
         )
 
+    @cached_property
+    def owed(self) -> Mapping[str, Demand]:
+        """By pool, what the claims of the waiting members hold."""
+        claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
+        return Demand.totals(claims)
+
     def demand_in(self, pool: str, member: Job) -> Demand:
         """What the gang asks for at least in a pool in which this member is to run."""
         bound = self._bound_to.get(pool, NOTHING)
