@@ -32,7 +32,8 @@ class Eligibility:
             return False
         state, name = self._state, room.pool.name
         within = state.shares.within(self.with_its_gang(job, name), name)
-        return room.drains_against(job, self.place(job), within_share=within)
+        place = None if self._is_asked_last(job, name) else self.place(job)
+        return room.drains_against(job, place, within_share=within)
 
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
@@ -76,6 +77,12 @@ class Eligibility:
     def _gang_to_start(self, job: Job) -> Gang | None:
         gang = self._state.gangs.get(job.group)
         return gang if gang and not gang.runs else None
+
+    def _is_asked_last(self, job: Job, pool: str) -> bool:
+        """Whether a bar on the job, or on its gang, lets it be asked there after all others."""
+        gang = self._gang_to_start(job)
+        barred = self._state.barred
+        return any(pool in barred.get(each.name, ()) for each in (gang.waiting if gang else [job]))
 
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))

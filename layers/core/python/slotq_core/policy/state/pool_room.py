@@ -112,11 +112,11 @@ class PoolRoom:
         left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
-    def drains_against(self, job: Job, place: Position, *, within_share: bool) -> bool:
+    def drains_against(self, job: Job, place: Position | None, *, within_share: bool) -> bool:
         """Whether the pool drains for an earlier job, so that this one may not start here without a
         claim. "A drain always holds back the later jobs of its own project."
 
-        `place`: of the job, or of its gang. `within_share`: whether its project stays within the
+        `place`: of the job, or of its gang; None: after all others. `within_share`: whether its project stays within the
         fair share with the job or the gang.
         """
         drain = self.drain
@@ -125,7 +125,7 @@ class PoolRoom:
         if job.claim is not None and job.claim.pool == self.pool.name:
             return False
         if job.project == drain.project:
-            return place > drain.place
+            return place is None or place > drain.place
         return not (drain.beyond_share and within_share)
 
     @property
