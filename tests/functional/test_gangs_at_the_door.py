@@ -220,6 +220,7 @@ def test_a_gang_that_waits_says_why_with_its_numbers(account: Account):
         "needed": 2,
         "free": 0,
         "drains": "",
+        "project": "",
         "member": "a",
         "member_needs": 1,
         "pool": "main",

@@ -211,6 +211,19 @@ CASES = [
         text="pool p starts nothing behind this job until the job has its 2 slots; 1 free so far",
     ),
     Case(
+        sentence="the pool drains for it, and its project would be beyond its share",
+        pools=(pool(slots=4, reserve_after=60_000),),
+        projects=(
+            Project(name="a", quota={"": Demand(slots=2)}),
+            Project(name="b", quota={"": Demand(slots=2)}),
+        ),
+        active=(runs("a", project="a"), runs("b", project="b", slots=2)),
+        job=waits("job", slots=2, since=70_000, project="a"),
+        reason=reasons.Reserved(pool="p", needed=2, free=1, project="a"),
+        text="pool p starts nothing of project a behind this job until the job has its 2 slots; "
+        "1 free so far; other projects still start jobs there within their fair shares",
+    ),
+    Case(
         sentence="it may still be passed",
         pools=(pool(reserve_after=60_000),),
         active=(runs("a"),),
@@ -374,6 +387,22 @@ CASES = [
         ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
         "is kept free for it. Pool p has 0 free for mate, which needs 1 slot; a holds slots there",
+    ),
+    Case(
+        sentence="a pool drains for its gang, which brings its project beyond its share",
+        pools=(pool(slots=4, reserve_after=60_000),),
+        projects=(
+            Project(name="a", quota={"": Demand(slots=2)}),
+            Project(name="b", quota={"": Demand(slots=2)}),
+        ),
+        active=(runs("a", project="a"), runs("b", project="b", slots=2)),
+        others=(waits("mate", group="g", since=70_000, project="a"),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g", since=70_000, project="a"),
+        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains="p", project="a"),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
+        "starts nothing of project a behind it; other projects still start jobs there within their "
+        "fair shares",
     ),
     Case(
         sentence="as many of its sweep as may hold slots already",

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Number, Reason, in_jobs, in_slots, units
+from slotq_core.model.reasons.base import (
+    Number,
+    Reason,
+    in_jobs,
+    in_slots,
+    kept_free,
+    units,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,13 +77,15 @@ class GangBlocked(Reason):
     """Free slots in all pools of the gang together."""
     drains: str
     """The pool that drains for this job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
     lacks: Lacks | None = None
     """The first of its jobs for which no room is left; None: limits alone keep the gang back."""
 
     def sentence(self) -> str:
         must = f"gang {self.group} needs room for {self.needed} of its jobs at once"
         text = f"{must}; its pools have {in_slots(self.free)} free"
-        text = f"{text}, and pool {self.drains} is kept free for it" if self.drains else text
+        text = f"{text}, and {kept_free(self.drains, self.project)}" if self.drains else text
         return f"{text}. {self.lacks.sentence()}" if self.lacks else text
 
     def numbers(self) -> dict[str, Number]:

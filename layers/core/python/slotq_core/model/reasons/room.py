@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Number, Reason, in_slots, units
+from slotq_core.model.reasons.base import (
+    WITHIN_SHARES_START,
+    Number,
+    Reason,
+    in_slots,
+    kept_free,
+    units,
+)
 from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.timestamps import iso
 
@@ -106,11 +113,16 @@ class Reserved(Reason):
     pool: str
     needed: int
     free: int
+    project: str = ""
+    """The job's project if the job brings it beyond its fair share: jobs of other projects within
+    theirs then still start. Empty: nothing behind the job starts."""
 
     def sentence(self) -> str:
+        whose = f" of project {self.project}" if self.project else ""
+        others = f"; {WITHIN_SHARES_START}" if self.project else ""
         return (
-            f"pool {self.pool} starts nothing behind this job until the job has its "
-            f"{in_slots(self.needed)}; {self.free} free so far"
+            f"pool {self.pool} starts nothing{whose} behind this job until the job has its "
+            f"{in_slots(self.needed)}; {self.free} free so far{others}"
         )
 
 
@@ -197,16 +209,22 @@ class NeedsSeveralPools(Reason):
     """Slots by pool."""
     drains: str
     """A pool that drains for the job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
     lacks: Lacks | None = None
     """The first part for which no room is left; None: limits alone keep the job back."""
 
     def sentence(self) -> str:
         parts = " and ".join(f"{in_slots(slots)} in pool {pool}" for pool, slots in self.needed)
-        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
+        kept = f"; {kept_free(self.drains, self.project)}" if self.drains else ""
         text = f"needs {parts} at the same time{kept}"
         return f"{text}. {self.lacks.sentence()}" if self.lacks else text
 
     def numbers(self) -> dict[str, Number]:
         """`needed` as an object, and the numbers of `lacks`, if set."""
-        said: dict[str, Number] = {"needed": dict(self.needed), "drains": self.drains}
+        said: dict[str, Number] = {
+            "needed": dict(self.needed),
+            "drains": self.drains,
+            "project": self.project,
+        }
         return said | (self.lacks.numbers() if self.lacks else {})

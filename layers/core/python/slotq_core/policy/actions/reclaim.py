@@ -7,7 +7,9 @@ quota takes no project below quota if waiting in-quota work of that project woul
 back.
 
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." Who the users are does not matter between projects.
+candidates holds within it." Where that order, in which the last start of this plan comes first,
+lets the gate close too early, the order of the next plan counts: that would else evict a job which
+this plan has started. Who the users are does not matter between projects.
 """
 
 from __future__ import annotations
@@ -36,13 +38,21 @@ class Reclaims:
     state: PlanState
 
     def find(
-        self, job: Job, rooms: Sequence[PoolRoom], spare: AbstractSet[str] = frozenset()
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        spare: AbstractSet[str] = frozenset(),
+        *,
+        once_started: bool = False,
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
-        stops none of the candidates named in `spare`."""
+        stops none of the candidates named in `spare`. `once_started`: as the next plan would find
+        it, for which all that this plan has started runs."""
         of = self.state.accounts.of
         able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
-        searches = [_InPool(job, room, self, set(spare)) for room in able]
+        searches = [
+            _InPool(job, room, self, set(spare), once_started=once_started) for room in able
+        ]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -59,11 +69,14 @@ class Reclaims:
 class _InPool:
     """The search for what one job may reclaim in one pool, within its project's share."""
 
-    def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
+    def __init__(
+        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], *, once_started: bool
+    ) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
         self._accounts = reclaims.state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
+        self._once_started = once_started
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
@@ -79,6 +92,8 @@ class _InPool:
         if not self._givers:
             return None  # Earlier steps have served what fits without an eviction.
         self._missing = self.room.missing(self.job)
+        if self._once_started:
+            self._spare |= self._state.running.protected_after_start()
         victims = self._fair_to_all()
         safe = self._state.running.protected_after_start() if victims is None else set()
         if not self._spare.issuperset(safe):
@@ -93,7 +108,9 @@ class _InPool:
         return min(first.rank for first in firsts if first)
 
     def _candidates(self, project: str) -> Iterator[Candidate]:
-        for each in self.room.jobs.candidates(project):
+        jobs = self.room.jobs
+        in_order = jobs.candidates_once_started if self._once_started else jobs.candidates
+        for each in in_order(project):
             if each.name not in self._spare:
                 yield each
 

@@ -59,12 +59,17 @@ class Question:
         """Record the outlook at the turn of this job, or of its gang."""
         if not self._names:
             return
-        gang = self._state.gangs.get(job.group)
+        gang, journal = self._state.gangs.get(job.group), self._state.journal
         together = gang.waiting if gang and not gang.runs else ()
-        for each in gang.standing if gang and together else [job]:
-            if self._is_about(each):
-                self._gang = together
-                self._look(each, self._state.rooms_of(each))
+        jobs = gang.standing if gang and together else [job]
+        about = list(filter(self._is_about, jobs))
+        before = journal.checkpoint()
+        for each in jobs if about else ():  # As in its turn, or its own claim would count twice.
+            self._state.take_its_claim(each)
+        for each in about:
+            self._gang = together
+            self._look(each, self._state.rooms_of(each))
+        journal.rollback(before)
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         served = self._served_in(job, rooms)
@@ -152,7 +157,7 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
         yield _kept(kind, other, name)
     drains = state.waiting.get(room.drain.job) if room.drain else None
     if drains is not None:
-        yield _kept(outlook.Drains, drains, name)
+        yield replace(_kept(outlook.Drains, drains, name), held_back=room.drain.held_back)
 
 
 def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:

@@ -48,7 +48,9 @@ def coming(job: Job, room: PoolRoom) -> Reason:
 
 
 def reserved(job: Job, room: PoolRoom) -> Reason:
-    return reasons.Reserved(**_numbers(job, room))
+    """The reason of a job that the room drains for."""
+    held_back = room.drain.held_back if room.drain else ""
+    return reasons.Reserved(**_numbers(job, room), project=held_back)
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:

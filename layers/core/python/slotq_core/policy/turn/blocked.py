@@ -42,8 +42,8 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         steps.wake(job, timed)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
+        _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
-        _begin(state, drain, job)
     elif _counts_attempts(state, job):
         _in_vain(state, [job], why_it_waits(steps, job))
     else:
@@ -101,12 +101,13 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
-        drain = _drain(steps, job, rooms, whole)
+        drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
         if drain and not (drained or may_be_whole()):
             drain = None
         if drain and not drain.drain:
-            _begin(state, drain, job, whole)
-        state.decided.say(job, replace(why, drains=drain.pool.name if drain else ""))
+            _begin(steps, drain, job, gang.group.name)
+        held = drain.drain.held_back if drain and drain.drain else ""
+        state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
         jobs = gang.standing if state.snapshot.scheduler else gang.waiting
@@ -129,29 +130,37 @@ def explain_spent_budgets(state: PlanState) -> None:
             state.decided.say(job, state.budgets.reason(job.project))
 
 
-def _drain(
-    steps: Steps, job: Job, rooms: Iterable[PoolRoom], whole: Job | None = None
-) -> PoolRoom | None:
+def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
     """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
-    or whose demand alone exceeds its project's fair share, drains nothing." `whole`: the job with
-    the demand of its gang."""
-    state, entry = steps.state, entered(job, steps.state.yields)
+    or whose demand alone exceeds its project's fair share, drains nothing." For a gang the demand
+    of all its members counts."""
+    state, eligible, entry = steps.state, steps.rules.eligible, entered(job, steps.state.yields)
     may_drain = [
         room
         for room in rooms
         if (at := due_at(entry, room)) is not None
         and at <= state.now
         and job.demand.within(room.size)
-        and state.shares.could_ever_hold(whole or job, room.pool.name)
-        and steps.rules.eligible.within_bounds(job, room)
+        and state.shares.could_ever_hold(
+            eligible.with_its_gang(job, room.pool.name), room.pool.name
+        )
+        and eligible.within_bounds(job, room)
     ]
     return pool_to_drain(job, may_drain)
 
 
-def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None) -> None:
-    beyond = not state.shares.within(whole or job, room.pool.name)
-    gang = job.group if whole else ""
-    state.journal.set(room, "drain", Drain(job=job.name, gang=gang, beyond_share=beyond))
+def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
+    """Let the room's pool drain for the job, and for the gang that starts with it."""
+    eligible, pool = steps.rules.eligible, room.pool.name
+    beyond = not steps.state.shares.within(eligible.with_its_gang(job, pool), pool)
+    drain = Drain(
+        job=job.name,
+        project=job.project,
+        place=eligible.place(job),
+        gang=gang,
+        beyond_share=beyond,
+    )
+    steps.state.journal.set(room, "drain", drain)
 
 
 def _endangers(steps: Steps, job: Job) -> Reason | None:

@@ -60,6 +60,8 @@ class Revisit:
         """
         vain = [room for room in self._state.rooms.values() if self._drains_in_vain(room)]
         for room in vain:
+            if room.drain and not room.drain.gang:
+                self._state.decided.unsay(self._state.waiting[room.drain.job])
             self._state.journal.set(room, "drain", None)
         return [head for room in vain for head in self._blocked.in_pool(room.pool.name)]
 

@@ -216,6 +216,7 @@ def _reason(job: Job, why: Reason) -> Reason:
         drains=why.drains,
         lacks=why.lacks,
         also=why.also,
+        project=why.project,
     )
 
 
