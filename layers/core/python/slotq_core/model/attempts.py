@@ -14,6 +14,9 @@ class StopCause(StrEnum):
     """An eviction at the end of a time slice, when another user's turn comes."""
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
+    RESTORED = "restored"
+    """The queue's table was restored from a copy that is older than the stop, so nobody knows why
+    it was stopped: the job waits again."""
     CANCELLED = "cancelled"
     GROUP_ENDED = "group_ended"
     """The member's gang has ended: with its server, or because too few members are left."""

@@ -10,6 +10,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.restore import Restore
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.groups import Groups
@@ -129,6 +130,9 @@ class Store(Protocol):
 
     def postpone(self, task: str, *, next_at: int) -> None:
         """Set the task's next turn to `next_at`, whatever was set before."""
+
+    def last_restore(self) -> Restore | None:
+        """The last restore of the stored data from an older copy, if it is on record."""
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's

@@ -126,6 +126,8 @@ class World:
     """How many decisions about groups had been committed before this load read anything else."""
     in_parts: InParts | None = None
     """A decision to finish before any other."""
+    undecidable: str = ""
+    """Why nothing may be decided at all, although everything else goes on; usually empty."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
     ended: tuple[Job, ...] = ()

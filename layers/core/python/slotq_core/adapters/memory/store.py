@@ -35,6 +35,7 @@ from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
+from slotq_core.model.restore import Restore
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -109,6 +110,7 @@ class MemoryStore:
         self._yields: dict[tuple[str, tuple[str, str, int]], Yielded] = {}
         """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
+        self.restored: Restore | None = None
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
@@ -253,6 +255,9 @@ class MemoryStore:
     @_one_at_a_time
     def postpone(self, task: str, *, next_at: int) -> None:
         self._turns[task] = next_at
+
+    def last_restore(self) -> Restore | None:
+        return self.restored
 
     @_one_at_a_time
     def sightings(self) -> tuple[Sighting, ...]:
