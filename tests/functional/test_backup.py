@@ -197,7 +197,7 @@ def test_a_change_during_the_export_is_noticed(small: Account, tmp_path: Path, m
         return answer
 
     class Disturbed:
-        scan = staticmethod(late)
+        scan, describe_table = staticmethod(late), staticmethod(small.dynamodb.describe_table)
 
     with pytest.raises(BackupError, match="stop the queue first"):
         save_table(Disturbed(), TABLE, tmp_path / "queue.jsonl")

@@ -15,7 +15,6 @@ times compare equal on every path.
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
     notices   who is told of what, and a message
-    restore   a restore of the queue's table from an older copy
     limits    what callers may ask of the queue
     snapshot  the input of a decision
     reasons   why a job waits

@@ -54,6 +54,19 @@ class StopOrder:
     """None if the attempt makes room for no particular job."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restore:
+    """When the table was copied, and when the copy took its place (ms). What happened in between is
+    not in the table."""
+
+    copied_at: int
+    restored_at: int
+
+    def hides(self, moment: int) -> bool:
+        """Whether the table knows nothing of this moment (ms)."""
+        return self.copied_at <= moment <= self.restored_at
+
+
 class AttemptOutcome(StrEnum):
     """How an attempt ended, in the queue's words."""
 

@@ -1,7 +1,6 @@
 """What the manager does, an operation a file.
 
 passes         a pass: load, plan, commit, effect, confirm
-setbacks       decisions that the store refuses, and what a pass puts away
 decisions_in_parts  decisions about groups that one transaction cannot hold
 effects        calls to SageMaker and what their answers mean
 attempts       suspends, and what an outcome teaches about a pool

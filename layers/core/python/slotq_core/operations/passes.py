@@ -2,7 +2,7 @@
 and the stops whose grace is over.
 
 Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
-After a conflict, a pass loads and plans again; what is refused for ever is put away (`setbacks`).
+After a conflict, a pass loads and plans again; it puts away what is refused for ever (`setbacks`).
 The lease only saves work.
 """
 
@@ -20,11 +20,11 @@ from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinishe
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
-from slotq_core.operations.setbacks import Setbacks
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
 from slotq_core.policy.put_away import without
+from slotq_core.policy.setbacks import Setbacks
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.model.restore import Restore
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.groups import Groups

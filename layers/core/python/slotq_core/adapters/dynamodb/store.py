@@ -72,12 +72,11 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.model.restore import Restore
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import (

@@ -29,13 +29,12 @@ from slotq_core.adapters.snapshots import (
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
-from slotq_core.model.restore import Restore
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded

@@ -17,10 +17,9 @@ from enum import StrEnum
 
 from slotq_core.copies import copied
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
-from slotq_core.model.restore import Restore
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
 from slotq_core.timestamps import FAR_OFF, iso

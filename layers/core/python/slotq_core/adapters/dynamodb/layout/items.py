@@ -20,6 +20,7 @@ from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
     Beneficiary,
+    Restore,
     StopCause,
     StopOrder,
 )
@@ -34,7 +35,6 @@ from slotq_core.model.pools import (
     PoolHealth,
     PoolState,
 )
-from slotq_core.model.restore import Restore
 from slotq_core.model.users import Yielded
 from slotq_core.ports.stored import Change, InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting

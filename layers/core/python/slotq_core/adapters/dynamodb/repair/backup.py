@@ -27,7 +27,7 @@ from typing import Any
 from slotq_core.adapters.dynamodb.layout.items import Item, keyed, write_restore
 from slotq_core.adapters.dynamodb.layout.table import restored_key, task_key
 from slotq_core.errors import SlotQError
-from slotq_core.model.restore import Restore
+from slotq_core.model.attempts import Restore
 from slotq_core.timestamps import FAR_OFF, from_datetime, from_iso, iso
 
 FORMAT = 1
