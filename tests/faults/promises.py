@@ -205,6 +205,16 @@ class Watch:
         for text in overlooked({**waiting, **there}):
             self.note(LOST, text)
 
+    def restored(self, items: Mapping[Key, Item]) -> None:
+        """The table is as it was once: begin again with what it holds."""
+        kept = [*self.broken]
+        for each in (self.jobs, self._copies, self._held, self._ledgers, self._lines):
+            each.clear()
+        for each in (self._waiting, self._groups, self.openings, self._cancelled):
+            each.clear()
+        self.wrote([(key, None, item) for key, item in items.items()])
+        self.broken[:] = kept
+
     def swept(self, key: Key) -> None:
         """An item has expired: only records of ended jobs and attempts may."""
         if key[0].startswith("ENDED#"):

@@ -464,7 +464,10 @@ class Effects:
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
         restore = self._store.last_restore()
-        return job if restore is None else stopped_before_restore(job, restore, seen.at)
+        if restore is None:
+            return job
+        since = seen.running_since
+        return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)
 
     def _end(
         self, job: Job, ending: Ending, at: int, message: str, news: _News | None = None

@@ -90,7 +90,7 @@ class InParts:
     """Tells such decisions apart: the number of decisions about groups before this one."""
     kind: PartsKind
     steps: tuple[tuple[Job, Job], ...]
-    """Each job before the decision, as read, and after it."""
+    """Each job before the decision, as read, and after it; at least one."""
 
     @property
     def jobs(self) -> frozenset[str]:

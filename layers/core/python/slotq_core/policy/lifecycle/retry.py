@@ -82,13 +82,20 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
 
 
-def stopped_before_restore(job: Job, restore: Restore, ended_at: int) -> Job:
+def stopped_before_restore(
+    job: Job, restore: Restore, *, running_since: int | None, ended_at: int
+) -> Job:
     """The job with the stop order that the copy of the table lacks, if its attempt was stopped
-    (`ended_at`, ms) between the copy and its restore. Else the job as it is.
+    (`ended_at`, ms) between the copy and its restore. Or if it began to run in between
+    (`running_since`), and was stopped before the queue took it over: by the queue itself, which
+    expected no such training job. Else the job as it is.
 
     What stopped it is not known: an eviction, a cancel, a person. So it waits again, at its place,
     and whoever cancelled it cancels it again."""
-    if job.attempt is None or job.attempt.stop is not None or not restore.hides(ended_at):
+    if job.attempt is None or job.attempt.stop is not None:
+        return job
+    began_unknown = running_since is not None and restore.hides(running_since)
+    if not (restore.hides(ended_at) or (began_unknown and ended_at <= job.attempt.admitted_at)):
         return job
     copied_at, restored_at = iso(restore.copied_at), iso(restore.restored_at)
     by = f"a restore of the queue's table (copied {copied_at}, restored {restored_at})"

@@ -279,6 +279,8 @@ def in_parts_of(item: Mapping[str, Value]) -> InParts:
         told = json.loads(zlib.decompress(item["steps"]["B"]))
     except zlib.error as error:
         raise ValueError(str(error)) from None
+    if not told:
+        raise ValueError("it changes no job")
     return InParts(
         number=_whole(item["number"]),
         kind=PartsKind(_text(item["kind"])),
