@@ -189,3 +189,15 @@ def test_a_line_with_an_unreadable_touch_is_mended(
     assert found(dynamo) == []
     items.change(key, waiting={"N": "1.5"})
     dynamo.audit(now=NOW)
+
+
+def test_the_last_restore_is_read_from_its_row(dynamo: DynamoStore, items: Table) -> None:
+    """One that cannot be read counts as none."""
+    assert dynamo.last_restore() is None
+    moments = {"copiedAt": text("2026-11-20T10:30:00Z"), "restoredAt": text("2026-11-20T11:00:00Z")}
+    items.put(table.restored_key(), moments)
+    found = dynamo.last_restore()
+    assert found is not None
+    assert found.restored_at - found.copied_at == 1_800_000
+    items.change(table.restored_key(), copiedAt=number(5))
+    assert dynamo.last_restore() is None
