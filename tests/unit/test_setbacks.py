@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
 from slotq_core.adapters.memory.store import MemoryStore
-from slotq_core.errors import ConditionFalse
+from slotq_core.errors import ConditionFalse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.configuring.moving import Mover
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.plan import EndBackoff, Found, Need, Start, nothing_more
 from slotq_core.policy.put_away import PutAway, without
@@ -29,7 +32,8 @@ class Refusing(MemoryStore):
 
     def __init__(self, *, jobs: Sequence[str] = (), pools: Sequence[str] = ()) -> None:
         super().__init__()
-        self.jobs, self.closed, self.loads = {*jobs}, frozenset(pools), 0
+        self.refuses, self.closed = {*jobs}, frozenset(pools)
+        self.loads = self.commits = 0
 
     def load(self, now: int) -> World:
         self.loads += 1
@@ -44,8 +48,10 @@ class Refusing(MemoryStore):
         group_decisions: int | None = None,
         part: Part | None = None,
     ) -> tuple[Job, ...]:
+        self.commits += 1
+        assert self.commits < ENDLESS, "the commits do not end"
         wrong = self.closed.intersection(seen or ())
-        if wrong or any(change.before.name in self.jobs for change in changes):
+        if wrong or any(change.before.name in self.refuses for change in changes):
             raise ConditionFalse("no condition holds", pools=frozenset(wrong))
         return super().commit(changes, seen=seen, group_decisions=group_decisions, part=part)
 
@@ -72,7 +78,7 @@ def test_the_next_pass_tries_again():
     world = QueueWorld(store=store)
     world.submit("a")
     world.manager.run_pass()
-    store.jobs.clear()
+    store.refuses.clear()
     assert not world.manager.tick().troubles
     assert states(world, "a") == [JobState.STARTING]
 
@@ -96,6 +102,19 @@ def test_a_pool_whose_ledger_refuses_every_decision_stops_no_other_pool():
         JobState.PENDING,
         JobState.STARTING,
     ]
+
+
+def test_a_job_that_cannot_be_moved_to_another_project_is_given_up():
+    """Its transaction is refused, and so is one of its own."""
+    store = Refusing()
+    world = QueueWorld(store=store)
+    world.submit("a")
+    job = world.store.job("a")
+    assert job is not None
+    store.commit([Change(before=job, after=replace(job, project="old"))])
+    store.refuses.add("a")
+    with pytest.raises(Unavailable, match="keeps changing"):
+        Mover(store, world.clock).move("old", "new", by="ann")
 
 
 def refusals(setbacks: Setbacks, error: Exception, jobs: Sequence[Job]) -> int:
