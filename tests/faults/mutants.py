@@ -17,7 +17,6 @@ from unittest.mock import patch
 from slotq_core.adapters.dynamodb import (
     calls,
     configured_pools,
-    held_slots,
     touched_lines,
     transactions,
 )
@@ -27,6 +26,7 @@ from slotq_core.adapters.dynamodb import (
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
+from slotq_core.adapters.dynamodb.layout import items
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
@@ -609,12 +609,12 @@ def _refusals_do_not_count() -> Iterator[None]:
 
 
 def _any_ledger_is_sound() -> AbstractContextManager[Any]:
-    right = held_slots.ledger_of
+    right = items.ledger_of
 
     def wrong(item: Any) -> Any:
         return right({"version": {"N": "1"}, **item}) if "version" not in item else right(item)
 
-    return patch.object(held_slots, "ledger_of", wrong)
+    return patch("slotq_core.adapters.dynamodb.held_slots.ledger_of", wrong)
 
 
 def met(label: str) -> Callable[[World], str]:

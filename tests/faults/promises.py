@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
@@ -208,9 +208,11 @@ class Watch:
     def restored(self, items: Mapping[Key, Item]) -> None:
         """The table is as it was once: begin again with what it holds."""
         kept = [*self.broken]
-        for each in (self.jobs, self._copies, self._held, self._ledgers, self._lines):
-            each.clear()
-        for each in (self._waiting, self._groups, self.openings, self._cancelled):
+        known: tuple[dict[str, Any] | set[str], ...] = (
+            *(self.jobs, self._copies, self._held, self._ledgers, self._lines),
+            *(self._waiting, self._groups, self.openings, self._cancelled),
+        )
+        for each in known:
             each.clear()
         self.wrote([(key, None, item) for key, item in items.items()])
         self.broken[:] = kept
