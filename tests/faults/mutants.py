@@ -26,6 +26,7 @@ from slotq_core.adapters.dynamodb import (
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
+from slotq_core.adapters.dynamodb.layout import items
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
@@ -41,7 +42,7 @@ from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import effects
+from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
@@ -51,6 +52,7 @@ from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.policy import setbacks
 from slotq_core.policy.actions import settle
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
@@ -596,6 +598,25 @@ def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
     return patch.object(groups.GroupsOfJobs, "finish", lambda *_, **__: ())
 
 
+@contextmanager
+def _refusals_do_not_count() -> Iterator[None]:
+    for_ever = 10**9
+    with (
+        patch.object(setbacks, "MOST_ALIKE", for_ever),
+        patch.object(setbacks, "MOST_REFUSALS", for_ever),
+    ):
+        yield
+
+
+def _any_ledger_is_sound() -> AbstractContextManager[Any]:
+    right = items.ledger_of
+
+    def wrong(item: Any) -> Any:
+        return right({"version": {"N": "1"}, **item}) if "version" not in item else right(item)
+
+    return patch("slotq_core.adapters.dynamodb.held_slots.ledger_of", wrong)
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -916,5 +937,28 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),
     Mutant("a job has one record", _one_record_a_job, crash("preempt_chain", TOLD), RECORDED),
+    Mutant(
+        "a refused decision is tried without end",
+        _refusals_do_not_count,
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "what is refused for ever is not put away",
+        lambda: patch.object(passes, "without", lambda snapshot, _, more: (snapshot, more)),
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a ledger needs no version",
+        _any_ledger_is_sound,
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a restore is not remembered",
+        lambda: patch.object(DynamoStore, "last_restore", lambda _: None),
+        crash("the_table_is_restored", TOLD),
+    ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
 )

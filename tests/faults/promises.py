@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
@@ -204,6 +204,18 @@ class Watch:
         there = {key: self._lines[key[1]] for key in lines if key[1] in self._lines}
         for text in overlooked({**waiting, **there}):
             self.note(LOST, text)
+
+    def restored(self, items: Mapping[Key, Item]) -> None:
+        """The table is as it was once: begin again with what it holds."""
+        kept = [*self.broken]
+        known: tuple[dict[str, Any] | set[str], ...] = (
+            *(self.jobs, self._copies, self._held, self._ledgers, self._lines),
+            *(self._waiting, self._groups, self.openings, self._cancelled),
+        )
+        for each in known:
+            each.clear()
+        self.wrote([(key, None, item) for key, item in items.items()])
+        self.broken[:] = kept
 
     def swept(self, key: Key) -> None:
         """An item has expired: only records of ended jobs and attempts may."""

@@ -15,6 +15,7 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Exit
+from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.dynamodb.layout.table import CALLERS, YIELD_PREFIX, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
@@ -30,6 +31,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
+from tests.faults.expressions import Item
+from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
@@ -195,6 +198,23 @@ def share(at: float, sharing: Sharing) -> Step:
     return Step(at, "share", lambda world: world.share(sharing))
 
 
+def by_hand(at: float, what: str, key: Key, change: Callable[[Item], Item]) -> Step:
+    """Somebody edits an item of the table."""
+    return Step(at, what, lambda world: world.by_hand(key, change))
+
+
+def doctor(at: float) -> Step:
+    return Step(at, "doctor", lambda world: world.doctor())
+
+
+def copy_table(at: float) -> Step:
+    return Step(at, "copy the table", lambda world: world.copy_table())
+
+
+def restore_table(at: float) -> Step:
+    return Step(at, "restore the table", lambda world: world.restore_table())
+
+
 def projects(budget: int | None = None, **quotas: int) -> Sharing:
     """Projects with these quotas, of which everybody is a member. `budget`: hard, of each of them,
     in seconds on one slot."""
@@ -320,6 +340,21 @@ def one_started_before(at: float, *jobs: str) -> Callable[[World], str]:
         return f"{early} have started before {at} s" if len(early) > 1 else ""
 
     return look
+
+
+def began_before(at: float, *jobs: str) -> Callable[[World], str]:
+    """`at`: seconds after the start. A job whose submission was refused or lost does not count."""
+
+    def look(world: World) -> str:
+        began = {each.tags.get(JOB_TAG) for each in world.plane.jobs() if _since(each) < at}
+        late = [job for job in jobs if job in world.accepted and job not in began]
+        return f"{late} have not started before {at} s" if late else ""
+
+    return look
+
+
+def _since(training_job: TrainingJob) -> float:
+    return (training_job.created_at - START) / 1000
 
 
 SOON_ENOUGH = 5_000

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.layout.items import write_in_parts
+from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import CallerLimits, Limits
 from slotq_core.model.sharing import SchedulerSettings, Sharing
+from slotq_core.ports.stored import InParts, PartsKind
+from tests.contract.worlds import a_job
+from tests.faults.expressions import Item
 from tests.faults.scenarios import (
     RELEASE,
     Scenario,
     all_are_asked,
     began_at_most,
+    began_before,
     beside_a_hostile_job,
+    by_hand,
     cancel,
     configure,
+    copy_table,
     counters_converge,
+    doctor,
     done,
     ends_with_its_goal,
     ghost,
@@ -29,6 +38,7 @@ from tests.faults.scenarios import (
     projects,
     reports,
     requeue,
+    restore_table,
     retry,
     share,
     submit,
@@ -43,6 +53,15 @@ from tests.faults.world import TYPES, pool
 from tests.queue_world import request
 
 S = JobState
+
+GONE = a_job("gone", group="old")
+NOT_MARKED = write_in_parts(InParts(number=99, kind=PartsKind.FINISH, steps=((GONE, GONE),)))
+"""A decision in parts of which the configuration's revision says nothing."""
+
+
+def without_version(ledger: Item) -> Item:
+    return {name: value for name, value in ledger.items() if name != "version"}
+
 
 EVERY_RIGHT = ",".join(
     f"sagemaker:{action}"
@@ -729,6 +748,36 @@ STORIES: tuple[Scenario, ...] = (
             "c": frozenset({S.FAILED}),
         },
         then=given_up_after(3),
+    ),
+    Scenario(
+        "a_row_that_never_matches",  # A gang cannot start for it, a pool cannot be decided about.
+        (
+            by_hand(0.5, "a record without its mark", parts_key(), lambda _: NOT_MARKED),
+            submit_group(1, "gang", "a", "b@q", "c", "d"),
+            submit(2, "x"),
+            by_hand(200, "a ledger without its version", ledger_key("p"), without_version),
+            submit(210, "y"),
+            doctor(400),
+        ),
+        done("x", "y", "a"),
+        pools=(pool(slots=4), pool("q")),
+        runtime=60_000,
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=12,
+        then=began_before(390, "x", "y"),
+    ),
+    Scenario(
+        "the_table_is_restored",  # Its copy knows nothing of a's second attempt.
+        (
+            submit(1, "a", checkpoints="s3://bucket/a"),
+            submit(2, "b"),
+            copy_table(30),
+            requeue(40, "a"),
+            restore_table(120),
+        ),
+        done("a", "b"),
+        work={"a": Work(runtime=200_000, stop=5_000)},
+        runtime=30_000,
     ),
     Scenario(
         "a_hostile_submission",

@@ -41,6 +41,8 @@ QUICK = (
     "a failed attempt is counted, and a crash counts it again",
     "an end is not recorded",
     "a job has one record",
+    "a restore is not remembered",
+    "what is refused for ever is not put away",
     "no transaction",
     "the stop follows the marker",
     "a grace never ends",

@@ -33,7 +33,7 @@ from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -444,7 +444,7 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = _as_begun(job, seen, at)
+            begun = self._with_lost_stop(_as_begun(job, seen, at), seen)
             return self._end(begun, _ending(seen), at, news.shown(), news)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
@@ -458,6 +458,16 @@ class Effects:
             attempt = replace(job.attempt, created=True, pending_since=at)
             return Change(before=job, after=replace(job, attempt=attempt))
         return self._created(job, seen.checkpoints)
+
+    def _with_lost_stop(self, job: Job, seen: Observation) -> Job:
+        """Return the job with the stop that a restored table does not know of."""
+        if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
+            return job
+        restore = self._store.last_restore()
+        if restore is None:
+            return job
+        since = seen.running_since
+        return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)
 
     def _end(
         self, job: Job, ending: Ending, at: int, message: str, news: _News | None = None

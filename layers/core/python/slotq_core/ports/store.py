@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.limits import Limits
@@ -129,6 +129,9 @@ class Store(Protocol):
 
     def postpone(self, task: str, *, next_at: int) -> None:
         """Set the task's next turn to `next_at`, whatever was set before."""
+
+    def last_restore(self) -> Restore | None:
+        """The last restore of the stored data from an older copy, if it is on record."""
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's

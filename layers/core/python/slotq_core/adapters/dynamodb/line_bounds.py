@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, has_touch
 from slotq_core.errors import Conflict, SlotQError
 
 
@@ -36,8 +36,14 @@ class LineBounds:
 
     def mend_touched(self, line: str) -> None:
         """Repair an unreadable time of the last touch."""
-        with suppress(Conflict):  # A submission has touched the line since.
-            self._calls.update(table.line_key(line), expressions.mend_line(self._clock()))
+        key = table.line_key(line)
+        item = self._calls.item(key)
+        if item is None or has_touch(item):
+            return
+        with suppress(Conflict):  # A submission has touched the line since, and may rely on it.
+            mended = expressions.set_numbers({"touched": self._clock()})
+            unchanged = expressions.as_read(item, "touched")
+            self._calls.update(key, expressions.on_condition(mended, unchanged))
 
     def raise_to(self, line: StoredLine, first: str | None, *, now: int) -> bool:
         """Raise the line's bound where this is allowed and worth a write, or mend a broken one.

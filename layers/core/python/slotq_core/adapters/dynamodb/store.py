@@ -25,10 +25,17 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
     Contended,
     item_in_the_way,
     refused_keys,
+    with_pools,
 )
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    attempt_of,
+    copies_of,
+    entry_time_of,
+    restore_of,
+)
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import (
     UNREADABLE,
@@ -65,7 +72,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
@@ -136,11 +143,16 @@ class DynamoStore:
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
-        self._history = History(self._calls)
         self._line_audit = LineAudit(self._calls, self._bounds)
         self._quarantine = Quarantine(self._calls, self._configuration, self._bounds)
+        self._history = History(self._calls, self._quarantine)
         self._inspection = Inspection(
-            self._calls, self._configuration, self._quarantine, self._bounds, history
+            self._calls,
+            self._configuration,
+            self._quarantine,
+            self._bounds,
+            history=history,
+            clock=clock,
         )
 
     def pools(self) -> tuple[Pool, ...]:
@@ -208,6 +220,11 @@ class DynamoStore:
 
     def postpone(self, task: str, *, next_at: int) -> None:
         self._scheduler.postpone(task, next_at)
+
+    def last_restore(self) -> Restore | None:
+        """Return what the RESTORED item says. One that cannot be read counts as none."""
+        item = self._calls.item(table.restored_key())
+        return next(iter(Sieve().read([item] if item else [], restore_of)), None)
 
     def sightings(self) -> tuple[Sighting, ...]:
         return self._sightings.all()
@@ -310,8 +327,9 @@ class DynamoStore:
             self._calls.transact(actions)
         except Conflict as conflict:
             self._world.forget()
-            self._doubt(changes, refused_keys(conflict, actions))
-            raise
+            refused = refused_keys(conflict, actions)
+            self._doubt(changes, refused)
+            raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
         self._bounds.count(_arrivals(changes))
         return tuple(committed(change) for change in changes)
 

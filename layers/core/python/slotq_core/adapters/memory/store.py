@@ -29,7 +29,7 @@ from slotq_core.adapters.snapshots import (
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
@@ -109,6 +109,7 @@ class MemoryStore:
         self._yields: dict[tuple[str, tuple[str, str, int]], Yielded] = {}
         """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
+        self.restored: Restore | None = None
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
@@ -253,6 +254,9 @@ class MemoryStore:
     @_one_at_a_time
     def postpone(self, task: str, *, next_at: int) -> None:
         self._turns[task] = next_at
+
+    def last_restore(self) -> Restore | None:
+        return self.restored
 
     @_one_at_a_time
     def sightings(self) -> tuple[Sighting, ...]:

@@ -17,12 +17,12 @@ from enum import StrEnum
 
 from slotq_core.copies import copied
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
-from slotq_core.timestamps import FAR_OFF
+from slotq_core.timestamps import FAR_OFF, iso
 
 FIRST_BACKOFF = 30_000
 """The back-off after the first failure (ms)."""
@@ -72,7 +72,7 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     `message` to `LONGEST_MESSAGE` characters."""
     assert job.attempt is not None
     at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
-    message = _head(message)
+    message = _head(message or _SILENT.get(ending, ""))
     outcome = _outcome(ending, job.attempt)
     attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
@@ -80,6 +80,28 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     since = attempt.running_since
     job = copied(job, ran=job.ran + (0 if since is None else max(0, at - since)))
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
+
+
+def stopped_before_restore(
+    job: Job, restore: Restore, *, running_since: int | None, ended_at: int
+) -> Job:
+    """The job with the stop order that the copy of the table lacks, if its attempt was stopped
+    (`ended_at`, ms) between the copy and its restore. Or if it began to run in between
+    (`running_since`), and was stopped before the queue took it over: by the queue itself, which
+    expected no such training job. Else the job as it is.
+
+    What stopped it is not known: an eviction, a cancel, a person. So it waits again, at its place,
+    and whoever cancelled it cancels it again."""
+    if job.attempt is None or job.attempt.stop is not None:
+        return job
+    began_unknown = running_since is not None and restore.hides(running_since)
+    if not (restore.hides(ended_at) or (began_unknown and ended_at <= job.attempt.admitted_at)):
+        return job
+    copied_at, restored_at = iso(restore.copied_at), iso(restore.restored_at)
+    by = f"a restore of the queue's table (copied {copied_at}, restored {restored_at})"
+    order = StopOrder(cause=StopCause.RESTORED, by=by, at=ended_at, sent=True)
+    attempt = copied(job.attempt, created=True, stop=order)
+    return copied(job, attempt=attempt, evictions=job.evictions + 1)
 
 
 def backoff(errors: int) -> int:
@@ -92,8 +114,17 @@ _EVICTIONS = {
     StopCause.EVICTED: "evicted for",
     StopCause.YIELDED: "yielded to",
     StopCause.REQUEUED: "given up by",
+    StopCause.RESTORED: "stopped before",
 }
 """Stop causes after which a job waits again, each with the start of its message."""
+
+
+_SILENT = {
+    Ending.STOPPED: "stopped outside the queue",
+    Ending.FAILED: "SageMaker gives no reason",
+    Ending.FAULT: "SageMaker gives no reason",
+}
+"""The message of a job whose end SageMaker does not explain."""
 
 
 _OF_ITS_GROUP = frozenset({StopCause.GROUP_ENDED, StopCause.GOAL_REACHED})

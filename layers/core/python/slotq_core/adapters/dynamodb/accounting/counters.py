@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, Malformed
 from slotq_core.model.jobs import QUEUED_STATES
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
 from slotq_core.ports.counters import Census, Counter
@@ -46,7 +45,7 @@ class DynamoCounters:
         for _ in range(2):
             try:
                 self._calls.update(table.caller_key(caller), expression)
-            except WrongType:
+            except Malformed:
                 self._calls.delete(table.caller_key(caller))
             except Conflict:
                 return False
@@ -55,7 +54,7 @@ class DynamoCounters:
         return True  # Others keep spoiling the item: nobody may lose a job.
 
     def give_back(self, caller: str, *, minute: int | None) -> None:
-        with suppress(Conflict, WrongType):
+        with suppress(Conflict, Malformed):
             expression = (
                 expressions.uncount_waiting()
                 if minute is None

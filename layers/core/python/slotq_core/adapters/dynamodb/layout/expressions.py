@@ -93,19 +93,13 @@ def count_waiting(change: int) -> Expression:
     }
 
 
-def correct_waiting(seen: int | None, waiting: int) -> Expression:
-    """Set a line's count after the jobs were counted one by one. Condition: the count is as it was
-    before (None: missing or unreadable), so nobody has counted meanwhile."""
-    values: dict[str, Mapping[str, str]] = {":waiting": _number(waiting)}
-    if seen is None:
-        unchanged, values[":number"] = "NOT attribute_type(waiting, :number)", _text("N")
-    else:
-        unchanged, values[":seen"] = "waiting = :seen", _number(seen)
-    return {
-        "UpdateExpression": "SET waiting = :waiting",
-        "ConditionExpression": f"attribute_exists(touched) AND {unchanged}",
-        "ExpressionAttributeValues": values,
-    }
+def correct_waiting(item: Mapping[str, Any], waiting: int) -> Expression:
+    """Set a line's count after the jobs were counted one by one. Condition: the line exists, and
+    the count is as it was read before (`item`), so nobody has counted meanwhile."""
+    unchanged = as_read(item, "waiting")
+    corrected = on_condition(set_numbers({"waiting": waiting}), unchanged)
+    exists = f"attribute_exists(touched) AND {unchanged['ConditionExpression']}"
+    return {**corrected, "ConditionExpression": exists}
 
 
 def return_to_line(at: int) -> Expression:
@@ -235,6 +229,18 @@ def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Express
     return {**built, "ExpressionAttributeNames": old} if old else built
 
 
+def set_numbers(numbers: Mapping[str, int]) -> Expression:
+    """Set these attributes, to mend them."""
+    names = {f"#n{n}": attribute for n, attribute in enumerate(numbers)}
+    values = {f":n{n}": _number(number) for n, number in enumerate(numbers.values())}
+    pairs = ", ".join(f"{name} = :{name[1:]}" for name in names)
+    return {
+        "UpdateExpression": f"SET {pairs}",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
+
+
 def line_untouched(touched: int) -> Expression:
     """Require that nobody has touched the line since it was seen empty, so that no submission
     relies on the line."""
@@ -273,16 +279,6 @@ def unchanged(item: Mapping[str, Any]) -> Expression:
     """Require that the item exists and that every attribute read is unchanged."""
     contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]
     return as_read(item, "pk", *contents)
-
-
-def mend_line(at: int) -> Expression:
-    """Repair a line's unreadable `touched`, as if touched at `at` (ms). Condition: `touched` is
-    still no number; a submission that has touched the line since may rely on the line."""
-    return {
-        "UpdateExpression": "SET touched = :at",
-        "ConditionExpression": "NOT attribute_type(touched, :number)",
-        "ExpressionAttributeValues": {":at": _number(at), ":number": _text("N")},
-    }
 
 
 def unmark(entry_time: Mapping[str, Any]) -> Expression:
@@ -563,6 +559,14 @@ def decide_about_groups(seen: int | None, *, opens: bool, closes: bool) -> Expre
         return {**built, "ConditionExpression": "attribute_not_exists(groupDecisions)"}
     values[":seen"] = _number(seen)
     return {**built, "ConditionExpression": "groupDecisions = :seen"}
+
+
+def mark_in_parts() -> Expression:
+    """Let every load look for a decision in parts: a mark without one does no harm."""
+    return {
+        "UpdateExpression": "SET inParts = :true",
+        "ExpressionAttributeValues": {":true": {"BOOL": True}},
+    }
 
 
 def is_in_parts(number: int, kind: str) -> Expression:
