@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb.groups import DynamoGroups
+from slotq_core.errors import Unavailable
+from slotq_core.wire.groups.submission import GroupText
 from tests.functional.account import ON_MOTO, Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
@@ -163,6 +166,53 @@ def test_a_line_too_many_is_refused_and_not_counted(account: Account, limits):
     assert refusal(account, job("other", Tags=other))[:2] == (429, "too_many_lines")
     assert account.call(own_limits())[1]["own"]["waiting_used"] == 2
     assert account.call(job("job2"))[0] == 202
+
+
+def group(name: str, *members: str, max_parallel: int = 1) -> dict[str, Any]:
+    requests = [json.loads(add_job(TrainingJobName=each)["body"]) for each in members]
+    body = {"name": name, "max_parallel": max_parallel, "members": requests}
+    return {**sample("submit-group"), "body": json.dumps(body)}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [("submissions=2", "ab"), ("waiting=2", "ab"), ("waiting_in_all=2", "abe")]
+)
+def test_a_refused_group_costs_a_look_at_its_callers_limits(
+    account: Account, limits, monkeypatch, text: str, names: str
+):
+    """The members are read after the limits are asked, not before each refusal."""
+    limits(text)
+    read = []
+
+    def count(self: GroupText) -> Any:
+        read.append(self.body.name)
+        return members(self)
+
+    members = GroupText.members
+    monkeypatch.setattr(GroupText, "members", count)
+    assert account.call(group("first", *names))[0] == 202
+    assert account.call(group("first", *names))[0] == 202, "the same again is never refused"
+    account.send("tick")
+    for _ in range(3):
+        assert refusal(account, group("second", "c", "d"))[0] == 429
+    assert read == ["first", "first"]
+
+
+def test_an_unfinished_group_is_finished_at_the_limit_that_its_own_members_fill(
+    account: Account, limits, monkeypatch
+):
+    limits("waiting=2")
+
+    def crash(*_: Any) -> None:
+        raise Unavailable("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DynamoGroups, "keep", crash)
+        assert account.call(group("sweep", "a", "b"))[0] == 503
+    assert account.call(own_limits())[1]["own"]["waiting_used"] == 2
+    assert refusal(account, group("other", "c"))[:2] == (429, "too_many_waiting")
+    status, told = account.call(group("sweep", "a", "b"))
+    assert (status, told["states"]) == (202, {"pending": 2})
 
 
 def test_a_caller_is_counted_again_before_a_refusal(account: Account, limits):

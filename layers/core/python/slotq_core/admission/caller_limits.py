@@ -118,6 +118,14 @@ def opens_lines(limits: Limits, use: QueueUse) -> bool:
     return not limits.lines or use.lines < limits.lines
 
 
+def is_reached(limits: CallerLimits, use: CallerUse) -> bool:
+    """Whether this use leaves no room for another submission."""
+    return bool(
+        (limits.waiting and use.waiting >= limits.waiting)
+        or (limits.submissions and use.submissions >= limits.submissions)
+    )
+
+
 def project_refusal(
     limits: CallerLimits, use: CallerUse, *, project: str, now: int
 ) -> LimitReached:

@@ -62,6 +62,26 @@ class Admitter:
                 raise caller_limits.lines_refusal(stand.limits) from None
             raise
 
+    def check_room(self, caller: str) -> None:
+        """Raises LimitReached if the caller could submit no job now. Counts nothing; costs one read
+        besides that of the configuration."""
+
+        def refusal(stand: Configuration) -> LimitReached | None:
+            try:
+                caller_limits.check_queue(stand.limits, stand.use)
+            except QueueFull as full:
+                return full
+            own = caller_limits.of_caller(stand.limits, caller)
+            if not (own.waiting or own.submissions):
+                return None
+            name = caller_limits.counted_as(stand.limits, caller, stand.people)
+            use = self._store.counters.use(name, minute=self._minute())
+            if not caller_limits.is_reached(own, use):
+                return None
+            return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
+
+        self._take(refusal, self._store.configuration())
+
     @contextmanager
     def moving(self, change: Change) -> Iterator[None]:
         """Count a queued job that changes its project while the caller commits the change. In the

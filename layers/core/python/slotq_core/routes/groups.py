@@ -14,6 +14,8 @@ from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:
     from slotq_core.operations.jobs.group_lookup import GroupStatus
+    from slotq_core.operations.jobs.groups import NewGroup
+    from slotq_core.wire.groups.submission import GroupText
     from slotq_core.wire.groups.views import GroupSummaryView
     from slotq_core.wire.views.jobs import JobView
 
@@ -41,21 +43,12 @@ class GroupRoutes:
 
     def _submit(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
-        from slotq_core.operations.jobs.groups import NewGroup
-        from slotq_core.wire.groups.submission import parse_group
-        from slotq_core.wire.groups.sweep import sweep_in
+        from slotq_core.wire.groups.submission import read_group
 
         submitter = self._request.caller()
-        body, members, digest = parse_group(self._request.body())
-        wanted = NewGroup(
-            name=body.name,
-            members=members,
-            digest=digest,
-            max_parallel=body.max_parallel,
-            sweep=sweep_in(body.sweep, len(members)) if body.sweep else None,
-            **(body.gang.rules if body.gang else {}),
-        )
-        status = self._manager().groups.submit(wanted, submitter=submitter)
+        text, groups = read_group(self._request.body()), self._manager().groups
+        groups.check_room(text.body.name, submitter=submitter)
+        status = groups.submit(_new_group(text), submitter=submitter)
         return self._answer(HTTPStatus.ACCEPTED, status)
 
     def _get(self, name: str) -> Response:
@@ -94,6 +87,23 @@ class GroupRoutes:
             following=None if following is None else str(following),
         )
         return json_answer(code, view)
+
+
+def _new_group(text: GroupText) -> NewGroup:
+    from slotq_core.operations.jobs.groups import NewGroup
+    from slotq_core.wire.groups.sweep import sweep_in
+
+    body = text.body
+    sweep = sweep_in(body.sweep, len(body.members)) if body.sweep else None
+    members, digest = text.members()
+    return NewGroup(
+        name=body.name,
+        members=members,
+        digest=digest,
+        max_parallel=body.max_parallel,
+        sweep=sweep,
+        **(body.gang.rules if body.gang else {}),
+    )
 
 
 def _summary(status: GroupStatus) -> GroupSummaryView:
