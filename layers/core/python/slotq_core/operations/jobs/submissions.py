@@ -239,12 +239,16 @@ class Submissions:
     ) -> Changed:
         """Store a new job."""
         job = judged.job
-        with self._admitter.counted(job, stand) as opens_line:
+        with self._admitter.counted(job, stand) as rights:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [each.name for each in judged.watched]
             try:
                 stored = self._store.submit(
-                    job, judged.request, opens_line=opens_line, watched=watched
+                    job,
+                    judged.request,
+                    opens_line=rights.opens_line,
+                    opener=rights.opener,
+                    watched=watched,
                 )
                 return Changed(job=stored, anew=True, notices=judged.notices)
             except StoredAlready as known:
