@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
 from slotq_core.operations.status import Status
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
+from slotq_core.routes.signed_requests import (
+    SignedRequest,
+    fitting_views,
+    json_answer,
+    number,
+    switch,
+)
 from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:
@@ -65,7 +71,10 @@ class GroupRoutes:
 
         ended = switch("ended", self._request.query("ended"))
         found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
-        return json_answer(HTTPStatus.OK, GroupsView(groups=[*map(_summary, found)]))
+        views = [*map(_summary, found)]
+        shown = fitting_views(views)
+        left_out = len(views) - len(shown)
+        return json_answer(HTTPStatus.OK, GroupsView(groups=[*shown], left_out=left_out))
 
     def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
         """The page that starts at this place. The first one also tells of the sweep."""
@@ -76,17 +85,15 @@ class GroupRoutes:
         tells_sweep = start == 0 and status.stored.sweep is not None
         shown = status.members if tells_sweep else page
         jobs = dict(zip(shown, self._views(shown.values()), strict=True))
-        view = group_view(
-            _summary(status),
-            [jobs[name] for name in page],
-            status.reason,
-            status.result,
-            sweep=sweep_view(status.stored, jobs, shows_parameters=status.own)
-            if tells_sweep
-            else None,
-            following=None if following is None else str(following),
+        sweep = (
+            sweep_view(status.stored, jobs, shows_parameters=status.own) if tells_sweep else None
         )
-        return json_answer(code, view)
+        beside = group_view(_summary(status), [], status.reason, status.result, sweep=sweep)
+        views = fitting_views([jobs[name] for name in page], beside=beside)
+        if len(views) < len(page):
+            following = status.stored.group.members.index([*page][len(views)])
+        text = None if following is None else str(following)
+        return json_answer(code, beside.model_copy(update={"jobs": [*views], "next": text}))
 
 
 def _new_group(text: GroupText) -> NewGroup:
