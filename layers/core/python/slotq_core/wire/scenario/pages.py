@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any, Self
 
 from slotq_core.errors import InvalidRequest, Outdated
 from slotq_core.model.snapshot import StandingQueue
-from slotq_core.policy.order import last_yields, position
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.views import (
     ScenarioView,
@@ -87,9 +86,7 @@ def scenario_page(
     digest, start = digest_of(queue, revision), after.start if after else 0
     if after is not None and after.digest != digest:
         raise Outdated("the queue has changed between two pages; begin with the first again")
-    last = last_yields(queue.yields)
-    order = sorted(queue.jobs, key=lambda job: (not job.active, not job.waits, position(job, last)))
-    whole = scenario_view(replace(queue, jobs=tuple(order)), settings, revision)
+    whole = scenario_view(queue, settings, revision)
     parts = [*_parts(whole)]
     page = _with(whole, [])
     if after is not None:
@@ -103,8 +100,7 @@ def scenario_page(
 
 
 def _parts(view: ScenarioView) -> Iterator[Part]:
-    """What pages consist of: the yields, and the jobs, each behind its group. Jobs that hold slots
-    come first, then those that wait, in the order of the queue."""
+    """What pages consist of: the yields, and the jobs in their order, each behind its group."""
     yield from view.yields
     groups = {group.name: group for group in view.groups}
     for job in view.jobs:
