@@ -23,6 +23,7 @@ from slotq_core.adapters.dynamodb import (
 from slotq_core.adapters.dynamodb import (
     store as dynamodb_store,
 )
+from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
@@ -38,6 +39,7 @@ from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
@@ -79,6 +81,7 @@ from tests.faults.promises import (
 )
 from tests.faults.scenarios import (
     graces_end_in_time,
+    lines_are_paid_for,
     one_started_before,
     started_first,
     stopped_before,
@@ -396,6 +399,40 @@ def _never_audited() -> AbstractContextManager[Any]:
     return patch.object(Admitter, "audit", lambda *_: None)
 
 
+def _opens_any_line() -> AbstractContextManager[Any]:
+    """A user's change is committed as a pass's is."""
+
+    def wrong(self: Admitter, change: Change, *, by: str) -> Any:
+        return self._store.commit([change])
+
+    return patch.object(Admitter, "entering", wrong)
+
+
+def _unconditional_line_update(
+    update: str, more: str, values: dict[str, Any], **_: Any
+) -> dict[str, Any]:
+    return {"UpdateExpression": update + more, "ExpressionAttributeValues": values}
+
+
+def _nobody_pays() -> AbstractContextManager[Any]:
+    """An audit finds no opener."""
+
+    def wrong(limits: Any, people: Any, lines: Any, known: Any) -> Any:
+        return right(limits, people, [replace(line, opener="") for line in lines], known)
+
+    right = caller_limits.payers
+    return patch.object(caller_limits, "payers", wrong)
+
+
+def _lines_never_corrected() -> AbstractContextManager[Any]:
+    right = DynamoCounters.correct
+
+    def wrong(self: DynamoCounters, caller: str, seen: Any, **more: Any) -> None:
+        right(self, caller, seen, **{**more, "lines": seen.lines})
+
+    return patch.object(DynamoCounters, "correct", wrong)
+
+
 def _attempts_come_early() -> AbstractContextManager[Any]:
     """Any pass ends a back-off."""
     return patch.object(settle, "backed_off", lambda *_: True)
@@ -710,6 +747,36 @@ MUTANTS: tuple[Mutant, ...] = (
         "nobody audits the counts",
         _never_audited,
         crash("submissions_meet_the_limit_of_what_waits", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a change opens any line",
+        _opens_any_line,
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a change need not find its line",
+        lambda: patch.object(dynamodb_expressions, "_line_update", _unconditional_line_update),
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "no condition on the count of lines",
+        without_condition(dynamodb_expressions, "count_line"),
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody pays for an empty line",
+        _nobody_pays,
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody audits the lines",
+        _lines_never_corrected,
+        crash("amendments_open_lines", TOLD, SILENT),
         CONVERGENT,
     ),
     Mutant(

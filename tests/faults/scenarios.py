@@ -17,7 +17,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Exit
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
-from slotq_core.adapters.dynamodb.layout.table import CALLERS, YIELD_PREFIX, revision_key
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREFIX, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
@@ -180,6 +180,11 @@ def submit_hostile(at: float, **settings: str) -> Step:
 
 def retry(at: float, job: str, becomes: str) -> Step:
     return Step(at, f"retry {job}", lambda world: world.retry(job), "submit", becomes)
+
+
+def amend(at: float, job: str, **tags: str) -> Step:
+    changed = {f"slotq:{key}": value for key, value in tags.items()}
+    return Step(at, f"amend {job} {[*tags.values()]}", lambda world: world.amend(job, changed))
 
 
 def requeue(at: float, job: str, attempt: int = 1) -> Step:
@@ -461,6 +466,26 @@ def counters_converge(world: World) -> str:
     counts = [item["waiting"]["N"] for item in items if "waiting" in item]
     left = [count for count in counts if count != "0"]
     return f"nobody waits, and {left} are counted" if left else ""
+
+
+def lines_are_paid_for(most: int) -> Callable[[World], str]:
+    """Once all has ended and two ticks have passed, the counters know each line that a user has
+    opened, and there are at most so many lines."""
+
+    def check(world: World) -> str:
+        if wrong := counters_converge(world):
+            return wrong
+        items = world.table.items.items()
+        opened = sum(key[0] == LINES and "opener" in item for key, item in items)
+        paid = sum(
+            int(item["lines"]["N"]) for key, item in items if key[0] == CALLERS and "lines" in item
+        )
+        if opened != paid:
+            return f"{opened} lines are opened by users, and {paid} are counted"
+        ours = sum(key[0] == LINES for key, _ in items)
+        return f"there are {ours} lines" if ours > most else ""
+
+    return check
 
 
 def done(*names: str) -> dict[str, JobState]:

@@ -41,6 +41,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.jobs.groups import NewGroup
+from slotq_core.routes.job_changes import amendment_of
+from slotq_core.wire.amendment import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
@@ -275,6 +277,15 @@ class World:
             self.accepted.add(outcome.status.job.name)
 
         self._user(f"retry {name}", ask, tries)
+
+    def amend(self, name: str, tags: Mapping[str, str], *, tries: int = 3) -> None:
+        """A user's change of tags. A user without an answer asks again."""
+        wish = amendment_of(parse_amendment(json.dumps({"tags": tags})))
+        self._user(
+            f"amend {name} {[*tags.values()]}",
+            lambda manager, _: manager.changes.amend(name, wish, by="ann"),
+            tries,
+        )
 
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
         """A user's requeue of this attempt. A user without an answer asks again."""

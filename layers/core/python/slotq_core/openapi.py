@@ -554,8 +554,11 @@ def _get_scenario() -> dict[str, Any]:
         "operationId": "getScenario",
         "summary": "Show the whole queue as the next pass decides on it",
         "description": "For simulations (`slotq whatif`). What has its default is left out. Jobs "
-        "that the caller may not see have stand-in names, as have their users and groups.",
-        "responses": _responses(200, "The queue", "ScenarioView", 403),
+        "that the caller may not see have stand-in names, as have their users and groups. A page "
+        "has at most 1 MB. Ask again with its `next` for the further jobs; 409: the queue has "
+        "changed meanwhile, so begin again.",
+        "parameters": _in_query({"next": ("The `next` of the page before", {"type": "string"})}),
+        "responses": _responses(200, "The queue, or a page of it", "ScenarioView", 400, 403, 409),
     }
 
 

@@ -177,6 +177,7 @@ class Store(Protocol):
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
         """Store a new job and its request, both or neither. Returns the job with its version.
@@ -184,8 +185,9 @@ class Store(Protocol):
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
         `watched`: of each group that it waits for, a member whose end is handed on to it. Raises
         StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless each
-        of these, and each job that it waits for, lives and is `followed`. Raises Conflict if the
-        job needs a new line and `opens_line` is false.
+        of these, and each job that it waits for, lives and is `followed`. Raises NoSuchLine if the
+        job needs a new line and `opens_line` is false. `opener`: the name that the caller who pays
+        for a new line is counted under (`Counters.opened`); empty: nobody.
         """
 
     def followers(self, name: str) -> Sequence[Job]:
@@ -209,13 +211,18 @@ class Store(Protocol):
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
         """Commit every change or none, in one transaction. Returns the jobs as they now stand.
 
         The conditions: each job still has `before.version`; each pool in `seen` still has that
         ledger version; every pool has room for what is newly held in it; no decision about a group
         has been committed since there were `group_decisions`; the decision that this is a `part` of
-        is still to be finished. Raises Conflict if a condition fails.
+        is still to be finished. Raises Conflict if a condition fails. Raises NoSuchLine if
+        `opens_line` is false and a change puts a job into a line that does not exist: a user's
+        change asks for a new line first. A pass's change never does. `opener`: who pays for the
+        new line, already counted.
 
         A change that ends an attempt also makes the record of what the attempt used (`usage`). A
         change that takes an attempt back, without an end, removes all records of the attempt.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from slotq_core.errors import NameTaken, Refused
+from slotq_core.errors import Conflict, NameTaken, Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -182,6 +182,10 @@ class StoredAlready(NameTaken):
     def __init__(self, name: str, job: Job | None = None) -> None:
         super().__init__(f"a job named {name} exists already", field="TrainingJobName")
         self.job = job
+
+
+class NoSuchLine(Conflict):
+    """A job would open a line, and may open none. Nothing was stored."""
 
 
 class AwaitedEnded(Refused):

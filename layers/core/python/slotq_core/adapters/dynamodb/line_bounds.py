@@ -12,6 +12,7 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, has_touch
 from slotq_core.errors import Conflict, SlotQError
+from slotq_core.ports.stored import NoSuchLine
 
 
 class LineBounds:
@@ -26,6 +27,16 @@ class LineBounds:
         for line in sorted(set(lines)):
             at = self._clock() if now is None else now
             self._calls.update(table.line_key(line), expressions.return_to_line(at))
+
+    def returned_by_user(self, lines: Iterable[str], *, opener: str) -> None:
+        """Announce the same of a user's change. `opener`: who pays for a new line; empty: raises
+        NoSuchLine where one of the lines does not exist."""
+        for line in sorted(set(lines)):
+            update = expressions.return_by_user(self._clock(), opener=opener)
+            try:
+                self._calls.update(table.line_key(line), update)
+            except Conflict:
+                raise NoSuchLine(f"there is no line {line}") from None
 
     def count(self, changes: Mapping[str, int]) -> None:
         """Count jobs that have entered (above 0) or left lines. Best effort: the changes are

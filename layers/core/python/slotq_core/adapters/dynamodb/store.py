@@ -86,6 +86,7 @@ from slotq_core.ports.stored import (
     Finding,
     InParts,
     Mark,
+    NoSuchLine,
     Part,
     PartsKind,
     Poison,
@@ -257,6 +258,7 @@ class DynamoStore:
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
         kept = replace(job, version=1)
@@ -266,8 +268,15 @@ class DynamoStore:
         arriving = 1 if job.project and job.waits else 0
         if arriving or not self._touched.lately(job):
             # Before the transaction: inside, submissions to one line would collide.
-            touch = expressions.touch_line(job.entry_time, known=not opens_line, arriving=arriving)
-            self._calls.update(table.line_key(line), touch)
+            touch = expressions.touch_line(
+                job.entry_time, known=not opens_line, arriving=arriving, opener=opener
+            )
+            try:
+                before = self._calls.replaced(table.line_key(line), touch)
+            except Conflict:
+                raise NoSuchLine(f"there is no line {line}") from None
+            if opener and not before:
+                self.counters.opened(opener)
             self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
@@ -305,6 +314,8 @@ class DynamoStore:
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
         """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
         actions = commit_actions(
@@ -322,7 +333,11 @@ class DynamoStore:
                 f"{len(changes)} changes take {len(actions)} actions; one transaction has "
                 f"{MAX_ACTIONS}"
             )
-        self._bounds.returned(_checked(line_of(c.after)) for c in changes if _enters_line(c))
+        entered = [_checked(line_of(c.after)) for c in changes if _enters_line(c)]
+        if opens_line and not opener:
+            self._bounds.returned(entered)
+        else:
+            self._bounds.returned_by_user(entered, opener=opener)
         try:
             self._calls.transact(actions)
         except Conflict as conflict:

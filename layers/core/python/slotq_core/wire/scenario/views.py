@@ -176,12 +176,15 @@ class ScenarioView(BaseModel):
     """How many jobs bear stand-in names, because the caller may not see them. The limits of their
     users are not known."""
     left_out: int = 0
-    """How many jobs wait behind those in `jobs`, at least: more than one answer holds."""
+    """How many jobs there are besides those in `jobs` and the pages before, at least."""
+    next: str | None = None
+    """Cursor of the page with the further jobs; null: there are none. Where the queue has changed
+    meanwhile, the answer is 409 `outdated`: begin with the first page again."""
     configuration: Document
-    """The configuration's document."""
+    """The configuration's document. Only the first page has it, `pools` and `spent`."""
     pools: list[StandingPoolView]
     jobs: list[StandingJobView]
-    """Every job that has not ended, in any order."""
+    """The jobs that have not ended: first those that hold slots, then those that wait."""
     groups: list[StandingGroupView] = Field(default=[])
     yields: list[YieldedView] = Field(default=[])
     spent: SpentView | None = None
