@@ -8,6 +8,7 @@ times compare equal on every path.
     reports   what a training script says of its attempt
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on
+    service_quotas  quotas of the account, as refusals name them
     access    who may do what in a project
     prescriptions  what a project prescribes for requests
     projects  projects and departments: quota, weight, limit, budget
