@@ -67,7 +67,8 @@ class _World:
     def takes_what_is_free(self, job: Job, pool: Pool) -> bool:
         """Whether another quota refused the job in the pool within the last half hour: "nothing is
         evicted there for it, and nothing drains"."""
-        return pool.name in job.refused_in and self.now < job.changed_at + 1_800_000
+        lately = pool.name in job.refused_in and self.now < job.changed_at + 1_800_000
+        return lately and self.claims.get(job.name) != pool.name
 
     def free(self, pool: Pool) -> int:
         active = (*self.running.values(), *self.stopping.values())
@@ -209,6 +210,9 @@ class _Walk:
         unrefused = [name for name in job.pools if name not in job.refused_in]
         names = [*unrefused, *job.refused_in]
         mine = [self.world.pools[name] for name in names if name in self.world.pools]
+        fresh = [p for p in mine if not self.world.takes_what_is_free(job, p)]
+        if any(size(job) <= pool.size(self.world.now).slots for pool in fresh):
+            mine = fresh
         mine = [p for p in mine if not self.world.unavailable(p) or claimed == p.name]
         pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
         self.walked.add(job.name)

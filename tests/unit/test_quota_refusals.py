@@ -144,6 +144,41 @@ def test_a_job_fails_only_if_every_pool_refuses_it_with_a_quota_of_0():
     assert world.job("job").state is JobState.FAILED
 
 
+def beside_a_full_pool(priority: int) -> QueueWorld:
+    """Pool p is empty, but its spot quota is 0; in q runs a job of priority 3."""
+    other = replace(pool("q"), instance_type="ml.c5.xlarge")
+    world = QueueWorld(pool("p"), other, runtime=10_000_000)
+    world.plane.knobs.quotas = {SPOT_QUOTA: 0}
+    submit(world, "ordinary", by="ben", priority=3, pools="q")
+    world.deliver()
+    submit(world, "job", priority=priority, pools="p,q", **SPOT)
+    world.deliver()
+    return world
+
+
+def test_the_job_may_evict_in_its_other_pools_though_one_that_refused_it_is_free():
+    world = beside_a_full_pool(priority=5)
+    assert world.job("job").attempt.pool == "q"
+    assert world.job("ordinary").evictions == 1
+
+
+def test_the_job_keeps_its_place_in_the_line_of_its_other_pools():
+    """It tries the pool that refused it again after a while, not again and again."""
+    world = beside_a_full_pool(priority=3)
+    assert world.job("job").state is JobState.PENDING
+    assert "is 0 Instances" in world.job("job").message
+    began = creates(world)
+    world.later(NO_EVICTION_FOR / 1000 - 1)
+    assert creates(world) == began
+    assert world.manager.run_pass().wake_at == world.clock.now() + 1_000
+    world.later(1)
+    assert (creates(world), world.job("job").state) == (began + 1, JobState.BACKOFF)
+    world.client.stop_training_job(TrainingJobName="ordinary")
+    world.deliver()
+    world.later(30)
+    assert world.job("job").attempt.pool == "q"
+
+
 def test_a_sentence_that_cannot_be_read_counts_as_another_quota():
     world = filled(slots=3)
     world.plane.knobs.turn({"refused_quota": "it's all", "refuse_for_quota": 1})

@@ -31,11 +31,6 @@ def first_timer(snapshot: Snapshot, now: int, budgets: Budgets) -> int | None:
     return min(timers, default=None)
 
 
-def is_timed(job: Job, room: PoolRoom) -> bool:
-    """Whether the mere passing of time may change anything for the job in the room."""
-    return room.timed or room.pool.name in job.refused_in
-
-
 def known_times(
     job: Job, entry: int, room: PoolRoom, slices: TimeSlices
 ) -> Iterator[tuple[TimeCause, int | None]]:

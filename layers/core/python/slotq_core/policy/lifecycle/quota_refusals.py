@@ -2,9 +2,9 @@
 
 "What one quota refuses concerns what that quota names": a pool backs off, and learns its size, only
 from the quota of its own instance type for training jobs; every pool backs off after a refusal by
-the quota of all training jobs. Any other quota concerns the job alone: it tries its other pools,
-then backs off. No other job pays for that: until SageMaker accepts the job, or `NO_EVICTION_FOR` is
-over, the job takes only free slots where it was refused.
+the quota of all training jobs. Any other quota concerns the job alone: it waits for its other pools
+and, once all have refused it, backs off. No other job pays for that: until SageMaker accepts the
+job, or `NO_EVICTION_FOR` is over, the job takes only free slots where it was refused.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ def limit_of(pool: Pool, quota: ServiceQuota | None) -> int | None:
 
 def takes_only_free_slots(job: Job, pool: str, now: int) -> bool:
     """Whether the job may evict and drain nothing in the pool, because a quota of something else
-    refused its last start there."""
-    return pool in job.refused_in and now < no_eviction_until(job) <= now + FAR_OFF
+    refused its last start there, and it has no claim there."""
+    if pool not in job.refused_in or (job.claim is not None and job.claim.pool == pool):
+        return False
+    return now < no_eviction_until(job) <= now + FAR_OFF
 
 
 def no_eviction_until(job: Job) -> int:

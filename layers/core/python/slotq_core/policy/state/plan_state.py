@@ -11,8 +11,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
@@ -93,7 +95,8 @@ class PlanState:
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """The existing rooms that the job's project may use and that no bar closes to the job, in
-        the job's order. Those that no quota refused it last come first."""
+        the job's order. After a refusal those that have not refused it lately, if one could hold
+        it, else all; those that refused it last come last."""
         key = (job.project, job.pools, job.refused_in)
         rooms = self._rooms_of.get(key)
         if rooms is None:
@@ -102,10 +105,19 @@ class PlanState:
             usable = (name for name in names if self.accounts.open_to(job, name))
             rooms = [self.rooms[name] for name in usable if name in self.rooms]
             self._rooms_of[key] = rooms
+        if job.refused_in:
+            rooms = self._without_refusing(job, rooms)
         shut = self.barred.get(job.name)
         if self.asks_last or not shut:
             return rooms
         return [room for room in rooms if room.pool.name not in shut]
+
+    def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
+        open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]
+        may_hold = (
+            room.pool.state is PoolState.ACTIVE and job.demand.within(room.size) for room in open_to
+        )
+        return open_to if any(may_hold) else rooms
 
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:

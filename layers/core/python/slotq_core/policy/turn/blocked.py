@@ -11,7 +11,6 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import due_at, pool_to_drain
 from slotq_core.policy.explain import waiting as explain
-from slotq_core.policy.explain.timers import is_timed
 from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
@@ -37,8 +36,8 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     state = steps.state
     if state.drop_claim(job):
         return False
-    timed, drain = [room for room in rooms if is_timed(job, room)], None
-    if timed:
+    timed, drain = [room for room in rooms if room.timed], None
+    if timed or job.refused_in:
         steps.wake(job, timed)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
@@ -71,7 +70,7 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
         return False
     drain = drained = None
     every = [state.rooms[name] for name in whole.pools if name in state.rooms]
-    timed = any(is_timed(job, room) for room in every for job in gang.standing)
+    timed = any(room.timed for room in every) or any(job.refused_in for job in gang.standing)
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)

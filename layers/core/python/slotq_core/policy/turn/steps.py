@@ -11,8 +11,8 @@ from slotq_core.policy.actions.consolidate import Moves
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
-from slotq_core.policy.explain.timers import is_timed, known_times
-from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
+from slotq_core.policy.explain.timers import known_times
+from slotq_core.policy.lifecycle.quota_refusals import no_eviction_until, takes_only_free_slots
 from slotq_core.policy.order import entered
 from slotq_core.policy.plan import Evict, Move
 from slotq_core.policy.state.plan_state import PlanState
@@ -136,7 +136,9 @@ class Steps:
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """Bring `wake_at` forward to the next time that may change the job's situation."""
-        timed = [room for room in rooms if is_timed(job, room)]
+        timed = [room for room in rooms if room.timed]
+        if job.refused_in:
+            self.state.decided.wake([no_eviction_until(job)], self.state.now)
         if timed:
             entry, slices = entered(job, self.state.yields), self.rules.slices
             moments = (at for room in timed for _, at in known_times(job, entry, room, slices))
