@@ -42,7 +42,7 @@ from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.service_quotas import ServiceQuota
+from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons

@@ -10,9 +10,8 @@ import pytest
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import HEALTHY, PoolHealth
+from slotq_core.model.pools import HEALTHY, PoolHealth, ServiceQuota
 from slotq_core.model.reasons import QuotaRefused
-from slotq_core.model.service_quotas import ServiceQuota
 from slotq_core.policy.lifecycle.quota_refusals import (
     NO_EVICTION_FOR,
     is_of_the_job,

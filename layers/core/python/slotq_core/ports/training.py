@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.service_quotas import ServiceQuota
+from slotq_core.model.pools import ServiceQuota
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from slotq_core.model.service_quotas import ServiceQuota
+from slotq_core.model.pools import ServiceQuota
 
 _OF_ONE_TYPE = r"(?P<type>\S+) for training job usage"
 _OF_ALL_TRAINING = r"(?P<all>(Total )?Number of instances across (all )?training jobs)"

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job
-from slotq_core.model.pools import Pool, PoolHealth
-from slotq_core.model.service_quotas import ServiceQuota
+from slotq_core.model.pools import Pool, PoolHealth, ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.quota_refusals import limit_of, pools_concerned

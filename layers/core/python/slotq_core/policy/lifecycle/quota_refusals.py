@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.pools import Pool
-from slotq_core.model.service_quotas import ServiceQuota
+from slotq_core.model.pools import Pool, ServiceQuota
 from slotq_core.timestamps import FAR_OFF
 
 NO_EVICTION_FOR = 1_800_000
