@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
@@ -38,12 +38,14 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
+from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import ServiceQuota
 from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
@@ -72,6 +74,7 @@ from tests.faults.promises import (
     CONVERGENT,
     GRACE,
     LOST,
+    NEIGHBOURS,
     ONE_LIVE,
     PARALLEL,
     PLACE,
@@ -389,6 +392,36 @@ def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
         right(self, pool, EVERYBODY, action, message)
 
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
+
+
+def _a_pool_learns_from_another_quota() -> AbstractContextManager[Any]:
+    """The quota's name is not read: the refusal is one of the pool's own."""
+    own = [
+        replace(row, verdict=Verdict.BACK_OFF) if row.verdict is Verdict.OTHER_QUOTA else row
+        for row in sagemaker_errors.CREATE
+    ]
+    changes = ExitStack()
+    changes.enter_context(patch.object(service, "CREATE", own))
+    changes.enter_context(patch.object(effects, "is_of_the_job", lambda *_: False))
+    changes.enter_context(patch.object(pool_lessons, "limit_of", _any_limit))
+    return changes
+
+
+def _any_limit(_: Any, quota: Any) -> int | None:
+    return quota.limit if quota else None
+
+
+def _another_quota_closes_every_pool() -> AbstractContextManager[Any]:
+    """A refusal by another quota counts as one by the quota of all training jobs."""
+
+    def wrong(text: str) -> ServiceQuota | None:
+        right = quota_in(text)
+        return replace(right, instance_type="", all_training=True) if right else None
+
+    changes = ExitStack()
+    changes.enter_context(_a_pool_learns_from_another_quota())
+    changes.enter_context(patch.object(sagemaker_errors, "quota_in", wrong))
+    return changes
 
 
 def _a_right_never_returns() -> AbstractContextManager[Any]:
@@ -851,6 +884,18 @@ MUTANTS: tuple[Mutant, ...] = (
         _refusals_end_jobs,
         crash("the_right_to_create_vanishes"),
         BLAMELESS,
+    ),
+    Mutant(
+        "a pool learns from another quota",
+        _a_pool_learns_from_another_quota,
+        crash("another_quota_refuses"),
+        NEIGHBOURS,
+    ),
+    Mutant(
+        "another quota closes every pool",
+        _another_quota_closes_every_pool,
+        crash("another_quota_refuses"),
+        NEIGHBOURS,
     ),
     Mutant(
         "a lost role ends its jobs",

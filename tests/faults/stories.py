@@ -416,6 +416,22 @@ STORIES: tuple[Scenario, ...] = (
         runtime=100_000,
     ),
     Scenario(
+        "another_quota_refuses",
+        (submit(1, "a"), submit_as(2, "ben", "b"), submit(3, "c", pools="p,q")),
+        done("a", "b", "c"),
+        pools=(pool(slots=2), pool("q")),
+        knobs={"refuse_for_quota": 3, "match": "[ac]*"},
+        runtime=100_000,
+    ),
+    Scenario(
+        "a_quota_of_all_training_jobs_refuses",
+        (submit(1, "a"), submit(2, "b", pools="q")),
+        done("a", "b"),
+        pools=(pool(), pool("q")),
+        knobs={"quotas": {"Number of instances across all training jobs": 1}},
+        runtime=100_000,
+    ),
+    Scenario(
         "name_is_taken",
         (
             submit(1, "first"),

@@ -33,6 +33,7 @@ QUICK = (
     "a line is removed though somebody has come",
     "names by chance",
     "slots come free at the stop",
+    "a pool learns from another quota",
     "a create is never confirmed",
     "an evicted job enters anew",
     "nothing is reconciled",

@@ -544,6 +544,8 @@ class QueueClient:
     ) -> PoolsView:
         """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
         named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
+        `forget_limit: True` among them, or `slots`, makes the queue forget what SageMaker's
+        refusals have shown of the pool.
 
         `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
         another revision by now). The same settings again are no error.

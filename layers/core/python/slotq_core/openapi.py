@@ -389,8 +389,9 @@ def _set_pool() -> dict[str, Any]:
         "operationId": "setPool",
         "summary": "Change a pool's settings, or create a pool",
         "description": "Settings that the body does not name stay. Each change is recorded. "
-        "The same settings again change nothing. For operators: give the right "
-        "to nobody else.",
+        "The same settings again change nothing, but `slots` and `forget_limit` make the queue "
+        "forget what SageMaker's refusals have shown of the pool. For operators: give the "
+        "right to nobody else.",
         "requestBody": {"required": True, "content": _content("PoolBody")},
         "responses": _responses(200, "The pools as they are now", "PoolsView", 400, 403, 404, 409),
     }

@@ -80,6 +80,8 @@ class AttemptOutcome(StrEnum):
     FAILED = "failed"
     MAX_RUNTIME = "max_runtime"
     NO_CAPACITY = "no_capacity"
+    OTHER_QUOTA = "other_quota"
+    """A quota of the account that is not for the pool's instances refused the start."""
     FAULT = "fault"
     """SageMaker's own error; the job is not to blame."""
     NO_RIGHTS = "no_rights"

@@ -39,7 +39,13 @@ from slotq_core.model.reasons.room import (
     SlotsComing,
     TurnComes,
 )
-from slotq_core.model.reasons.unavailable import PoolBacksOff, PoolClosed, PoolIsProbed, PoolNotOpen
+from slotq_core.model.reasons.unavailable import (
+    PoolBacksOff,
+    PoolClosed,
+    PoolIsProbed,
+    PoolNotOpen,
+    QuotaRefused,
+)
 from slotq_core.model.reasons.waits_for_others import (
     BackingOff,
     BehindInLine,
@@ -72,6 +78,7 @@ __all__ = [
     "PoolNotOpen",
     "PoolsTooSmall",
     "QuotaExceeded",
+    "QuotaRefused",
     "Reason",
     "Reserved",
     "RightsMissing",

@@ -5,13 +5,14 @@ retries. Reaching the maximum runtime is the job's own end. Anything else fails 
 retries left." An attempt that was stopped because it stalled counts as failed.
 
 After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
-job keeps its place and waits for any pool with room. After a missing right both the job and the
-right back off (missing_rights.py).
+job keeps its place and waits for any pool with room. After a refusal by a quota of something else
+the job tries its other pools and then backs off (quota_refusals.py). After a missing right both the
+job and the right back off (missing_rights.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,6 +53,8 @@ class Ending(StrEnum):
     MAX_RUNTIME = "max_runtime"
     """The job reached its maximum runtime: it ends, whatever retries are left."""
     NO_CAPACITY = "no_capacity"
+    OTHER_QUOTA = "other_quota"
+    """A quota of the account that is not for the pool's instances refused the start."""
     FAULT = "fault"
     NO_RIGHTS = "no_rights"
     """The queue, or SageMaker under the job's role, lacked a right."""
@@ -67,9 +70,12 @@ class Ended:
     attempt: Attempt
 
 
-def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
+def after_end(
+    job: Job, ending: Ending, *, at: int, now: int, message: str = "", limit: int | None = None
+) -> Ended:
     """Settle a job whose live attempt ended at `at` (ms), as the queue learned at `now` (ms). Cuts
-    `message` to `LONGEST_MESSAGE` characters."""
+    `message` to `LONGEST_MESSAGE` characters. `limit`: the quota that refused the start, after
+    `OTHER_QUOTA`, if known."""
     assert job.attempt is not None
     at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
     message = _head(message or _SILENT.get(ending, ""))
@@ -79,6 +85,8 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
         attempt = copied(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
     since = attempt.running_since
     job = copied(job, ran=job.ran + (0 if since is None else max(0, at - since)))
+    if outcome is AttemptOutcome.OTHER_QUOTA:
+        return Ended(job=_refused_by_quota(job, now, message, limit), attempt=attempt)
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
 
 
@@ -156,7 +164,8 @@ def backed_off(job: Job, now: int) -> bool:
 
 def end_backoff(job: Job, now: int) -> Job:
     """End the job's back-off: it waits for slots again, at its old place."""
-    return move(job, _waiting_state(job), at=now, message="")
+    message = job.message if job.refused_in else ""
+    return move(job, _waiting_state(job), at=now, message=message)
 
 
 def _head(message: str) -> str:
@@ -224,6 +233,29 @@ def _failed(job: Job, cause: str, now: int, message: str, *, retried: bool) -> J
     if retried and job.retries:
         return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
     return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+
+
+def _refused_by_quota(job: Job, now: int, message: str, limit: int | None) -> Job:
+    """The job after another quota than its pool's refused the start: it fails once every pool has
+    refused it with a quota of 0; it tries the pools that have not refused it at once; else it backs
+    off."""
+    held = [pool for pool, _ in job.holds]
+    first_time = job.refused_in == _without(job.refused_in, held)
+    denied = (*_without(job.denied_in, held), *(held if limit == 0 else ()))
+    refused = (*_without((*_without(job.refused_in, held), *held), denied), *denied)
+    cause = AttemptOutcome.OTHER_QUOTA.value
+    if {*job.pools} <= {*denied}:
+        return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+    marked = copied(job, refused_in=refused, denied_in=denied)
+    if first_time and not {*job.pools} <= {*refused}:
+        return move(marked, _waiting_state(job), at=now, cause=cause, message=message)
+    faults = job.faults + 1
+    back = {"not_before": now + backoff(faults), "faults": faults}
+    return move(marked, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+
+
+def _without(names: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in others)
 
 
 def _waiting_state(job: Job) -> JobState:

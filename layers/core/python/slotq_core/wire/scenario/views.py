@@ -117,6 +117,10 @@ class StandingJobView(BaseModel):
     evictions: int = 0
     schedule_attempts: int = 0
     faults: int = 0
+    refused_in: list[str] = Field(default=[])
+    """The pools in which a quota of something else refused the last start."""
+    denied_in: list[str] = Field(default=[])
+    """Those of them where that quota was 0."""
     releases: list[str] = Field(default=[])
     ran: float = 0
     """Running time of the attempts that have ended."""
@@ -278,6 +282,8 @@ def _job(job: Job, queue: StandingQueue) -> StandingJobView:
         evictions=job.evictions,
         schedule_attempts=job.schedule_attempts,
         faults=job.faults,
+        refused_in=[*job.refused_in],
+        denied_in=[*job.denied_in],
         releases=[iso(it) for it in job.releases],
         ran=seconds(job.ran),
         reports=job.reports,

@@ -518,6 +518,8 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "evictions": _whole,
         "schedule_attempts": _whole,
         "faults": _whole,
+        "refused_in": _texts,
+        "denied_in": _texts,
         "releases": lambda value: tuple(_whole(each) for each in value["L"]),
         "ran": _whole,
         "reports": _flag,
