@@ -91,8 +91,10 @@ class Resolver:
             return self.parameters[name].split(",")
         return self._physical[name]
 
-    def _sub(self, text: str) -> str:
-        return re.sub(r"\$\{([^}]+)\}", lambda found: str(self._physical[found.group(1)]), text)
+    def _sub(self, value: str | list[Any]) -> str:
+        text, own = (value, {}) if isinstance(value, str) else value
+        known = {**self._physical, **self(own)}
+        return re.sub(r"\$\{([^}]+)\}", lambda found: str(known[found.group(1)]), text)
 
     def _condition(self, name: str) -> bool:
         return bool(self(self._conditions[name]))

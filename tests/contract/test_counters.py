@@ -4,6 +4,7 @@ lock-out for ever."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from slotq_core.adapters.dynamodb.layout.table import caller_key, limits_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.admission.caller_limits import MINUTE
 from slotq_core.errors import Conflict
-from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse, opener_mark
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, NoSuchLine
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table
 from tests.contract.worlds import (
@@ -112,6 +114,68 @@ def test_a_census_counts_jobs_without_slots_and_lines(store: Store) -> None:
     census = store.counters.census()
     assert dict(census.waiting) == {ADA: 1, GRACE: 1}
     assert census.lines == 2
+
+
+def test_a_census_names_who_opened_a_line_and_who_waits_in_it(store: Store) -> None:
+    a_queue(store)
+    store.submit(a_job("a", priority=1, submitter=ADA), REQUEST, opener="ada")
+    store.submit(a_job("b", priority=2, submitter=GRACE, entry_time=NOW + 1), REQUEST)
+    store.submit(a_job("c", priority=1, submitter=GRACE, entry_time=NOW + 2), REQUEST)
+    found = {(line.opener, *line.submitters) for line in store.counters.census().open_lines}
+    assert found == {(opener_mark("ada"), ADA, GRACE), ("", GRACE)}
+    assert store.counters.census().lines == 2
+
+
+def test_a_line_is_opened_within_the_callers_lines_and_submissions(store: Store) -> None:
+    def opens(lines: int = 0, submissions: int = 0, minute: int | None = MIN) -> bool:
+        return store.counters.open_line(ADA, minute=minute, lines=lines, submissions=submissions)
+
+    assert [opens(lines=2), opens(lines=2), opens(lines=2)] == [True, True, False]
+    assert opens(submissions=2) is False
+    assert opens(submissions=3)
+    assert opens(lines=4, submissions=3, minute=None)
+    assert opens(minute=MIN + 1)
+    assert store.counters.use(ADA, minute=MIN) == CallerUse(submissions=3, lines=5)
+
+
+def test_a_line_that_a_submission_opens_is_in_its_callers_next_count(store: Store) -> None:
+    a_queue(store)
+    store.submit(a_job("a", priority=1), REQUEST, opener=ADA)
+    store.submit(a_job("b", priority=1), REQUEST, opener=ADA)
+    store.submit(a_job("c", priority=2), REQUEST, opener=ADA)
+    found = store.counters.count(ADA, minute=MIN, limits=CallerLimits())
+    assert found == CallerUse(waiting=1, submissions=1, lines=2)
+    assert store.counters.count(ADA, minute=MIN, limits=CallerLimits(submissions=1)) is None
+    store.submit(a_job("d", priority=3), REQUEST, opener=ADA)
+    assert store.counters.open_line(ADA, minute=None, lines=3, submissions=0) is False
+    assert store.counters.open_line(ADA, minute=None, lines=4, submissions=0)
+    assert store.counters.use(ADA, minute=MIN).lines == 4
+
+
+def test_an_audit_corrects_the_lines_of_a_caller(store: Store) -> None:
+    for _ in range(3):
+        store.counters.open_line(ADA, minute=None, lines=0, submissions=0)
+    seen = store.counters.all()[ADA]
+    store.counters.open_line(ADA, minute=None, lines=0, submissions=0)
+    store.counters.correct(ADA, seen, waiting=0, minute=MIN, lines=1)
+    assert store.counters.use(ADA, minute=MIN).lines == 2
+    store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN, lines=2)
+    assert ADA in store.counters.all(), "a caller with lines keeps the counter"
+    store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN)
+    if ADA in store.counters.all():
+        store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN)
+    assert store.counters.all() == {}
+
+
+def test_a_change_that_may_open_no_line_is_not_made(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    change = Change(before=job, after=replace(job, priority=7))
+    with pytest.raises(NoSuchLine):
+        store.commit([change], opens_line=False)
+    assert store.job("job1") == job
+    waits(store, "job2", priority=7)
+    assert store.commit([change], opens_line=False)[0].priority == 7
 
 
 def test_a_correction_keeps_use_counted_since_the_audit_began(store: Store) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb.layout.items import health_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
@@ -56,6 +57,16 @@ def test_health_is_stored_apart_from_the_definition(store: Store) -> None:
     assert seen(store).health == PoolHealth(errors=1)
     store.set_health("p5", HEALTHY)
     assert seen(store).health == HEALTHY
+
+
+def test_a_limit_learned_by_an_earlier_version_still_counts_and_ends() -> None:
+    item = {
+        "learned": {"N": "1"},
+        "learnedUntil": {"N": str(NOW + 9)},
+        "message": {"S": "ResourceLimitExceeded: … 'ml.p5.48xlarge for training job usage' is 1"},
+    }
+    learned = a_pool("p5", 4, health=health_of(item))
+    assert [learned.size(NOW + at).slots for at in (8, 9)] == [1, 4]
 
 
 def test_health_outlives_a_change_of_the_pool_and_is_not_recorded(store: Store) -> None:

@@ -7,6 +7,7 @@ import hmac
 import json
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -214,6 +215,46 @@ def test_an_answer_without_end_is_cut_off(web, monkeypatch):
     web.drips = True
     with pytest.raises(NotDelivered, match=r"takes too long|cannot be reached"):
         post(f"{web.url}/x", b"{}", {}, loopback=True)
+
+
+def test_a_look_up_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(https, "DEADLINE", 0.05)
+    ended = threading.Event()
+
+    def resolve(*_: Any) -> list[str]:
+        ended.wait()
+        return ["8.8.8.8"]
+
+    with pytest.raises(NotDelivered, match="look-up of its host: it takes too long"):
+        post("https://hooks.example.com/x", b"", {}, resolve=resolve)
+    ended.set()
+
+
+@pytest.mark.parametrize(("looked_up_for", "called"), [(0.0, True), (9.0, True), (10.0, False)])
+def test_the_look_up_counts_into_the_deadline(monkeypatch, looked_up_for: float, called: bool):
+    """What is left bounds the connection and all that follows."""
+    time_now, timeouts, cut_offs = [100.0], [], []
+
+    def resolve(*_: Any) -> list[str]:
+        time_now[0] += looked_up_for
+        return ["8.8.8.8"]
+
+    def connected(_: Any, timeout: float) -> Any:
+        timeouts.append(timeout)
+        raise ConnectionRefusedError
+
+    class Timer(threading.Timer):
+        def __init__(self, interval: float, *more: Any) -> None:
+            cut_offs.append(interval)
+            super().__init__(interval, *more)
+
+    monkeypatch.setattr(socket, "create_connection", connected)
+    monkeypatch.setattr(threading, "Timer", Timer)
+    with pytest.raises(NotDelivered):
+        post("https://a.example.com/x", b"", {}, resolve=resolve, clock=lambda: time_now[0])
+    left = https.DEADLINE - looked_up_for
+    assert timeouts == ([min(https.TIMEOUT, left)] if called else [])
+    assert cut_offs == ([left] if called else [])
 
 
 def test_this_machine_is_called_only_by_the_emulator(web):

@@ -202,6 +202,27 @@ def test_a_failure_raises_with_its_message(estimator, said):
     assert any("invalid int value" in line for line in said)
 
 
+def test_a_time_box_keeps_its_model_and_fit_returns(estimator):
+    """A job of `max_run` seconds, as under the plain SDK; List agrees with Describe."""
+    box = estimator("box", steps=2000, priority=1, max_run=2)
+    box.fit(job_name="box")
+    shown = box.latest_training_job.describe()
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == (
+        "Stopped",
+        "MaxRuntimeExceeded",
+    )
+    assert "FailureReason" not in shown
+    client = box.sagemaker_session.sagemaker_client
+    listed = client.list_training_jobs(NameContains="box")["TrainingJobSummaries"]
+    assert [job["TrainingJobStatus"] for job in listed] == ["Stopped"]
+    client.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="box")
+    bucket, _, key = box.model_data.removeprefix("s3://").partition("/")
+    s3 = box.sagemaker_session.boto_session.client("s3")
+    assert s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
+    job = QueueClient().job("box")
+    assert (job.state, job.cause) == ("failed", "max_runtime")
+
+
 def test_a_waiting_job_can_be_described_and_cancelled_and_its_fit_raises(estimator):
     queue = QueueClient()
     first = estimator("first", steps=2000, priority=1)

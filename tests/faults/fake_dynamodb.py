@@ -97,6 +97,10 @@ class FakeDynamo:
         del self.tables[request["TableName"]]
         return {}
 
+    def forget_what_was(self) -> None:
+        """Let inconsistent reads see each table as it is now."""
+        self._recent.clear()
+
     # --- reads
 
     def get_item(self, **request: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
@@ -23,9 +23,11 @@ from slotq_core.adapters.dynamodb import (
 from slotq_core.adapters.dynamodb import (
     store as dynamodb_store,
 )
+from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
+from slotq_core.adapters.dynamodb.layout import items
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
@@ -36,12 +38,15 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
+from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import effects
+from slotq_core.model.pools import ServiceQuota
+from slotq_core.operations import effects, passes
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts import pool_lessons
 from slotq_core.operations.attempts.suspends import Suspends
@@ -51,6 +56,7 @@ from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.policy import setbacks
 from slotq_core.policy.actions import settle
 from slotq_core.policy.lifecycle import apply, missing_rights, retry, suspend
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
@@ -68,6 +74,7 @@ from tests.faults.promises import (
     CONVERGENT,
     GRACE,
     LOST,
+    NEIGHBOURS,
     ONE_LIVE,
     PARALLEL,
     PLACE,
@@ -77,6 +84,7 @@ from tests.faults.promises import (
 )
 from tests.faults.scenarios import (
     graces_end_in_time,
+    lines_are_paid_for,
     one_started_before,
     started_first,
     stopped_before,
@@ -386,12 +394,76 @@ def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
     return patch.object(pool_lessons.Lessons, "_refused", wrong)
 
 
+def _a_pool_learns_from_another_quota() -> AbstractContextManager[Any]:
+    """The quota's name is not read: the refusal is one of the pool's own."""
+    own = [
+        replace(row, verdict=Verdict.BACK_OFF) if row.verdict is Verdict.OTHER_QUOTA else row
+        for row in sagemaker_errors.CREATE
+    ]
+    changes = ExitStack()
+    changes.enter_context(patch.object(service, "CREATE", own))
+    changes.enter_context(patch.object(effects, "is_of_the_job", lambda *_: False))
+    changes.enter_context(patch.object(pool_lessons, "limit_of", _any_limit))
+    return changes
+
+
+def _any_limit(_: Any, quota: Any) -> int | None:
+    return quota.limit if quota else None
+
+
+def _another_quota_closes_every_pool() -> AbstractContextManager[Any]:
+    """A refusal by another quota counts as one by the quota of all training jobs."""
+
+    def wrong(text: str) -> ServiceQuota | None:
+        right = quota_in(text)
+        return replace(right, instance_type="", all_training=True) if right else None
+
+    changes = ExitStack()
+    changes.enter_context(_a_pool_learns_from_another_quota())
+    changes.enter_context(patch.object(sagemaker_errors, "quota_in", wrong))
+    return changes
+
+
 def _a_right_never_returns() -> AbstractContextManager[Any]:
     return patch.object(missing_rights, "rests", lambda *_: True)
 
 
 def _never_audited() -> AbstractContextManager[Any]:
     return patch.object(Admitter, "audit", lambda *_: None)
+
+
+def _opens_any_line() -> AbstractContextManager[Any]:
+    """A user's change is committed as a pass's is."""
+
+    def wrong(self: Admitter, change: Change, *, by: str) -> Any:
+        return self._store.commit([change])
+
+    return patch.object(Admitter, "entering", wrong)
+
+
+def _unconditional_line_update(
+    update: str, more: str, values: dict[str, Any], **_: Any
+) -> dict[str, Any]:
+    return {"UpdateExpression": update + more, "ExpressionAttributeValues": values}
+
+
+def _nobody_pays() -> AbstractContextManager[Any]:
+    """An audit finds no opener."""
+
+    def wrong(limits: Any, people: Any, lines: Any, known: Any) -> Any:
+        return right(limits, people, [replace(line, opener="") for line in lines], known)
+
+    right = caller_limits.payers
+    return patch.object(caller_limits, "payers", wrong)
+
+
+def _lines_never_corrected() -> AbstractContextManager[Any]:
+    right = DynamoCounters.correct
+
+    def wrong(self: DynamoCounters, caller: str, seen: Any, **more: Any) -> None:
+        right(self, caller, seen, **{**more, "lines": seen.lines})
+
+    return patch.object(DynamoCounters, "correct", wrong)
 
 
 def _attempts_come_early() -> AbstractContextManager[Any]:
@@ -596,6 +668,25 @@ def _unfinished_groups_are_left() -> AbstractContextManager[Any]:
     return patch.object(groups.GroupsOfJobs, "finish", lambda *_, **__: ())
 
 
+@contextmanager
+def _refusals_do_not_count() -> Iterator[None]:
+    for_ever = 10**9
+    with (
+        patch.object(setbacks, "MOST_ALIKE", for_ever),
+        patch.object(setbacks, "MOST_REFUSALS", for_ever),
+    ):
+        yield
+
+
+def _any_ledger_is_sound() -> AbstractContextManager[Any]:
+    right = items.ledger_of
+
+    def wrong(item: Any) -> Any:
+        return right({"version": {"N": "1"}, **item}) if "version" not in item else right(item)
+
+    return patch("slotq_core.adapters.dynamodb.held_slots.ledger_of", wrong)
+
+
 def met(label: str) -> Callable[[World], str]:
     """That somebody's submission has met a limit."""
     return lambda world: "" if label in world.limited else f"{label} has met no limit"
@@ -692,6 +783,36 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant(
+        "a change opens any line",
+        _opens_any_line,
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a change need not find its line",
+        lambda: patch.object(dynamodb_expressions, "_line_update", _unconditional_line_update),
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "no condition on the count of lines",
+        without_condition(dynamodb_expressions, "count_line"),
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody pays for an empty line",
+        _nobody_pays,
+        undisturbed("amendments_open_lines", lines_are_paid_for(5)),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody audits the lines",
+        _lines_never_corrected,
+        crash("amendments_open_lines", TOLD, SILENT),
+        CONVERGENT,
+    ),
+    Mutant(
         "no condition on a job's version",
         without_condition(dynamodb_expressions, "job_unchanged"),
         race("cancel_and_pass"),
@@ -763,6 +884,18 @@ MUTANTS: tuple[Mutant, ...] = (
         _refusals_end_jobs,
         crash("the_right_to_create_vanishes"),
         BLAMELESS,
+    ),
+    Mutant(
+        "a pool learns from another quota",
+        _a_pool_learns_from_another_quota,
+        crash("another_quota_refuses"),
+        NEIGHBOURS,
+    ),
+    Mutant(
+        "another quota closes every pool",
+        _another_quota_closes_every_pool,
+        crash("another_quota_refuses"),
+        NEIGHBOURS,
     ),
     Mutant(
         "a lost role ends its jobs",
@@ -916,5 +1049,28 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("an end is not recorded", _never_recorded, crash("cancel_running", TOLD), RECORDED),
     Mutant("a job has one record", _one_record_a_job, crash("preempt_chain", TOLD), RECORDED),
+    Mutant(
+        "a refused decision is tried without end",
+        _refusals_do_not_count,
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "what is refused for ever is not put away",
+        lambda: patch.object(passes, "without", lambda snapshot, _, more: (snapshot, more)),
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a ledger needs no version",
+        _any_ledger_is_sound,
+        crash("a_row_that_never_matches", TOLD),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a restore is not remembered",
+        lambda: patch.object(DynamoStore, "last_restore", lambda _: None),
+        crash("the_table_is_restored", TOLD),
+    ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
 )

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.lines import line_in
-from slotq_core.adapters.dynamodb.layout.table import LINES
+from slotq_core.adapters.dynamodb.layout.table import HEALTH, LINES
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
@@ -47,9 +47,12 @@ GRACE = "who is asked to release has the whole grace"
 WHOLE = "a group exists whole or not at all"
 PARALLEL = "no more of a sweep hold slots than may"
 BLAMELESS = "no job ends for want of a right"
+NEIGHBOURS = "11 nobody pays for a neighbour"
 ATTEMPTS = "each failed attempt to start is counted once, and the next one is never early"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
+_OF_THE_POOL = "{kind} for training job usage"
+_OF_EVERY_POOL = "Number of instances across all training jobs"
 _LATEST = 1 << 50
 """A time (ms) at which no moment is ahead."""
 _QUOTES = "validation errors detected"
@@ -84,6 +87,8 @@ class Watch:
     """The amounts that jobs hold, by pool."""
     _ledgers: dict[str, Item] = field(default_factory=dict)
     _capacity: dict[str, Demand] = field(default_factory=dict)
+    _types: dict[str, str] = field(default_factory=dict)
+    """The instance types of the pools."""
     _lines: dict[str, Item] = field(default_factory=dict)
     _waiting: dict[str, set[str]] = field(default_factory=dict)
     """The sort keys in each line's partition."""
@@ -121,11 +126,8 @@ class Watch:
             elif key[0].startswith("POOL#") and kind == "LEDGER":
                 pools.add(key[0].removeprefix("POOL#"))
                 self._ledgers[key[0].removeprefix("POOL#")] = after or {}
-            elif key[0] == "CONFIG" and kind == "POOL" and after:
-                amounts = after["capacity"]["M"].items()
-                self._capacity[key[1].removeprefix("POOL#")] = Demand(
-                    {name: int(value["N"]) for name, value in amounts}
-                )
+            elif after:
+                self._pool_changed(key, after)
         self._check_gangs({name: were[name] for name in touched & were.keys()}, changes)
         for name in touched:
             self._check_copies(name)
@@ -133,6 +135,15 @@ class Watch:
             self._check_ledger(pool)
         self._check_lines(changes)
         self._check_groups(changes)
+
+    def _pool_changed(self, key: Key, after: Item) -> None:
+        if key[0].startswith("POOL#") and key[1] == HEALTH:
+            self._check_neighbours(key[0].removeprefix("POOL#"), after)
+        elif key[0] == "CONFIG" and key[1].startswith("POOL#"):
+            name = key[1].removeprefix("POOL#")
+            self._types[name] = after["instanceType"]["S"]
+            amounts = after["capacity"]["M"].items()
+            self._capacity[name] = Demand({what: int(value["N"]) for what, value in amounts})
 
     def _check_gangs(self, were: Mapping[str, Job], changes: Sequence[Change]) -> None:
         gangs = [it.group for it in self.world.groups.values() if it.max_parallel is None]
@@ -205,6 +216,18 @@ class Watch:
         for text in overlooked({**waiting, **there}):
             self.note(LOST, text)
 
+    def restored(self, items: Mapping[Key, Item]) -> None:
+        """The table is as it was once: begin again with what it holds."""
+        kept = [*self.broken]
+        known: tuple[dict[str, Any] | set[str], ...] = (
+            *(self.jobs, self._copies, self._held, self._ledgers, self._lines),
+            *(self._waiting, self._groups, self.openings, self._cancelled),
+        )
+        for each in known:
+            each.clear()
+        self.wrote([(key, None, item) for key, item in items.items()])
+        self.broken[:] = kept
+
     def swept(self, key: Key) -> None:
         """An item has expired: only records of ended jobs and attempts may."""
         if key[0].startswith("ENDED#"):
@@ -265,6 +288,15 @@ class Watch:
         of_a_right = any(words in said for words in _OF_A_RIGHT) and _QUOTES not in said
         if now.state is JobState.FAILED and of_a_right:
             self.note(BLAMELESS, f"{now.name} has failed: {said[:120]}")
+
+    def _check_neighbours(self, pool: str, health: Item) -> None:
+        """A pool backs off and shrinks only for a quota that concerns it."""
+        said = health["message"]["S"] if "message" in health else ""
+        own = _OF_THE_POOL.format(kind=self._types.get(pool))
+        if "service limit '" in said and f"'{_OF_EVERY_POOL}'" not in said and own not in said:
+            self.note(NEIGHBOURS, f"pool {pool} has learned from another quota: {said[:120]}")
+        if "learned" in health and f"'{own}'" not in said:
+            self.note(NEIGHBOURS, f"pool {pool} has shrunk for another quota: {said[:120]}")
 
     def _check_attempts(self, was: Job, now: Job) -> None:
         """The write that counts a failed attempt also ends it."""

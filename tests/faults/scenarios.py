@@ -15,8 +15,9 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.runner import Exit
+from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
-from slotq_core.adapters.dynamodb.layout.table import CALLERS, YIELD_PREFIX, revision_key
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREFIX, revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
@@ -30,6 +31,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.policy.lifecycle.start_attempts import CANNOT_SCHEDULE
+from tests.faults.expressions import Item
+from tests.faults.fake_dynamodb import Key
 from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
@@ -179,6 +182,11 @@ def retry(at: float, job: str, becomes: str) -> Step:
     return Step(at, f"retry {job}", lambda world: world.retry(job), "submit", becomes)
 
 
+def amend(at: float, job: str, **tags: str) -> Step:
+    changed = {f"slotq:{key}": value for key, value in tags.items()}
+    return Step(at, f"amend {job} {[*tags.values()]}", lambda world: world.amend(job, changed))
+
+
 def requeue(at: float, job: str, attempt: int = 1) -> Step:
     return Step(at, f"requeue {job}", lambda world: world.requeue(job, attempt))
 
@@ -193,6 +201,23 @@ def configure(at: float, *pools: Pool) -> Step:
 
 def share(at: float, sharing: Sharing) -> Step:
     return Step(at, "share", lambda world: world.share(sharing))
+
+
+def by_hand(at: float, what: str, key: Key, change: Callable[[Item], Item]) -> Step:
+    """Somebody edits an item of the table."""
+    return Step(at, what, lambda world: world.by_hand(key, change))
+
+
+def doctor(at: float) -> Step:
+    return Step(at, "doctor", lambda world: world.doctor())
+
+
+def copy_table(at: float) -> Step:
+    return Step(at, "copy the table", lambda world: world.copy_table())
+
+
+def restore_table(at: float) -> Step:
+    return Step(at, "restore the table", lambda world: world.restore_table())
 
 
 def projects(budget: int | None = None, **quotas: int) -> Sharing:
@@ -322,6 +347,21 @@ def one_started_before(at: float, *jobs: str) -> Callable[[World], str]:
     return look
 
 
+def began_before(at: float, *jobs: str) -> Callable[[World], str]:
+    """`at`: seconds after the start. A job whose submission was refused or lost does not count."""
+
+    def look(world: World) -> str:
+        began = {each.tags.get(JOB_TAG) for each in world.plane.jobs() if _since(each) < at}
+        late = [job for job in jobs if job in world.accepted and job not in began]
+        return f"{late} have not started before {at} s" if late else ""
+
+    return look
+
+
+def _since(training_job: TrainingJob) -> float:
+    return (training_job.created_at - START) / 1000
+
+
 SOON_ENOUGH = 5_000
 """How late (ms) a grace may end, where nothing goes wrong."""
 
@@ -426,6 +466,26 @@ def counters_converge(world: World) -> str:
     counts = [item["waiting"]["N"] for item in items if "waiting" in item]
     left = [count for count in counts if count != "0"]
     return f"nobody waits, and {left} are counted" if left else ""
+
+
+def lines_are_paid_for(most: int) -> Callable[[World], str]:
+    """Once all has ended and two ticks have passed, the counters know each line that a user has
+    opened, and there are at most so many lines."""
+
+    def check(world: World) -> str:
+        if wrong := counters_converge(world):
+            return wrong
+        items = world.table.items.items()
+        opened = sum(key[0] == LINES and "opener" in item for key, item in items)
+        paid = sum(
+            int(item["lines"]["N"]) for key, item in items if key[0] == CALLERS and "lines" in item
+        )
+        if opened != paid:
+            return f"{opened} lines are opened by users, and {paid} are counted"
+        ours = sum(key[0] == LINES for key, _ in items)
+        return f"there are {ours} lines" if ours > most else ""
+
+    return check
 
 
 def done(*names: str) -> dict[str, JobState]:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.layout.items import write_in_parts
+from slotq_core.adapters.dynamodb.layout.table import ledger_key, parts_key
 from slotq_core.model.groups import Sweep
 from slotq_core.model.jobs import JobState
 from slotq_core.model.limits import CallerLimits, Limits
 from slotq_core.model.sharing import SchedulerSettings, Sharing
+from slotq_core.ports.stored import InParts, PartsKind
+from tests.contract.worlds import a_job
+from tests.faults.expressions import Item
 from tests.faults.scenarios import (
     RELEASE,
     Scenario,
     all_are_asked,
+    amend,
     began_at_most,
+    began_before,
     beside_a_hostile_job,
+    by_hand,
     cancel,
     configure,
+    copy_table,
     counters_converge,
+    doctor,
     done,
     ends_with_its_goal,
     ghost,
     given_up_after,
     is_now,
     knobs,
+    lines_are_paid_for,
     minutes,
     nothing_left_of,
     one_started_before,
@@ -29,6 +40,7 @@ from tests.faults.scenarios import (
     projects,
     reports,
     requeue,
+    restore_table,
     retry,
     share,
     submit,
@@ -43,6 +55,15 @@ from tests.faults.world import TYPES, pool
 from tests.queue_world import request
 
 S = JobState
+
+GONE = a_job("gone", group="old")
+NOT_MARKED = write_in_parts(InParts(number=99, kind=PartsKind.FINISH, steps=((GONE, GONE),)))
+"""A decision in parts of which the configuration's revision says nothing."""
+
+
+def without_version(ledger: Item) -> Item:
+    return {name: value for name, value in ledger.items() if name != "version"}
+
 
 EVERY_RIGHT = ",".join(
     f"sagemaker:{action}"
@@ -395,6 +416,22 @@ STORIES: tuple[Scenario, ...] = (
         runtime=100_000,
     ),
     Scenario(
+        "another_quota_refuses",
+        (submit(1, "a"), submit_as(2, "ben", "b"), submit(3, "c", pools="p,q")),
+        done("a", "b", "c"),
+        pools=(pool(slots=2), pool("q")),
+        knobs={"refuse_for_quota": 3, "match": "[ac]*"},
+        runtime=100_000,
+    ),
+    Scenario(
+        "a_quota_of_all_training_jobs_refuses",
+        (submit(1, "a"), submit(2, "b", pools="q")),
+        done("a", "b"),
+        pools=(pool(), pool("q")),
+        knobs={"quotas": {"Number of instances across all training jobs": 1}},
+        runtime=100_000,
+    ),
+    Scenario(
         "name_is_taken",
         (
             submit(1, "first"),
@@ -605,6 +642,25 @@ STORIES: tuple[Scenario, ...] = (
         then=counters_converge,
     ),
     Scenario(
+        "amendments_open_lines",
+        (
+            submit(1, "a", pools="p"),
+            submit(2, "b", pools="q"),
+            submit(3, "waits", pools="p"),
+            amend(10, "waits", pools="p,q"),
+            amend(45, "waits", pools="q,p"),
+            amend(80, "waits", preemptible="false"),
+            amend(115, "waits", pools="q"),
+            amend(150, "waits", pools="p"),
+            submit_as(230, "bob", "other"),
+        ),
+        done("a", "b", "waits", "other"),
+        pools=(pool(), pool("q")),
+        work={"a": minutes(5), "b": minutes(5)},
+        limits=Limits(lines=4),
+        then=lines_are_paid_for(6),
+    ),
+    Scenario(
         "a_project_reclaims_its_quota",
         (
             submit(1, "a1", project="a"),
@@ -729,6 +785,36 @@ STORIES: tuple[Scenario, ...] = (
             "c": frozenset({S.FAILED}),
         },
         then=given_up_after(3),
+    ),
+    Scenario(
+        "a_row_that_never_matches",  # A gang cannot start for it, a pool cannot be decided about.
+        (
+            by_hand(0.5, "a record without its mark", parts_key(), lambda _: NOT_MARKED),
+            submit_group(1, "gang", "a", "b@q", "c", "d"),
+            submit(2, "x"),
+            by_hand(200, "a ledger without its version", ledger_key("p"), without_version),
+            submit(210, "y"),
+            doctor(400),
+        ),
+        done("x", "y", "a"),
+        pools=(pool(slots=4), pool("q")),
+        runtime=60_000,
+        or_else={"a": frozenset({S.CANCELLED})},
+        most_actions=12,
+        then=began_before(390, "x", "y"),
+    ),
+    Scenario(
+        "the_table_is_restored",  # Its copy knows nothing of a's second attempt.
+        (
+            submit(1, "a", checkpoints="s3://bucket/a"),
+            submit(2, "b"),
+            copy_table(30),
+            requeue(40, "a"),
+            restore_table(120),
+        ),
+        done("a", "b"),
+        work={"a": Work(runtime=200_000, stop=5_000)},
+        runtime=30_000,
     ),
     Scenario(
         "a_hostile_submission",

@@ -21,6 +21,8 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.layout.items import write_restore
+from slotq_core.adapters.dynamodb.layout.table import restored_key
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
@@ -31,6 +33,7 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.adapters.scripts.s3 import S3Scripts
 from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
+from slotq_core.model.attempts import Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.limits import NO_LIMITS, Limits
@@ -38,6 +41,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.jobs.groups import NewGroup
+from slotq_core.routes.job_changes import amendment_of
+from slotq_core.wire.amendment import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
@@ -50,6 +55,7 @@ from tests.faults.clients import (
     WatchedPlane,
     no_time_passes,
 )
+from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
@@ -137,6 +143,8 @@ class World:
         self.calls = 0
         """The handlers' calls to AWS."""
         self._touched = TouchedLines()
+        self._copy, self._copied_at = Table({}), 0
+        """The table as it was once, and when (ms)."""
         self._idle: list[Container] = []
         """Containers that serve no invocation now, the last used one last."""
         default = Work(runtime=runtime)
@@ -270,6 +278,15 @@ class World:
 
         self._user(f"retry {name}", ask, tries)
 
+    def amend(self, name: str, tags: Mapping[str, str], *, tries: int = 3) -> None:
+        """A user's change of tags. A user without an answer asks again."""
+        wish = amendment_of(parse_amendment(json.dumps({"tags": tags})))
+        self._user(
+            f"amend {name} {[*tags.values()]}",
+            lambda manager, _: manager.changes.amend(name, wish, by="ann"),
+            tries,
+        )
+
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
         """A user's requeue of this attempt. A user without an answer asks again."""
         wish = Amendment(give_up=attempt)
@@ -315,6 +332,33 @@ class World:
         store = DynamoStore(self.dynamo, TABLE)
         store.configure(sharing=sharing, who="campaign", now=self.clock.now())
         store.bump()
+
+    def doctor(self, *, tries: int = 3) -> None:
+        """An operator lets the queue mend itself."""
+        self._user("doctor", lambda manager, _: manager.doctor(fix=True), tries)
+
+    def by_hand(self, key: tuple[str, str], change: Callable[[Item], Item]) -> None:
+        """Somebody edits an item of the table, as no code of ours would."""
+        names = dict(zip(("pk", "sk"), ({"S": part} for part in key), strict=True))
+        item = change(dict(self.table.items.get(key, {})))
+        self.dynamo.put_item(TableName=TABLE, Item={**item, **names})
+
+    def copy_table(self) -> None:
+        """The table as it is now, for a later restore."""
+        self._copy, self._copied_at = self.table.copy(), self.clock.now()
+
+    def restore_table(self) -> None:
+        """An operator has stopped the queue, restores the copy, and lets the queue go on."""
+        restore = Restore(copied_at=self._copied_at, restored_at=self.clock.now())
+        pk, sk = restored_key()
+        copy = self._copy.copy()
+        copy.put((pk, sk), {"pk": {"S": pk}, "sk": {"S": sk}, **write_restore(restore)})
+        self.dynamo.tables[TABLE] = copy
+        self.dynamo.forget_what_was()
+        self._idle.clear()
+        self._touched = TouchedLines()
+        self.watch.restored(copy.items)
+        self.bump()
 
     def bump(self) -> None:
         """Pretend that there is news, so that the next pass runs."""

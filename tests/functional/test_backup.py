@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from slotq.cli.main import cli
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.adapters.dynamodb.repair.backup import BackupError, load_table, save_table
+from slotq_core.timestamps import from_iso, iso, to_datetime
 from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.conftest import in_use
 
@@ -66,7 +67,9 @@ def states(account: Account) -> dict[str, str]:
 
 
 def items(account: Account) -> list[Any]:
-    return sorted(account.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+    """All but the moments of the last copy and restore, which a load adds."""
+    kept = [item for item in account.items() if item["sk"]["S"] != "RESTORED"]
+    return sorted(kept, key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
 
 
 def wiped(account: Account) -> Account:
@@ -139,6 +142,46 @@ def test_an_older_backup_is_reconciled_with_sagemaker(queue: Account, tmp_path: 
     assert held == set(live)
 
 
+def test_a_job_evicted_since_the_copy_waits_again(queue: Account, tmp_path: Path):
+    """Its training job was stopped, and the restored table knows of no stop."""
+    path = tmp_path / "queue.jsonl"
+    save_table(queue.dynamodb, TABLE, path, clock=queue.clock.now)
+    before = queue.call(get("runs"))[1]
+    queue.clock.set(queue.clock.now() + MINUTE)
+    submit(queue, "later", 9)
+    assert states(queue)["runs"] == "preempted"
+    queue.completes("later")
+    queue.completes("urgent")
+    queue.clock.set(queue.clock.now() + MINUTE)
+    load_table(wiped(queue).dynamodb, TABLE, path, clock=queue.clock.now)
+    again(queue)
+    job = queue.call(get("runs"))[1]
+    assert (job["state"], job["entry_time"]) == ("running", before["entry_time"])
+    assert "a restore of the queue's table (copied 20" in job["attempts"][0]["stopped_for"]
+    assert len(job["attempts"]) == 2, "the attempt that ran meanwhile is taken over"
+    assert states(queue)["urgent"] == "completed"
+
+
+def test_a_stop_after_the_restore_ends_the_job(queue: Account, tmp_path: Path):
+    path = tmp_path / "queue.jsonl"
+    save_table(queue.dynamodb, TABLE, path, clock=queue.clock.now)
+    load_table(wiped(queue).dynamodb, TABLE, path, clock=queue.clock.now)
+    queue.clock.set(queue.clock.now() + MINUTE)
+    queue.plane.handle("StopTrainingJob", {"TrainingJobName": "runs"})
+    queue.settle()
+    again(queue)
+    job = queue.call(get("runs"))[1]
+    assert (job["state"], job["message"]) == ("stopped", "stopped outside the queue")
+
+
+def again(queue: Account) -> None:
+    """Let the queue find out what has happened."""
+    for _ in range(8):
+        queue.clock.set(queue.clock.now() + 2 * MINUTE)
+        queue.send("tick")
+        queue.settle()
+
+
 @pytest.fixture
 def small(account: Account) -> Account:
     submit(account, "job1")
@@ -154,7 +197,7 @@ def test_a_change_during_the_export_is_noticed(small: Account, tmp_path: Path, m
         return answer
 
     class Disturbed:
-        scan = staticmethod(late)
+        scan, describe_table = staticmethod(late), staticmethod(small.dynamodb.describe_table)
 
     with pytest.raises(BackupError, match="stop the queue first"):
         save_table(Disturbed(), TABLE, tmp_path / "queue.jsonl")
@@ -248,7 +291,7 @@ def test_every_type_of_attribute_is_restored(account: Account, tmp_path: Path):
     account.dynamodb.put_item(TableName=TABLE, Item=odd)
     save_table(account.dynamodb, TABLE, tmp_path / "file")
     load_table(account.dynamodb, TABLE, tmp_path / "file", replace=True)
-    assert account.items() == [odd]
+    assert items(account) == [odd]
 
 
 def slotq(*words: str) -> tuple[int, str]:
@@ -272,3 +315,43 @@ def test_the_command_exports_and_restores(small: Account, tmp_path: Path, monkey
     assert items(small) == kept
     code, said = slotq("backup", "save", path + "2", "--table", "no-such-table")
     assert (code, "no-such-table" in said or "not found" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("due", "expected"),
+    [(None, "2026-11-20T10:30:00.000Z"), ("2026-11-20T10:34:00Z", "2026-11-20T10:30:00.000Z"),
+     ("2026-11-24T10:30:00Z", "2026-11-26T00:00:00.000Z")],
+)  # fmt: skip
+def test_a_copy_by_dynamodb_is_as_old_as_it_says(
+    small: Account, tmp_path: Path, due: str | None, expected: str
+):
+    """Unless the table has been a queue's since, as its reconciliations tell."""
+    key = {"pk": {"S": "SCHEDULER"}, "sk": {"S": "reconcile"}}
+    small.dynamodb.delete_item(TableName=TABLE, Key=key)
+    if due:
+        item = {**key, "nextAt": {"N": str(from_iso(due))}}
+        small.dynamodb.put_item(TableName=TABLE, Item=item)
+
+    class Restored:
+        """The client of a table that DynamoDB has restored."""
+
+        scan, get_item = small.dynamodb.scan, small.dynamodb.get_item
+
+        @staticmethod
+        def describe_table(**_: Any) -> Any:
+            moment = to_datetime(from_iso("2026-11-20T10:30:00Z"))
+            return {"Table": {"RestoreSummary": {"RestoreDateTime": moment}}}
+
+    path = tmp_path / "queue.jsonl"
+    save_table(Restored(), TABLE, path, clock=lambda: from_iso("2026-11-26T00:00:00Z"))
+    load_table(small.dynamodb, TABLE, path, replace=True)
+    (row,) = [item for item in small.items() if item["sk"]["S"] == "RESTORED"]
+    assert row["copiedAt"] == {"S": expected}
+
+
+def test_the_moment_of_the_copy_may_be_given(small: Account, tmp_path: Path):
+    path = tmp_path / "queue.jsonl"
+    save_table(small.dynamodb, TABLE, path)
+    load_table(small.dynamodb, TABLE, path, replace=True, copied_at=0, clock=lambda: MINUTE)
+    (row,) = [item for item in small.items() if item["sk"]["S"] == "RESTORED"]
+    assert (row["copiedAt"]["S"], row["restoredAt"]["S"]) == (iso(0), iso(MINUTE))

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from slotq_core.adapters.dynamodb.layout.table import group_key
 from slotq_core.operations.jobs.groups import FINISHED_WITHIN
 from slotq_core.operations.listing import answer_size
+from slotq_core.wire.groups import members as growth
 from slotq_core.wire.groups.submission import MOST_MEMBERS
 from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 from tests.functional.sharing import request
@@ -236,3 +237,22 @@ def _begin(account: Account, *names: str, fails: str = "record") -> None:
     assert submit(account, *names)[0] == 503
     del account.dynamodb.transact_write_items, account.dynamodb.query
     forget()
+
+
+def test_a_group_stored_under_the_earlier_bound_is_read_and_starts(account: Account, monkeypatch):
+    """0.2.0 let a body become 100 MB, whatever its size."""
+    template = {key: it for key, it in MEMBER.items() if key != "TrainingJobName"}
+    template["HyperParameters"] = {f"key{n}": "x" * 2_500 for n in range(40)}
+    names = [f"m{n}" for n in range(30)]
+    body = {"template": template, "members": [{"TrainingJobName": name} for name in names]}
+    assert submit(account, **body)[0] == 400
+    with monkeypatch.context() as earlier:
+        earlier.setattr(growth, "MOST_GROWTH", 1_000)
+        earlier.setattr(growth, "LARGEST_EXPANDED", 100_000_000)
+        assert submit(account, **body)[0] == 202
+    forget()
+    account.settle()
+    assert states(account) == {"running": 1, "pending": 29}
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert states(account) == {"completed": 1, "running": 1, "pending": 28}

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb.groups import DynamoGroups
+from slotq_core.errors import Unavailable
+from slotq_core.wire.groups.submission import GroupText
 from tests.functional.account import ON_MOTO, Account, add_job, forget, sample
 
 ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
@@ -163,6 +166,161 @@ def test_a_line_too_many_is_refused_and_not_counted(account: Account, limits):
     assert refusal(account, job("other", Tags=other))[:2] == (429, "too_many_lines")
     assert account.call(own_limits())[1]["own"]["waiting_used"] == 2
     assert account.call(job("job2"))[0] == 202
+
+
+def group(name: str, *members: str, max_parallel: int = 1) -> dict[str, Any]:
+    requests = [json.loads(add_job(TrainingJobName=each)["body"]) for each in members]
+    body = {"name": name, "max_parallel": max_parallel, "members": requests}
+    return {**sample("submit-group"), "body": json.dumps(body)}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [("submissions=2", "ab"), ("waiting=2", "ab"), ("waiting_in_all=2", "abe")]
+)
+def test_a_refused_group_costs_a_look_at_its_callers_limits(
+    account: Account, limits, monkeypatch, text: str, names: str
+):
+    """The members are read after the limits are asked, not before each refusal."""
+    limits(text)
+    read = []
+
+    def count(self: GroupText) -> Any:
+        read.append(self.body.name)
+        return members(self)
+
+    members = GroupText.members
+    monkeypatch.setattr(GroupText, "members", count)
+    assert account.call(group("first", *names))[0] == 202
+    assert account.call(group("first", *names))[0] == 202, "the same again is never refused"
+    account.send("tick")
+    for _ in range(3):
+        assert refusal(account, group("second", "c", "d"))[0] == 429
+    assert read == ["first", "first"]
+
+
+def test_an_unfinished_group_is_finished_at_the_limit_that_its_own_members_fill(
+    account: Account, limits, monkeypatch
+):
+    limits("waiting=2")
+
+    def crash(*_: Any) -> None:
+        raise Unavailable("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DynamoGroups, "keep", crash)
+        assert account.call(group("sweep", "a", "b"))[0] == 503
+    assert account.call(own_limits())[1]["own"]["waiting_used"] == 2
+    assert refusal(account, group("other", "c"))[:2] == (429, "too_many_waiting")
+    status, told = account.call(group("sweep", "a", "b"))
+    assert (status, told["states"]) == (202, {"pending": 2})
+
+
+def tagged(name: str, **tags: str) -> dict[str, Any]:
+    return amend(name, {"tags": {f"slotq:{key.replace('_', '-')}": it for key, it in tags.items()}})
+
+
+def together(*changes: dict[str, Any]) -> dict[str, Any]:
+    return {**sample("change-jobs"), "body": json.dumps({"changes": changes})}
+
+
+def waiting_one(account: Account) -> None:
+    """Fill the pool, and let `waits` wait."""
+    assert submit(account, 2) == [202, 202]
+    account.settle()
+    assert account.call(job("waits"))[0] == 202
+
+
+def test_amendments_of_one_job_do_not_close_the_queue_to_others(account: Account, limits):
+    """The attack: each amendment opens a line, which stays for an hour after the job has left."""
+    limits("lines=30,waiting=100")
+    waiting_one(account)
+    answers = [account.send(tagged("waits", priority=str(n))) for n in range(11, 41)]
+    refused = [json.loads(it["body"]) for it in answers if it["statusCode"] == 429]
+    assert len(refused) == 21, "one caller opens 10 lines, the first with the submission"
+    assert {it["code"] for it in refused} == {"too_many_lines"}
+    assert "has opened 10 lines, and the limit for one caller is 10" in refused[0]["message"]
+    assert account.call({**sample("get-job"), "path": "/jobs/waits"})[1]["priority"] == 19
+    account.send("tick")
+    others = [job(f"other{n}", by=OPERATOR, Tags=priority(n)) for n in range(50, 60)]
+    assert [account.call(event)[0] for event in others] == [202] * 10
+    assert refusal(account, tagged("waits", priority="41"))[:2] == (429, "too_many_lines")
+    assert account.call(tagged("waits", priority="13"))[0] == 200, "this line is there"
+    assert account.call(job("more"))[0] == 202, "and so is this one"
+
+
+def priority(number: int) -> list[dict[str, str]]:
+    return [{"Key": "priority", "Value": str(number)}]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({}, lambda n: tagged("waits", priority=str(n))),
+        ({}, lambda n: together({"name": "waits", "tags": {"slotq:priority": str(n)}})),
+        ({"held": True}, lambda n: amend("waits", {"held": False, "tags": {"priority": str(n)}})),
+    ],
+    ids=["amend", "in bulk", "release"],
+)
+def test_a_change_that_opens_a_line_counts_as_a_submission(account: Account, limits, first, then):
+    limits("submissions=4")
+    waiting_one(account)
+    if first:
+        assert account.call(amend("waits", first))[0] == 200
+    assert _code(account.call(then(5))) == ""
+    assert account.call(own_limits())[1]["own"]["submissions_used"] == 4
+    if first:
+        assert account.call(amend("waits", first))[0] == 200
+    assert _code(account.call(then(6))) == "too_many_submissions"
+    assert account.call({**sample("get-job"), "path": "/jobs/waits"})[1]["priority"] == 5
+    assert _code(account.call(then(5))) == ""
+    later(account, 60)
+    assert _code(account.call(then(6))) == ""
+
+
+def _code(answer: tuple[int, dict[str, Any]]) -> str:
+    """The code of a refusal, of the job's own or of the whole."""
+    told = answer[1]
+    own = told["outcomes"][0]["error"] or {} if "outcomes" in told else told
+    return str(own.get("code", ""))
+
+
+def test_submissions_of_one_caller_open_a_tenth_of_the_lines(account: Account, limits):
+    limits("lines=200")
+    codes = [account.call(job(f"j{n}", Tags=priority(n)))[0] for n in range(25)]
+    assert codes == [202] * 20 + [429] * 5
+    assert account.call(job("same", Tags=priority(7)))[0] == 202
+    assert account.call(job("theirs", by=OPERATOR, Tags=priority(30)))[0] == 202
+    forget()
+    account.send("tick")
+    assert account.call(job("again", Tags=priority(25)))[0] == 429, "a new process knows it too"
+
+
+def test_a_lines_bound_is_free_again_when_empty_lines_are_removed(account: Account, limits):
+    limits("lines=10")
+    for n in range(10):
+        assert account.call(job(f"j{n}", Tags=priority(n)))[0] == 202
+        account.call(cancel(f"j{n}"))
+    assert refusal(account, job("more", Tags=priority(20)))[1] == "too_many_lines"
+    account.send("tick")
+    assert refusal(account, job("more", Tags=priority(20)))[1] == "too_many_lines"
+    assert account.call(job("theirs", by=OPERATOR, Tags=priority(20)))[0] == 202
+    later(account, 3_700)
+    for _ in range(4):
+        account.send("tick")
+        later(account, 60)
+    assert account.call(job("more", Tags=priority(21)))[0] == 202
+
+
+def test_a_pass_may_open_any_line(account: Account, limits):
+    """What was running comes back, whatever its caller has opened."""
+    limits("lines=1")
+    assert account.call(job("job0", Tags=priority(1)))[0] == 202
+    account.settle()
+    assert account.call(tagged("job0", priority="2"))[0] == 200
+    assert account.call(amend("job0", {"give_up": 1}))[0] == 200
+    account.settle()
+    shown = account.call({**sample("get-job"), "path": "/jobs/job0"})[1]
+    assert (shown["state"], shown["priority"]) == ("running", 2)
 
 
 def test_a_caller_is_counted_again_before_a_refusal(account: Account, limits):

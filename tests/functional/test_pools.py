@@ -47,6 +47,26 @@ def test_jobs_start_in_a_pool_that_grows(account: Account):
     assert account.state("job2") == "running"
 
 
+@pytest.mark.parametrize("body", [{"forget_limit": True}, {"slots": 2}])
+def test_an_operator_makes_the_queue_forget_a_learned_limit(account: Account, body):
+    """Setting the slots to what they are does so too."""
+    account.plane.knobs.limits = {"ml.p4d.24xlarge": 1}
+    for name in ("job1", "job2"):
+        account.call(add_job(TrainingJobName=name))
+    account.settle()
+    _, told = account.call("list-pools")
+    assert told["pools"][0]["health"]["learned"] == 1
+    account.plane.knobs.limits = {}
+    status, told = account.call(set_pool(body))
+    health = told["pools"][0]["health"]
+    assert (status, health["learned"], health["errors"]) == (200, None, 0)
+    account.settle()
+    assert account.state("job2") == "running"
+    revision = told["revision"]
+    status, told = account.call(set_pool({"forget_limit": False}))
+    assert (status, told["revision"]) == (200, revision), "nothing to do"
+
+
 @pytest.mark.parametrize(("given", "grace"), [(True, 5), (30, 30), (False, 0), (None, 0)])
 def test_a_grace_is_a_number_or_a_switch(account: Account, given, grace):
     account.call(set_pool({"suspend_grace": 7}))

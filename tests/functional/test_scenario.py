@@ -1,14 +1,18 @@
 """GET /scenario, through the real handler: what the next pass decides on, without others' names."""
 
+import itertools
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import app
+from slotq.errors import Outdated
 from slotq.simulate.whatif import Told, forecast
 from slotq.simulate.whatif.runtimes import Runtimes
+from slotq.transport.scenario_pages import whole_scenario
 from slotq_core.adapters.snapshots import FIRST_JOBS
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
@@ -23,8 +27,13 @@ CALLER = sample("add-job")["requestContext"]["identity"]["userArn"]
 TYPE = json.loads(sample("add-job")["body"])["ResourceConfig"]["InstanceType"]
 
 
+def page(account: Account, following: str | None = None) -> tuple[int, dict[str, Any]]:
+    query = None if following is None else {"next": following}
+    return account.call({**sample("get-scenario"), "queryStringParameters": query})
+
+
 def scenario(account: Account) -> dict[str, Any]:
-    status, told = account.call("get-scenario")
+    status, told = page(account)
     assert status == 200, told
     return told
 
@@ -147,3 +156,76 @@ def test_held_jobs_and_those_after_others_are_told(account: Account):
     found = forecast(told(account), hours=48, runtimes=Runtimes(every=HOUR))
     starts = [each.job for each in found.record.events if each.event == "start"]
     assert starts == ["first", "then"]
+
+
+@pytest.fixture
+def crowded(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """Forty jobs, in pages of about ten."""
+    for number in range(40):
+        submit(account, f"job{number:02}")
+    account.settle()
+    configuration = len(json.dumps(scenario(account)["configuration"]))
+    monkeypatch.setattr("slotq_core.routes.scenario.MOST_ANSWER", configuration + 5_000)
+    return account
+
+
+def view_of(account: Account) -> Callable[[str | None], ScenarioView]:
+    """The client's reading of one page."""
+
+    def read(following: str | None) -> ScenarioView:
+        status, told = page(account, following)
+        if status == 409:
+            raise Outdated(told["message"])
+        assert status == 200, told
+        return ScenarioView.model_validate(told)
+
+    return read
+
+
+def test_a_long_queue_is_put_together_from_its_pages(crowded: Account, monkeypatch):
+    together = whole_scenario(view_of(crowded))
+    first = scenario(crowded)
+    assert 2 < len(first["jobs"]) < 30
+    assert first["left_out"] == 40 - len(first["jobs"])
+    assert {job["state"] for job in first["jobs"][:2]} == {"running"}
+    sizes, following = [], first["next"]
+    while following is not None:
+        status, told = page(crowded, following)
+        assert status == 200
+        sizes.append(len(json.dumps(told, separators=(",", ":"))))
+        following = told.get("next")
+    assert max(sizes) <= 5_000 + len(json.dumps(first["configuration"]))
+    monkeypatch.undo()
+    whole = ScenarioView.model_validate(scenario(crowded))
+    assert together.left_out == 0
+    assert [job.name for job in together.jobs] == [job.name for job in whole.jobs]
+    assert Told.of(together).snapshot() == Told.of(whole).snapshot()
+
+
+def test_pages_of_two_moments_are_never_put_together(crowded: Account):
+    following = scenario(crowded)["next"]
+    crowded.call({**sample("cancel-job"), "path": "/jobs/job39"})
+    status, told = page(crowded, following)
+    assert (status, told["code"]) == (409, "outdated")
+    whole = whole_scenario(view_of(crowded))
+    assert len(whole.jobs) == 39
+
+
+def test_of_a_queue_that_never_rests_the_first_page_says_what_it_leaves_out(crowded: Account):
+    read, count = view_of(crowded), itertools.count()
+
+    def restless(following: str | None) -> ScenarioView:
+        if following is not None:
+            crowded.call({**sample("cancel-job"), "path": f"/jobs/job{39 - next(count)}"})
+        return read(following)
+
+    found = whole_scenario(restless)
+    assert len(found.jobs) + found.left_out == 37
+    assert found.left_out > 5
+    assert Told.of(found).left_out == found.left_out
+
+
+@pytest.mark.parametrize("following", ["", "x", "0123456789ab", "0123456789ab~x", "~1"])
+def test_a_cursor_that_no_page_has_answered_is_refused(account: Account, following: str):
+    status, told = page(account, following)
+    assert (status, told["field"]) == (400, "next")

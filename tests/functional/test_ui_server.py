@@ -22,6 +22,7 @@ from slotq.ui.page_server import HEADERS, PageServer
 from slotq.ui.relay import LONGEST_BODY, Relay
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.jobs import JobView
+from tests.malformed_requests import MALFORMED, first_line
 from tests.unit.client.fake_aws import FakeLogs, refused
 from tests.unit.client.fake_queue import running, waiting
 from tests.unit.client.fake_scenario import fake_scenario
@@ -283,6 +284,21 @@ def test_a_body_that_is_no_json_of_bounded_length_is_refused(
 ) -> None:
     assert browser("POST", "/api/add-job", {**browser.key, **headers}, b"{}")[0] == status
     assert queue.calls == []
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_every_malformed_request_gets_an_answer(browser: Browser, text: str) -> None:
+    """Also one that comes with the token. After it, the next request gets its own."""
+    port = browser.server.server_port
+    head = f"Host: 127.0.0.1:{port}\r\nAuthorization: {browser.key['Authorization']}\r\n"
+    assert first_line(port, text, api="/api", head=head).startswith("HTTP/1.1 ")
+    assert browser("GET", "/")[0] == 200
+
+
+def test_a_refusal_of_the_server_itself_is_in_the_form_of_the_api(browser: Browser) -> None:
+    status, headers, content = browser("BREW", "/api/jobs", browser.key)
+    assert (status, json.loads(content)["code"]) == (501, "malformed")
+    assert headers["X-Frame-Options"] == "DENY"
 
 
 def test_the_page_itself_takes_no_writes(browser: Browser) -> None:

@@ -87,7 +87,7 @@ def test_operators_may_do_what_a_backup_needs():
     """And nobody else may."""
     for who in MAY:
         granted = statements("permissions.md", who)
-        for action in ("BatchWriteItem", "GetItem", "Scan"):
+        for action in ("BatchWriteItem", "DescribeTable", "GetItem", "Scan"):
             for table in (TABLE, f"{TABLE}-restored"):
                 verdict = judge(granted, call(f"dynamodb:{action}", table))
                 assert (verdict is Verdict.ALLOWED) == (who == "Who operates")

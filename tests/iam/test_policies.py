@@ -397,3 +397,31 @@ def test_the_notifier_may_write_its_own_messages_alone(calls):
         assert judge(granted, call(f"dynamodb:{action}", table)) is Verdict.DENIED
     actions = {asked.action.split(":")[0] for asked in calls[TELLER]}
     assert not actions & {"sagemaker", "iam", "lambda", "s3", "sqs", "events"}
+
+
+MARKERS = (("s3:PutObject", "suspend.json", (MANAGER,)), ("s3:GetObject", "report.json", ROLES[:3]))
+
+
+@pytest.mark.parametrize(("action", "name", "roles"), MARKERS)
+@pytest.mark.parametrize(
+    ("buckets", "other"),
+    [
+        ("", Verdict.ALLOWED),
+        ("arn:aws:s3:::ours", Verdict.DENIED),
+        ("arn:aws:s3:::more,arn:aws:s3:::ours", Verdict.DENIED),
+    ],
+)
+def test_the_queue_s_part_of_s3_can_be_bounded_to_buckets(
+    action: str, name: str, roles: tuple[str, ...], buckets: str, other: Verdict
+):
+    """A marker, or a report, in the buckets that the stack names; without names, in any bucket of
+    the account. Never anything else."""
+    context = {"aws:ResourceAccount": ACCOUNT}
+    for role in roles:
+        granted = statements(role, {**PARAMETERS, "CheckpointBucketArns": buckets})
+        for bucket, verdict in (("ours", Verdict.ALLOWED), ("theirs", other)):
+            for place in ("_slotq/job", "any/place/_slotq/job"):
+                asked = call(action, f"arn:aws:s3:::{bucket}/{place}/{name}", context)
+                assert judge(granted, asked) is verdict
+            elsewhere = call(action, f"arn:aws:s3:::{bucket}/any/place/{name}", context)
+            assert judge(granted, elsewhere) is Verdict.DENIED

@@ -64,6 +64,12 @@ class _World:
         self.starts: set[tuple[str, str]] = set()
         self.evictions: dict[str, tuple[str, set[str]]] = {}
 
+    def takes_what_is_free(self, job: Job, pool: Pool) -> bool:
+        """Whether another quota refused the job in the pool within the last half hour: "nothing is
+        evicted there for it, and nothing drains"."""
+        lately = pool.name in job.refused_in and self.now < job.changed_at + 1_800_000
+        return lately and self.claims.get(job.name) != pool.name
+
     def free(self, pool: Pool) -> int:
         active = (*self.running.values(), *self.stopping.values())
         used = sum(size(job) for job in active if self.where[job.name] == pool.name)
@@ -197,11 +203,16 @@ class _Walk:
         return any(self.turn(job) for job in order)
 
     def turn(self, job: Job) -> bool:
-        line = (job.pools, job.demand, job.preemptible, job.priority)
+        line = (job.pools, job.refused_in, job.demand, job.preemptible, job.priority)
         if line in self.blocked and job.name not in self.world.claims:
             return False
         claimed = self.world.claims.get(job.name)
-        mine = [self.world.pools[name] for name in job.pools if name in self.world.pools]
+        unrefused = [name for name in job.pools if name not in job.refused_in]
+        names = [*unrefused, *job.refused_in]
+        mine = [self.world.pools[name] for name in names if name in self.world.pools]
+        fresh = [p for p in mine if not self.world.takes_what_is_free(job, p)]
+        if any(size(job) <= pool.size(self.world.now).slots for pool in fresh):
+            mine = fresh
         mine = [p for p in mine if not self.world.unavailable(p) or claimed == p.name]
         pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
         self.walked.add(job.name)
@@ -227,7 +238,11 @@ class _Walk:
                 return True
             self.hold(job, pool)
             return False
-        well = [pool for pool in pools if not self.world.unavailable(pool)]
+        well = [
+            pool
+            for pool in pools
+            if not (self.world.unavailable(pool) or self.world.takes_what_is_free(job, pool))
+        ]
         options = {pool.name: self.world.options(job, pool) for pool in well}
         base = min((v.priority for each in options.values() for v in each), default=0)
         offers = [
@@ -273,6 +288,7 @@ class _Walk:
             for pool in pools
             if size(job) <= pool.size(self.world.now).slots
             and not self.world.unavailable(pool)
+            and not self.world.takes_what_is_free(job, pool)
             and pool.reserve_after is not None
             and self.world.now - job.entry_time >= pool.reserve_after
         ]

@@ -70,10 +70,11 @@ class Lines:
         return stand_in(key, number, entry_time=first.entry_time - earlier, name=name)
 
     def _stands_alone(self, line: WaitingLine) -> bool:
-        """Whether a bound is enough: not for gangs and jobs over several pools."""
+        """Whether a bound is enough: not for gangs, jobs over several pools and refused jobs."""
         first = line.jobs[0]
         needed = first_read(Line.of(first), self.everything.pools, self._groups)
-        return first.claim is None and not first.group and needed == 1
+        alone = first.claim is None and not first.group and not first.refused_in
+        return alone and needed == 1
 
 
 def check(everything: Snapshot, now: int, earlier: Callable[[], int]) -> None:

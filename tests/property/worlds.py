@@ -13,6 +13,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.quota_refusals import NO_EVICTION_FOR
 
 NOW = 1_000_000
 """The moment at which random snapshots are planned (ms)."""
@@ -60,7 +61,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             room[pool] -= job.demand.slots
             active.append(draw(_active(job, pool)))
         else:
-            waiting.append(draw(_claimant(job)))
+            waiting.append(draw(_refused(draw(_claimant(job)))))
     return Snapshot(pools=world, active=tuple(active), waiting=tuple(waiting))
 
 
@@ -105,6 +106,17 @@ def _claimant(draw: st.DrawFn, job: Job) -> Job:
         return job
     claim = Claim(pool=draw(st.sampled_from(job.pools)), amount=job.demand, since=NOW - 500)
     return replace(job, claim=claim)
+
+
+@st.composite
+def _refused(draw: st.DrawFn, job: Job) -> Job:
+    """Some jobs were refused by a quota of something else, lately or long ago."""
+    if draw(st.integers(0, 7)):
+        return job
+    pools = draw(st.permutations(job.pools))
+    refused = tuple(pools[: draw(st.integers(1, len(pools)))])
+    since = NOW - draw(st.sampled_from([0, NO_EVICTION_FOR]))
+    return replace(job, refused_in=refused, changed_at=since)
 
 
 @st.composite

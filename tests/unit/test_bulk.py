@@ -31,17 +31,17 @@ class SlowStore(MemoryStore):
         self.meanwhile: Any = None
         self.calls: list[str] = []
 
-    def commit(self, changes, *, seen=None, group_decisions=None, part=None):
+    def commit(self, changes, *, seen=None, **how):
         self.calls.append("commit")
         self._answer()
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         self.world.clock.set(self.world.clock.now() + self.takes)
-        return super().commit(changes, seen=seen or {})
+        return super().commit(changes, seen=seen or {}, **how)
 
-    def submit(self, job, request, *, opens_line=True, watched=()):
-        kept = super().submit(job, request, opens_line=opens_line, watched=watched)
+    def submit(self, job, request, **how):
+        kept = super().submit(job, request, **how)
         self.world.clock.set(self.world.clock.now() + self.takes)
         return kept
 

@@ -10,8 +10,10 @@ from slotq_core.admission.caller_limits import (
     check_priority,
     check_queue,
     counted_as,
+    lines_of_one,
     of_caller,
     opens_lines,
+    payers,
 )
 from slotq_core.errors import (
     InvalidRequest,
@@ -21,7 +23,15 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, Limits, QueueUse
+from slotq_core.model.limits import (
+    NO_LIMITS,
+    CallerLimits,
+    CallerUse,
+    Limits,
+    OpenLine,
+    QueueUse,
+    opener_mark,
+)
 from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 
@@ -107,6 +117,29 @@ def test_all_callers_share_the_common_limit():
     assert full.value.retry_after == 60
     assert opens_lines(LIMITS, QueueUse(lines=8))
     assert not opens_lines(LIMITS, QueueUse(lines=9))
+
+
+def test_one_caller_may_open_a_tenth_of_the_lines():
+    found = [lines_of_one(limits_from({"lines": most})) for most in (0, 1, 9, 50, 100, 128, 2000)]
+    assert found == [0, 1, 9, 10, 10, 12, 200]
+
+
+@pytest.mark.parametrize(
+    ("opener", "inside", "payer"),
+    [
+        ("ada", [], "ada"),
+        ("ada", ["bob", "ada"], "ada"),
+        ("ada", ["bob", "cy"], "bob"),
+        ("", ["bob"], "bob"),
+        ("gone", [], None),
+        ("", [], None),
+    ],
+)
+def test_who_pays_for_a_line(opener, inside, payer):
+    mark = opener_mark(opener) if opener else ""
+    line = OpenLine(opener=mark, submitters=inside)
+    found = payers(NO_LIMITS, BY_DEFAULT, [line], ["ada", "bob"])
+    assert found == ({payer: 1} if payer else {})
 
 
 def test_a_refusal_names_the_limit_and_the_time_to_retry():

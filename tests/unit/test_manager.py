@@ -366,7 +366,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
     commit = world.store.commit
     refusals = iter([Conflict("someone was faster")] * 3)
 
-    def contended(changes, *, seen=None, group_decisions=None, part=None):
+    def contended(changes, *, seen=None, **_):
         for refusal in refusals:
             raise refusal
         return commit(changes, seen=seen)

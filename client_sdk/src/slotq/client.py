@@ -43,6 +43,7 @@ from slotq.sweeps.sweep import Sweep, rounds_of, submitted
 from slotq.transport import answers, discovery
 from slotq.transport.answers import View
 from slotq.transport.patience import patiently, to_stderr
+from slotq.transport.scenario_pages import whole_scenario
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
@@ -543,6 +544,8 @@ class QueueClient:
     ) -> PoolsView:
         """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
         named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
+        `forget_limit: True` among them, or `slots`, makes the queue forget what SageMaker's
+        refusals have shown of the pool.
 
         `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
         another revision by now). The same settings again are no error.
@@ -628,8 +631,16 @@ class QueueClient:
 
     def scenario(self) -> ScenarioView:
         """The whole queue as the next pass decides on it, for simulations (`slotq whatif`). Jobs
-        that the caller may not see bear stand-in names."""
-        return self._read(ScenarioView, self.transport.call("GET", "/scenario"))
+        that the caller may not see bear stand-in names.
+
+        A long queue has several pages, all of one moment. Where the queue changes too fast for
+        that, the first page alone is returned; its `left_out` says how many jobs are missing.
+        """
+        return whole_scenario(self._scenario_page)
+
+    def _scenario_page(self, following: str | None) -> ScenarioView:
+        query = None if following is None else {"next": following}
+        return self._read(ScenarioView, self.transport.call("GET", "/scenario", query=query))
 
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""

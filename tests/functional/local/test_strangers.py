@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from slotq.local import keys
 from slotq.local.keys import TOKEN_HEADER
 from tests.functional.local.account import Account
+from tests.malformed_requests import MALFORMED, first_line
 
 PAGE = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 CREATE = {"X-Amz-Target": "SageMaker.CreateTrainingJob"}
@@ -171,3 +172,15 @@ def test_keys_readable_by_others_are_replaced(tmp_path: Path) -> None:
     assert keys.kept(tmp_path) == first
     (tmp_path / "keys.json").chmod(0o644)
     assert keys.kept(tmp_path) != first
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_every_malformed_request_gets_an_answer(account: Account, text: str) -> None:
+    """No bug of the emulator's either: those are 500."""
+    address = urlsplit(account.running.url)
+    assert address.port is not None
+    for api in ("/prod", "/bucket"):
+        head = f"Host: 127.0.0.1:{address.port}\r\n"
+        said = first_line(address.port, text, api=api, head=head)
+        assert said.startswith("HTTP/1."), api
+        assert said.split()[1] != "500", said

@@ -102,6 +102,8 @@ def test_set_sends_only_the_named_settings(slotq, http):
     assert http.last_body() == {"suspend_grace": 30}
     slotq("pools", "set", "p4", "--stall-after", "1800", "--on-stall", "evict", "--read-reports")
     assert http.last_body() == {"stall_after": 1800, "on_stall": "evict", "read_reports": True}
+    slotq("pools", "set", "p4", "--forget-limit")
+    assert http.last_body() == {"forget_limit": True}
     slotq("pools", "set", "p4", "--no-open")
     assert http.last_body() == {"open": False}
     slotq("pools", "set", "p4", "--no-resources")

@@ -21,6 +21,7 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
+from slotq.session.describe import as_the_job, description
 from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
     FakeQueue,
@@ -323,6 +324,37 @@ def test_an_unsuccessful_end_raises_as_in_the_sdk(session, queue, state, status)
     with pytest.raises(UnexpectedStatusException, match="AlgorithmError: exit code 1") as raised:
         session().wait_for_job("job1")
     assert raised.value.actual_status == status
+
+
+TIME_BOX = {"cause": "max_runtime", "message": "it reached its maximum runtime"}
+
+
+def test_a_time_box_warns_and_returns(aws, session, queue, caplog):
+    """As in the plain SDK: Describe and List agree on Stopped, and the model is kept."""
+    train(aws, "job1")
+    queue.script(ended("failed", **TIME_BOX))
+    job = estimator(session())
+    job.fit(job_name="job1", logs=False)
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert any("'Stopped': it reached its maximum runtime" in it.getMessage() for it in warned)
+    described = session().describe_training_job("job1")
+    assert (described["TrainingJobStatus"], "FailureReason" in described) == ("Stopped", False)
+    assert job.model_data.endswith("job1/output/model.tar.gz")
+
+
+@pytest.mark.parametrize(
+    ("last", "secondary"),
+    [(attempt(1), "MaxRuntimeExceeded"), (attempt(1, running_since=None), "MaxWaitTimeExceeded")],
+)
+def test_the_queues_own_description_of_a_time_box_is_sagemakers(last, secondary):
+    view = ended("failed", attempts=[last], **TIME_BOX)
+    shown = as_the_job(view, {"TrainingJobStatus": "Stopping"})
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("Stopped", secondary)
+    told = as_the_job(view, {"TrainingJobStatus": "Stopped"})
+    assert told == {"TrainingJobName": "job1"}, "SageMaker's own secondary status stays"
+    shown = description(view, {})
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("Stopped", secondary)
+    assert "FailureReason" not in shown
 
 
 def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):

@@ -117,6 +117,7 @@ LIVES = [
     ("a stop before it has instances", work(5), {"start_seconds": 30.0}, stopped_at(10), 10, "Stopped/Stopped", 10),
     ("no capacity later", work(5), {"fail_provisioning": 1}, created, 0, "Failed/Failed", 0),
     ("an internal fault", work(5), {"fail_internally": 1}, created, 0, "Failed/Failed", 0),
+    ("no room in the training plan", work(5), {"fail_insufficient": 1}, created, 0, "Failed/Failed", 0),
     ("stuck in Pending", work(5), {"stick_pending": 1}, created, 999, "InProgress/Pending", None),
     ("... until it is stopped", work(5), {"stick_pending": 1}, stopped_at(50), 50, "Stopped/Stopped", 50),
     ("the maximum runtime", work(5000), {}, created, 1000, "Stopped/MaxRuntimeExceeded", 1000),
@@ -148,6 +149,7 @@ def test_a_training_job_goes_through_its_statuses(
 
 REASONS = [
     ({"fail_provisioning": 1}, 0, "CapacityError: Unable to provision requested ML compute capacity"),
+    ({"fail_insufficient": 1}, 0, "InsufficientCapacityError: "),
     ({"fail_internally": 1}, 0, "InternalServerError: We encountered an internal error"),
     ({}, 3, "AlgorithmError: , exit code: 3"),
 ]  # fmt: skip
@@ -252,6 +254,56 @@ def test_the_service_limit_counts_live_training_jobs() -> None:
     world.create("c")
 
 
+SPOT = {
+    "EnableManagedSpotTraining": True,
+    "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60},
+}
+RULE = {"RuleConfigurationName": "rule", "RuleEvaluatorImage": "image"}
+QUOTAS = [
+    # the quota, its limit, fields of a first and of a second job, the delta of the refused second
+    ("ml.m5.large for spot training job usage", 0, {}, SPOT, 1),
+    ("ml.m5.large for spot training job usage", 1, SPOT, SPOT, 1),
+    ("Number of instances across all training jobs", 1, SPOT, {}, 1),
+    ("Number of instances across all processing jobs", 2, {"ProfilerRuleConfigurations": [RULE]}, {"DebugRuleConfigurations": [RULE, RULE]}, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("quota", "limit", "first", "second", "delta"), QUOTAS)
+def test_each_quota_counts_what_its_name_says(
+    quota: str, limit: int, first: dict[str, Any], second: dict[str, Any], delta: int
+) -> None:
+    world = World(quotas={quota: limit})
+    world.create("a", **first)
+    with pytest.raises(PlaneError) as refused:
+        world.create("b", **second)
+    assert refused.value.code == "ResourceLimitExceeded"
+    assert f"service limit '{quota}' is {limit} Instances" in refused.value.message
+    assert f"a request delta of {delta} Instances" in refused.value.message
+    world.plane.knobs.quotas = {}
+    world.create("b", **second)
+
+
+def test_spot_instances_do_not_count_in_the_limit_of_a_type() -> None:
+    world = World(limits={"ml.m5.large": 1})
+    world.create("a")
+    world.create("b", **SPOT)
+    with pytest.raises(PlaneError, match="for training job usage' is 1 Instances"):
+        world.create("c")
+
+
+def test_a_job_waits_two_days_at_most_for_its_training_plan() -> None:
+    world = World(stick_pending=2)
+    plan = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p"
+    resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    world.create("a", ResourceConfig={**resources, "TrainingPlanArn": plan})
+    world.create("b", ResourceConfig=resources)
+    world.until(2 * 86_400 - 1)
+    assert world.status("a") == world.status("b") == "InProgress/Pending"
+    world.until(2 * 86_400)
+    assert (world.status("a"), world.status("b")) == ("Failed/Failed", "InProgress/Pending")
+    assert world.describe("a")["FailureReason"].startswith("InsufficientCapacityError")
+
+
 def test_a_counting_knob_counts_down_for_matching_names() -> None:
     world = World(refuse_creates=1, match="b*")
     world.create("a")
@@ -323,6 +375,7 @@ BAD_KNOBS = [
     ({"refuse_creates": 1.5}, "a whole number, at least 0"),
     ({"grace_seconds": -1}, "a number of seconds, at least 0"),
     ({"limits": "ml.m5.large"}, "instance types with counts"),
+    ({"quotas": {"ml.m5.large for spot training job usage": -1}}, "names of quotas with counts"),
 ]
 
 
@@ -345,3 +398,5 @@ def test_knobs_are_read_from_text() -> None:
     knobs.turn({"grace_seconds": "2.5", "lose_events": "3", "limits": "ml.m5.large=2"})
     assert (knobs.grace_seconds, knobs.lose_events) == (2.5, 3)
     assert knobs.limits == {"ml.m5.large": 2}
+    knobs.turn({"quotas": "ml.m5.large for spot training job usage=0"})
+    assert knobs.quotas == {"ml.m5.large for spot training job usage": 0}

@@ -48,6 +48,8 @@ OTHERWISE: dict[str, object] = {
     "evictions": 1,
     "schedule_attempts": 1,
     "faults": 1,
+    "refused_in": ("p",),
+    "denied_in": ("p",),
     "releases": (1,),
     "ran": 1,
     "reports": True,
@@ -102,6 +104,7 @@ def test_the_longest_session_fits_into_a_lines_key():
     person = f"arn:aws-us-gov:sts::123456789012:assumed-role/{'R' * 64}/{'s' * 64}"
     pools = tuple(f"pool-{number:02}" for number in range(MAX_POOLS_PER_JOB))
     wide = replace(JOB, person=person, pools=pools, project="p" * 63, role="arn", group="g" * 63)
+    wide = replace(wide, line_by_user=True, priority_class="C" * 63, refused_in=pools)
     key = Line.of(wide, by_user=True).key
     assert person in key
     assert len(key.encode()) <= MAX_SORT_KEY
@@ -118,6 +121,8 @@ def test_the_longest_session_fits_into_a_lines_key():
         {"line_by_user": True, "person": "ann"},
         {"line_by_user": True, "priority_class": "HIGH"},
         {"line_by_user": True, "person": "ann", "role": "arn", "priority_class": "HIGH"},
+        {"refused_in": ("p",)},
+        {"refused_in": ("p",), "line_by_user": True, "person": "ann"},
     ],
 )
 def test_a_lines_key_is_read_back(fields: dict[str, object]):

@@ -8,6 +8,7 @@ from slotq.errors import CannotReach, Unavailable
 from slotq.jobs.notices import Trouble, one_line
 from slotq.jobs.reports.progress_bar import in_words
 from slotq.jobs.reports.warned import Warned
+from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView
 
@@ -21,6 +22,8 @@ PATIENCE = 900.0
 """Seconds to keep asking a queue that does not answer. The job goes on meanwhile."""
 
 S = JobState
+
+_TIME_BOX = AttemptOutcome.MAX_RUNTIME.value
 
 _EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
 """Wording for the end of an attempt whose job waits again, by the cause of the stop."""
@@ -61,7 +64,7 @@ def follow(
             line, told = _heartbeat(job, told, clock() - said_at)
         if line is not None:
             line = f"{job.name}: {line}"
-            say(Trouble(line) if job.state == S.FAILED else line)
+            say(Trouble(line) if job.state == S.FAILED and not ended_by_time_box(job) else line)
             said_at = clock()
         warned.tell(job)
         if ended(job) or until(job):
@@ -84,6 +87,12 @@ def _newly_evicted(before: JobView | None, now: JobView) -> bool:
 
 def ended(job: JobView) -> bool:
     return job.state in TERMINAL_STATES
+
+
+def ended_by_time_box(job: JobView) -> bool:
+    """Whether SageMaker ended the job at its maximum runtime, or at its maximum wait for spot
+    instances. The queue counts it as failed; SageMaker says Stopped, and keeps the model."""
+    return job.state == JobState.FAILED and job.cause == _TIME_BOX
 
 
 def news(before: JobView | None, now: JobView) -> str | None:

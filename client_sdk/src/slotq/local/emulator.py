@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.moto_server.werkzeug_app import MotoRequestHandler
@@ -73,6 +75,19 @@ class Options:
 class _QuietHandler(MotoRequestHandler):
     def log_request(self, *_: Any) -> None:
         pass
+
+    def run_wsgi(self) -> None:
+        """Answer also an address that nobody can read: moto's handler would say nothing."""
+        try:
+            urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "the request's address cannot be read")
+            return
+        super().run_wsgi()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.request_version = self.protocol_version  # Else no head is sent to what names none.
+        super().send_error(code, message, explain)
 
 
 class Emulator:

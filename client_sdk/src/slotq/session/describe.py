@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slotq.jobs.follow import ended_by_time_box
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import from_iso, to_datetime
 from slotq_core.wire.views.jobs import JobView
@@ -77,7 +78,8 @@ def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
 def _statuses(job: JobView, status: str) -> dict[str, str]:
     if job.state in TERMINAL_STATES:
         word = status_of(job)
-        own = {} if word == status else {"TrainingJobStatus": word, "SecondaryStatus": word}
+        ends = {"TrainingJobStatus": word, "SecondaryStatus": _secondary(job, word)}
+        own = {} if word == status else ends
         failed = word == "Failed" != status
         return own | ({"FailureReason": job.message} if failed else {})
     cause = job.attempts[-1].stop_cause if job.attempts else None
@@ -105,10 +107,15 @@ def summary(job: JobView, *, region: str) -> dict[str, Any]:
 
 def status_of(job: JobView) -> str:
     """The TrainingJobStatus that follows from the job's state in the queue."""
+    if ended_by_time_box(job):
+        return "Stopped"
     return _ENDED.get(JobState(job.state), "InProgress")
 
 
 def _secondary(job: JobView, status: str) -> str:
+    if ended_by_time_box(job):
+        ran = job.attempts and job.attempts[-1].running_since is not None
+        return "MaxRuntimeExceeded" if ran else "MaxWaitTimeExceeded"
     if job.state in TERMINAL_STATES:
         return status
     return "Starting" if job.state == JobState.STARTING else "Pending"

@@ -9,6 +9,7 @@ why, then the logs, across evictions, and returns when the job has completed.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -22,7 +23,7 @@ from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
-from slotq.jobs.follow import follow, left
+from slotq.jobs.follow import ended_by_time_box, follow, left
 from slotq.jobs.job_logs import LogTail
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
@@ -33,6 +34,9 @@ from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views.jobs import JobView
+
+_log = logging.getLogger("sagemaker")
+"""The SDK's own log: its users look there for this warning."""
 
 LAST_LOGS = 2.0
 """Seconds after a job's end for its last log lines to arrive."""
@@ -115,7 +119,8 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
     def wait_for_job(self, job: str, poll: float | None = None) -> Any:
         """Wait until the job has ended, across evictions; returns DescribeTrainingJob's answer.
 
-        Raises UnexpectedStatusException unless it completed.
+        Raises UnexpectedStatusException unless it completed. For a job that reached its maximum
+        runtime it warns, as the SDK does.
         """
         check_submitted(job)
         if self._training.known(job) is None:
@@ -174,8 +179,11 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
 
 def _check(job: JobView) -> None:
-    """Raise as the SDK does for a job that did not complete."""
+    """Raise as the SDK does for a job that did not complete. A time box only warns."""
     if job.state == JobState.COMPLETED:
+        return
+    if ended_by_time_box(job):
+        _log.warning("Training job %s ended with status 'Stopped': %s.", job.name, job.message)
         return
     raise UnexpectedStatusException(
         message=f"Error for Training job {job.name}: {job.state}. Reason: "

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from botocore.exceptions import BotoCoreError
 
@@ -74,9 +74,9 @@ class Logs:
 
     def answer(self, target: str) -> Reply:
         """The lines since the cursor in `NAME?cursor=…`; without one, from the first line on."""
-        parts = urlsplit(target)
-        name = unquote(parts.path)
-        cursor = parse_qs(parts.query).get("cursor", [""])[0]
+        path, _, asked = target.partition("#")[0].partition("?")
+        name = unquote(path)
+        cursor = parse_qs(asked).get("cursor", [""])[0]
         try:
             reader, tail = self._reader(name, cursor)
             with reader.lock:

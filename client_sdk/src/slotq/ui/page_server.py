@@ -6,10 +6,10 @@ Its files, the queue's API below /api, and below /own what the API does not have
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
@@ -34,6 +34,18 @@ _API = "/api"
 _LOGS = "/own/logs/"
 _STALLED = 30
 """Seconds without a byte after which a connection is closed."""
+
+
+_LONGEST_SAID = 200
+"""Characters of a malformed request that its answer quotes at most."""
+
+
+def _length(said: Sequence[str]) -> int | None:
+    """Return the length that the headers give; None: they contradict each other, or give none of a
+    body that anybody would send."""
+    (length, *others) = {each.strip() for each in said}
+    sound = not others and length.isascii() and length.isdecimal() and len(length) < 20
+    return int(length) if sound else None
 
 
 class PageServer(ThreadingHTTPServer):
@@ -87,6 +99,20 @@ class _Handler(BaseHTTPRequestHandler):
         except Kept as error:
             self.close_connection = True
             self._send_reply(refusal(error.status, "refused", str(error)), lasting=False)
+        except TimeoutError:
+            self.send_error(HTTPStatus.REQUEST_TIMEOUT, "the rest of the request did not come")
+        except ConnectionError:
+            raise
+        except Exception:
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, "`slotq ui` met a bug")
+            raise
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what cannot be taken for a request in the API's form, and close the connection."""
+        self.close_connection = True
+        self.request_version = self.protocol_version  # Else no head is sent to what names none.
+        said = message or HTTPStatus(code).phrase
+        self._send_reply(refusal(int(code), "malformed", said[:_LONGEST_SAID]))
 
     def _calls_the_queue(self) -> bool:
         return self.path == _API or self.path.startswith(_API + "/")
@@ -103,15 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding"):
             self.close_connection = True
             return refusal(411, "length_required", "the request needs a Content-Length")
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > LONGEST_BODY:
+        length = _length(self.headers.get_all("Content-Length", ["0"]))
+        if length is None or length > LONGEST_BODY:
             self.close_connection = True
             return refusal(413, "too_long", f"a request has at most {LONGEST_BODY:,} bytes")
-        if int(length):
+        if length:
             if self.headers.get_content_type() != "application/json":
                 self.close_connection = True
                 return refusal(415, "not_json", "the request must be JSON")
-            body = self.rfile.read(int(length))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                self.close_connection = True
+                return refusal(400, "malformed", f"{len(body)} of {length} bytes came")
         return answer(body)
 
     def _send_file(self) -> None:
@@ -119,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._send_reply(refusal(405, "wrong_method", f"{self.command} has no meaning here"))
             return
-        file = self.server.page.at(urlsplit(self.path).path)
+        file = self.server.page.at(self.path.partition("?")[0].partition("#")[0])
         if file is None:
             self._send_reply(refusal(404, "not_found", "the page has no such file"))
             return

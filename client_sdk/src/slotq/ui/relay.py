@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from slotq.errors import CannotReach, NotConfigured, SlotQError
 from slotq.transport.signed_http import Answer, Transport
@@ -19,7 +19,8 @@ from slotq_core.wire.body import MAX_BODY
 METHODS = ("DELETE", "GET", "PATCH", "POST")
 LONGEST_BODY = MAX_BODY
 LONGEST_TARGET = 8_000
-_PATH = re.compile(r"(/[A-Za-z0-9_.%~-]+){1,8}")
+MOST_PARAMETERS = 50
+_PATH = re.compile(r"(/([A-Za-z0-9_.~-]|%[0-9A-Fa-f]{2})+){1,8}")
 _UP = re.compile(r"(^|/)(\.|%2e){1,2}(/|$)|%2f|%5c", re.IGNORECASE)
 
 
@@ -45,22 +46,24 @@ class Relay:
 
     def pass_on(self, method: str, target: str, body: bytes | None) -> Reply:
         """Make one call of the queue's API. Every failure becomes an answer in the API's form."""
-        parts = urlsplit(target)
+        path, _, asked = target.partition("#")[0].partition("?")
         if (
             method not in METHODS
-            or parts.netloc
             or len(target) > LONGEST_TARGET
-            or not _PATH.fullmatch(parts.path)
-            or _UP.search(parts.path)
+            or not _PATH.fullmatch(path)
+            or _UP.search(path)
         ):
             return refusal(404, "not_found", "the queue has no such address")
+        if asked.count("&") >= MOST_PARAMETERS:
+            said = f"a call has at most {MOST_PARAMETERS} parameters"
+            return refusal(400, "invalid_request", said)
         query: dict[str, object] = {}
-        for name, value in parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50):
+        for name, value in parse_qsl(asked, keep_blank_values=True):
             held = query.setdefault(name, [])
             assert isinstance(held, list)
             held.append(value)
         try:
-            answer = self._transport.call(method, parts.path, query=query or None, body=body)
+            answer = self._transport.call(method, path, query=query or None, body=body)
         except SlotQError as error:
             return failure(error)
         return Reply(status=answer.status_code, body=answer.content)

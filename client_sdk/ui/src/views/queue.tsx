@@ -10,7 +10,7 @@ import { Rows, type Column } from "../parts/rows";
 import { inShort } from "../parts/progress";
 import { isActive, Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
-import { counted, lasting, ordinal, person, since } from "../words";
+import { clock, counted, lasting, ordinal, person, since } from "../words";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
 const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
@@ -56,7 +56,7 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
       </h2>
       <Bar pieces={pieces} total={size} label={pieces.map((piece) => `${piece.amount} ${piece.name}`).join(", ")} />
       <Legend pieces={pieces} />
-      {pool.health.errors > 0 && <p class="trouble">{pool.health.message}</p>}
+      {troubleOf(pool) && <p class="trouble">{troubleOf(pool)}</p>}
       <h3>Runs</h3>
       <Rows
         label={`What runs in ${pool.name}`}
@@ -77,6 +77,17 @@ function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: b
       />
     </section>
   );
+}
+
+/** What SageMaker's refusals have shown of the pool, and until when; empty if nothing. */
+export function troubleOf({ capacity, foreign, health, size }: Pool): string {
+  const said: string[] = [];
+  const shrunk = (size.slots ?? 0) + (foreign.slots ?? 0) < (capacity.slots ?? 0);
+  if (shrunk && health.learned != null && health.learned_until != null)
+    said.push(`The account allows ${counted(health.learned, "slot")} until ${clock(health.learned_until)}.`);
+  if (health.errors > 0 && health.not_before != null) said.push(`Next try at ${clock(health.not_before)}.`);
+  if (said.length > 0 || health.errors > 0) said.push(health.message ?? "");
+  return said.join(" ").trim();
 }
 
 const byPlace = (one: Job, other: Job): number => (one.place ?? Infinity) - (other.place ?? Infinity);

@@ -27,7 +27,13 @@ from slotq_core.routes.about import ABOUT_ACTIONS, AboutRoutes
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
 from slotq_core.routes.scenario import SCENARIO_ACTIONS, ScenarioRoutes
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
+from slotq_core.routes.signed_requests import (
+    SignedRequest,
+    fitting_views,
+    json_answer,
+    number,
+    switch,
+)
 from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.routing import Response, Router
@@ -142,7 +148,13 @@ class Routes:
                 after = ListCursor.parse(query["next"][-1], question=question_of(states, wanted))
             jobs, following = lookup.page(states, wanted, limit=limit, after=after, to=caller)
             more = following is not None
-        shown = self._warned(lookup.with_progress(jobs))
+        views = [*self._warned(lookup.with_progress(jobs))]
+        shown = fitting_views(views)
+        if len(shown) < len(views):
+            more = True
+            if not switch("places", query):
+                question = question_of(states, wanted)
+                following = ListCursor.behind(jobs[len(shown) - 1].job, question=question)
         text = following.text() if following else None
         return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
 

@@ -31,7 +31,10 @@ SlotQError
 │   ├── NoSuchGroup       (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
+│   └── ConditionFalse    the same, with what was not as it was read
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
+│   ├── ConfigurationLost a part that the configuration names is missing or unreadable
+│   ├── Malformed         a stored item cannot take the change before it is mended
 │   ├── NotListed         SageMaker does not list its training jobs now: ask more rarely
 │   └── RightMissing      the queue lacks a right: nothing ends for it, and it is tried again
 ├── NotDelivered          a message did not reach its receiver: it is sent again later
@@ -236,8 +239,29 @@ class Conflict(SlotQError):
     """A condition of the commit failed; nothing was written."""
 
 
+class ConditionFalse(Conflict):
+    """What a commit was conditioned on is not as it was read. To load again helps, unless the
+    stored items can never be what the conditions ask.
+
+    `pools`: those whose ledgers were not as read.
+    """
+
+    def __init__(self, message: str, *, pools: frozenset[str] = frozenset()) -> None:
+        super().__init__(message)
+        self.pools = pools
+
+
 class Unavailable(SlotQError):
     """A service did not answer, or throttles. The call may have taken effect."""
+
+
+class ConfigurationLost(Unavailable):
+    """A part that the configuration names is missing or unreadable: nothing starts before it is
+    restored."""
+
+
+class Malformed(Unavailable):
+    """A stored item is malformed: until it is mended, nothing can be added to its numbers."""
 
 
 class NotListed(Unavailable):

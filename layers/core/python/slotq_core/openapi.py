@@ -389,8 +389,9 @@ def _set_pool() -> dict[str, Any]:
         "operationId": "setPool",
         "summary": "Change a pool's settings, or create a pool",
         "description": "Settings that the body does not name stay. Each change is recorded. "
-        "The same settings again change nothing. For operators: give the right "
-        "to nobody else.",
+        "The same settings again change nothing, but `slots` and `forget_limit` make the queue "
+        "forget what SageMaker's refusals have shown of the pool. For operators: give the "
+        "right to nobody else.",
         "requestBody": {"required": True, "content": _content("PoolBody")},
         "responses": _responses(200, "The pools as they are now", "PoolsView", 400, 403, 404, 409),
     }
@@ -554,8 +555,11 @@ def _get_scenario() -> dict[str, Any]:
         "operationId": "getScenario",
         "summary": "Show the whole queue as the next pass decides on it",
         "description": "For simulations (`slotq whatif`). What has its default is left out. Jobs "
-        "that the caller may not see have stand-in names, as have their users and groups.",
-        "responses": _responses(200, "The queue", "ScenarioView", 403),
+        "that the caller may not see have stand-in names, as have their users and groups. A page "
+        "has at most 1 MB. Ask again with its `next` for the further jobs; 409: the queue has "
+        "changed meanwhile, so begin again.",
+        "parameters": _in_query({"next": ("The `next` of the page before", {"type": "string"})}),
+        "responses": _responses(200, "The queue, or a page of it", "ScenarioView", 400, 403, 409),
     }
 
 

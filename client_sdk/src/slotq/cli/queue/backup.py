@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from slotq.cli.app import App, json_option
+from slotq.cli.words import Moment
 from slotq.errors import CannotReach, NotAllowed, NotConfigured
 from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
+from slotq_core.timestamps import from_datetime
 
 _TABLE = click.option("--table", required=True, metavar="NAME", help="The DynamoDB table.")
 _REGION = click.option("--region", metavar="NAME", help="Region of the table.  [as boto3 finds it]")
@@ -45,12 +48,27 @@ def save(app: App, *, file: Path, table: str, region: str | None) -> None:
 @_TABLE
 @_REGION
 @click.option("--replace", is_flag=True, help="First delete everything in the table.")
+@click.option(
+    "--copied-at",
+    type=Moment(),
+    metavar="MOMENT",
+    help="When the table was as it is in FILE.  [as FILE says]",
+)
 @json_option
 @click.pass_obj
-def load(app: App, *, file: Path, table: str, region: str | None, replace: bool) -> None:
-    """Write the items of FILE into the table, which must be empty."""
+def load(
+    app: App,
+    *,
+    file: Path,
+    table: str,
+    region: str | None,
+    replace: bool,
+    copied_at: datetime | None,
+) -> None:
+    """Write the items of FILE into the table, which must be empty, and when they were copied."""
+    moment = None if copied_at is None else from_datetime(copied_at)
     with _client(region) as client:
-        count = load_table(client, table, file, replace=replace)
+        count = load_table(client, table, file, replace=replace, copied_at=moment)
     _say(app, count, "loaded into", table)
 
 

@@ -157,6 +157,11 @@ def show(app: App, name: str) -> None:
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
 @click.option("--state", type=click.Choice([state.value for state in PoolState]))
+@click.option(
+    "--forget-limit",
+    is_flag=True,
+    help="Forget what SageMaker's refusals have shown of the pool; --slots does so too.",
+)
 @revision_option
 @json_option
 @click.pass_context

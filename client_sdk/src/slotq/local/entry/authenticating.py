@@ -24,7 +24,7 @@ from slotq.local.entry.signatures import (
     payload_of,
     signer,
 )
-from slotq.local.services.gateway import Environ, read_body
+from slotq.local.services.gateway import Environ, length_of, read_body, read_some
 
 MAX_CALL = 20_000_000
 """Maximum bytes of a request to any service except S3."""
@@ -117,13 +117,12 @@ def _check_body(environ: Environ, digest: str) -> None:
 
 def _spooled(environ: Environ) -> tuple[Any, str]:
     """Read the body into a file and return the file and its hash. The body stays readable."""
-    length = environ.get("CONTENT_LENGTH") or ""
-    left = int(length) if length.isdigit() else None
+    left = length_of(environ)
     if left is None and not environ.get("wsgi.input_terminated"):
         left = 0
     body: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - moto reads it
     found = hashlib.sha256()
-    while block := environ["wsgi.input"].read(_BLOCK if left is None else min(_BLOCK, left)):
+    while block := read_some(environ, _BLOCK if left is None else min(_BLOCK, left)):
         found.update(block)
         body.write(block)
         left = None if left is None else left - len(block)

@@ -61,7 +61,7 @@ def _verify_v4(
     if claim.service != "s3" or "host" not in claim.signed_headers:
         raise invalid("only S3's URLs can be presigned here, and 'host' must be signed.")
     begins = moment(said.get("X-Amz-Date", ""))
-    if not lasts.isdigit() or int(lasts) > _LONGEST:
+    if not lasts.isdecimal() or len(lasts) > 11 or int(lasts) > _LONGEST:
         raise invalid(f"X-Amz-Expires must be from 0 to {_LONGEST} seconds.")
     _check_expiry(begins + timedelta(seconds=int(lasts)), now)
     caller = caller_of(claim, find, said.get("X-Amz-Security-Token"))
@@ -82,7 +82,7 @@ def _verify_v2(
     request: SignedRequest, said: Mapping[str, str], find: FindCaller, now: datetime
 ) -> Caller:
     until = said["Expires"]
-    if not until.isdigit() or len(until) > 11:
+    if not until.isdecimal() or len(until) > 11:
         raise invalid("Expires must be seconds since 1970.")
     caller = caller_of(
         claimed(f"{said['AWSAccessKeyId']}////", "", said["Signature"]),

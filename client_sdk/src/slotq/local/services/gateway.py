@@ -22,6 +22,8 @@ from slotq.local.entry.signatures import Caller, FindCaller, NotSigned, SignedRe
 
 MAX_BODY = 10_000_000
 TIMEOUT = 29.0
+_MOST_DIGITS = 18
+"""Of a length: more than any disk holds."""
 Environ = dict[str, Any]
 Event = dict[str, Any]
 
@@ -177,17 +179,44 @@ def _check_api(environ: Environ) -> None:
         raise Answer("403 Forbidden", "Forbidden", "ForbiddenException")
 
 
+def length_of(environ: Environ) -> int | None:
+    """The length that a request gives its body (bytes); None: it gives none. Raises Answer for what
+    is no length, or one that no body could have."""
+    said = environ.get("CONTENT_LENGTH") or ""
+    if not said:
+        return None
+    if not (said.isascii() and said.isdecimal()):
+        raise Answer("400 Bad Request", "Content-Length is not a number", "BadRequestException")
+    if len(said) > _MOST_DIGITS:
+        raise too_long()
+    return int(said)
+
+
 def read_body(environ: Environ, limit: int) -> bytes:
     """The body of a request. Raises Answer over the limit (bytes)."""
-    length = environ.get("CONTENT_LENGTH") or ""
-    if length.isdigit() and int(length) > limit:
-        raise Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
-    if not length and not environ.get("wsgi.input_terminated"):
+    length = length_of(environ)
+    if length is not None and length > limit:
+        raise too_long()
+    if length is None and not environ.get("wsgi.input_terminated"):
         return b""
-    body: bytes = environ["wsgi.input"].read(int(length) if length else limit + 1)
+    body = read_some(environ, limit + 1 if length is None else length)
     if len(body) > limit:
-        raise Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
+        raise too_long()
     return body
+
+
+def read_some(environ: Environ, most: int) -> bytes:
+    """At most so many bytes of the body. Raises Answer where it is not in the form that the
+    request says."""
+    try:
+        read: bytes = environ["wsgi.input"].read(most)
+    except OSError:  # Chunks without a length, or a connection that is gone.
+        raise Answer("400 Bad Request", "the body cannot be read", "BadRequestException") from None
+    return read
+
+
+def too_long() -> Answer:
+    return Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
 
 
 def headers_of(environ: Environ) -> dict[str, list[str]]:

@@ -26,10 +26,17 @@ class Knobs:
     """Seconds between SIGTERM and SIGKILL."""
     refuse_creates: int = 0
     """CreateTrainingJob returns ResourceLimitExceeded."""
+    refuse_for_quota: int = 0
+    """CreateTrainingJob returns ResourceLimitExceeded for the quota that `refused_quota` names."""
+    refused_quota: str = "Number of instances across all processing jobs"
+    """The name of that quota, in Service Quotas' words."""
     refuse_region: int = 0
     """CreateTrainingJob returns ResourceLimitExceeded "not available in this region"."""
     fail_provisioning: int = 0
     """After Starting, the training job ends Failed with "CapacityError: Unable to provision …"."""
+    fail_insufficient: int = 0
+    """After Starting, the training job is Pending and ends Failed with "InsufficientCapacityError:
+    …", as a job whose training plan has no room for it in time."""
     fail_internally: int = 0
     """After Starting, the training job ends Failed with "InternalServerError: …"."""
     fail_assuming: int = 0
@@ -53,7 +60,13 @@ class Knobs:
     match: str = "*"
     """Counting knobs apply only to training jobs whose name matches this pattern (`*`, `?`)."""
     limits: dict[str, int] = field(default_factory=dict)
-    """The account's service limit: instances by type. A missing type has no limit."""
+    """The account's service limit: instances by type, without managed spot training. A missing
+    type has no limit."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """The account's other quotas, by the names of Service Quotas: `<type> for spot training job
+    usage`, `Number of instances across all training jobs`, `Number of instances across all
+    processing jobs` (one instance for each rule of the debugger and the profiler). A missing name
+    has no limit."""
 
     def take(self, knob: str, training_job: str = "") -> bool:
         """Whether a counting knob applies to this occasion. Counts the knob down."""
@@ -85,7 +98,7 @@ def _read(name: str, value: Any) -> Any:
     if kind is None:
         raise ValueError(f"there is no knob '{name}'; the knobs are {', '.join(sorted(_KINDS))}")
     if kind.startswith("dict"):
-        return _limits(value)
+        return _limits(name, value)
     if kind == "str":
         return str(value)
     try:
@@ -98,16 +111,23 @@ def _read(name: str, value: Any) -> Any:
     return int(number) if kind == "int" else number
 
 
-def _limits(value: Any) -> dict[str, int]:
+def _limits(name: str, value: Any) -> dict[str, int]:
     """`{"ml.m5.large": 2}`, or the same as text: `ml.m5.large=2,ml.g5.xlarge=1`."""
     try:
         if isinstance(value, str):
-            value = dict(part.split("=", 1) for part in value.split(",") if part)
+            value = dict(part.rsplit("=", 1) for part in value.split(",") if part)
         limits = {str(kind): int(count) for kind, count in value.items()}
         if any(count < 0 for count in limits.values()):
             raise ValueError("a negative limit")
         return limits
     except (AttributeError, TypeError, ValueError):
         raise ValueError(
-            "the knob 'limits' takes instance types with counts, such as ml.m5.large=2"
+            f"the knob '{name}' takes {_COUNTED[name]} with counts, such as {_EXAMPLES[name]}"
         ) from None
+
+
+_COUNTED = {"limits": "instance types", "quotas": "names of quotas"}
+_EXAMPLES = {
+    "limits": "ml.m5.large=2",
+    "quotas": "Number of instances across all training jobs=2",
+}

@@ -20,6 +20,9 @@ CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
     "different ML instance type or after some time."
 )
+INSUFFICIENT = (
+    "InsufficientCapacityError: The training plan had no instances for the training job in time."
+)
 UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
 INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
@@ -94,6 +97,8 @@ class Life:
                 self._runner.kill(job.name)
         elif job.secondary == "Starting":
             self._provision(job)
+        elif job.secondary == "Pending" and job.has_plan:
+            self._end(job, "Failed", "Failed", reason=INSUFFICIENT)
         elif job.secondary == "Pending":
             self._begin_stop(job, as_="Stopped")
         else:
@@ -102,6 +107,9 @@ class Life:
     def _provision(self, job: TrainingJob) -> None:
         if self._knobs.take("fail_provisioning", job.name):
             self._end(job, "Failed", "Failed", reason=CAPACITY)
+        elif self._knobs.take("fail_insufficient", job.name):
+            self._enter(job, "InProgress", "Pending")
+            self._end(job, "Failed", "Failed", reason=INSUFFICIENT)
         elif self._knobs.take("fail_internally", job.name):
             self._end(job, "Failed", "Failed", reason=INTERNAL)
         elif self._knobs.take("fail_assuming", job.name):

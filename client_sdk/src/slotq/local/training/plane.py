@@ -29,6 +29,8 @@ from slotq_core.ports.surroundings import Clock
 
 _OTHERS = 100
 """Instances in use by the rest of the account when `refuse_creates` reports a full account."""
+_FULL = 4
+"""The quota that `refuse_for_quota` reports as used up."""
 _NOT_FOUND = "Requested resource not found."
 
 
@@ -157,9 +159,14 @@ class Plane:
             )
 
     def _check_limits(self, job: TrainingJob) -> None:
+        for quota, most in self.knobs.quotas.items():
+            self._check_quota(quota, most, job)
+        if self.knobs.take("refuse_for_quota", job.name):
+            raise _exceeded(self.knobs.refused_quota, limit=_FULL, used=_FULL, wanted=1)
         for kind, wanted in job.instances.items():
-            used = sum(other.instances.get(kind, 0) for other in self._life.live.values())
-            limit = self.knobs.limits.get(kind)
+            training = f"{kind} for training job usage"
+            used = self._used(training)
+            limit = None if job.is_spot else self.knobs.limits.get(kind)
             if self.knobs.take("refuse_region", job.name):
                 raise PlaneError(
                     "ResourceLimitExceeded",
@@ -169,13 +176,15 @@ class Plane:
             if self.knobs.take("refuse_creates", job.name):
                 limit = used = used + _OTHERS
             if limit is not None and used + wanted > limit:
-                raise PlaneError(
-                    "ResourceLimitExceeded",
-                    f"The account-level service limit '{kind} for training job usage' is {limit} "
-                    f"Instances, with current utilization of {used} Instances and a request delta "
-                    f"of {wanted} Instances. Please use AWS Service Quotas to request an increase "
-                    "for this quota.",
-                )
+                raise _exceeded(training, limit=limit, used=used, wanted=wanted)
+
+    def _check_quota(self, quota: str, most: int, job: TrainingJob) -> None:
+        used, wanted = self._used(quota), job.counts_in(quota)
+        if wanted and used + wanted > most:
+            raise _exceeded(quota, limit=most, used=used, wanted=wanted)
+
+    def _used(self, quota: str) -> int:
+        return sum(other.counts_in(quota) for other in self._life.live.values())
 
     def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         job = self._find(request)
@@ -211,6 +220,15 @@ class Plane:
         if job and job.arn == request["ResourceArn"]:
             return job
         raise PlaneError("ValidationException", _NOT_FOUND)
+
+
+def _exceeded(quota: str, *, limit: int, used: int, wanted: int) -> PlaneError:
+    return PlaneError(
+        "ResourceLimitExceeded",
+        f"The account-level service limit '{quota}' is {limit} Instances, with current utilization "
+        f"of {used} Instances and a request delta of {wanted} Instances. Please use AWS Service "
+        "Quotas to request an increase for this quota.",
+    )
 
 
 def _as_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:

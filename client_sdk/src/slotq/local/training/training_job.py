@@ -14,6 +14,8 @@ from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
 _DAY = 86400
+_LONGEST_IN_A_PLAN = 2 * _DAY
+"""How long (s) a job waits for room in its training plan that gives no other time."""
 _MESSAGES = {
     "Starting": "Preparing the instances for training",
     "Pending": "Waiting for instances",
@@ -97,6 +99,25 @@ class TrainingJob:
         return count
 
     @property
+    def has_plan(self) -> bool:
+        return bool(self.request["ResourceConfig"].get("TrainingPlanArn"))
+
+    @property
+    def is_spot(self) -> bool:
+        return bool(self.request.get("EnableManagedSpotTraining"))
+
+    def counts_in(self, quota: str) -> int:
+        """How many instances the job counts in a quota of the account, by its name."""
+        if quota == "Number of instances across all training jobs":
+            return sum(self.instances.values())
+        if quota == "Number of instances across all processing jobs":
+            rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+            return sum(len(self.request.get(key) or ()) for key in rules)
+        usage = "spot training job usage" if self.is_spot else "training job usage"
+        kind, _, what = quota.partition(" for ")
+        return self.instances.get(kind, 0) if what == usage else 0
+
+    @property
     def max_runtime(self) -> int:
         """The maximum runtime in milliseconds."""
         condition = self.request.get("StoppingCondition") or {}
@@ -106,7 +127,9 @@ class TrainingJob:
     def pending_until(self) -> int | None:
         """The time at which the wait for instances becomes too long."""
         condition = self.request.get("StoppingCondition") or {}
-        longest = condition.get("MaxPendingTimeInSeconds")
+        longest = condition.get(
+            "MaxPendingTimeInSeconds", _LONGEST_IN_A_PLAN if self.has_plan else None
+        )
         return None if longest is None else self.created_at + 1000 * int(longest)
 
     @property

@@ -294,7 +294,8 @@ class _World:
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = copied(job.attempt, created=True, running_since=now)
-        running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
+        marks: dict[str, object] = {"faults": 0, "refused_in": (), "denied_in": ()}
+        running = move(job, JobState.RUNNING, at=now, attempt=attempt, **marks)
         self._put(job, running, now)
         self._push_end(running)
         self._push_silence(running)

@@ -101,9 +101,12 @@ class _Recording:
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
-        kept = self._store.submit(job, request, opens_line=opens_line, watched=watched)
+        kept = self._store.submit(
+            job, request, opens_line=opens_line, opener=opener, watched=watched
+        )
         self._record.change(None, kept, self._clock.now())
         return kept
 
@@ -114,8 +117,17 @@ class _Recording:
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
-        jobs = self._store.commit(changes, seen=seen, group_decisions=group_decisions, part=part)
+        jobs = self._store.commit(
+            changes,
+            seen=seen,
+            group_decisions=group_decisions,
+            part=part,
+            opens_line=opens_line,
+            opener=opener,
+        )
         for change, job in zip(changes, jobs, strict=True):
             self._record.change(change.before, job, self._clock.now())
         return jobs

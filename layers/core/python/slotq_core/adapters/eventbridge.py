@@ -92,9 +92,10 @@ class AnnouncingStore(DynamoStore):
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
-        kept = super().submit(job, request, opens_line=opens_line, watched=watched)
+        kept = super().submit(job, request, opens_line=opens_line, opener=opener, watched=watched)
         self._announcements.note(None, kept)
         return kept
 
@@ -105,8 +106,17 @@ class AnnouncingStore(DynamoStore):
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
-        jobs = super().commit(changes, seen=seen, group_decisions=group_decisions, part=part)
+        jobs = super().commit(
+            changes,
+            seen=seen,
+            group_decisions=group_decisions,
+            part=part,
+            opens_line=opens_line,
+            opener=opener,
+        )
         for change, after in zip(changes, jobs, strict=False):
             self._announcements.note(change.before, after)
             self._announcements.note_warnings(change, after)

@@ -14,7 +14,7 @@ from typing import Any
 
 from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
-from slotq_core.errors import Conflict, Misconfigured, Oversubscribed, PoolInUse
+from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING
@@ -61,10 +61,14 @@ def take_in(
     """Copy these settings to the store, each if the setting still decides. `limits` None: no limits
     are set. Return why a setting was refused, else "".
 
-    A refused change must not stop the queue: the store keeps its value. Raises Misconfigured if the
-    store has no pools then.
+    A refused change must not stop the queue: the store keeps its value. Nor must a configuration
+    that is lost. Raises Misconfigured if the store has no pools then.
     """
-    present, wanted = store.configuration(), [_pools(store, pools, now, check_jobs)]
+    try:
+        present = store.configuration()
+    except ConfigurationLost as error:
+        return str(error)
+    wanted = [_pools(store, pools, now, check_jobs)]
     if limits is not None:
         wanted.append(_limits(limits))
     told = []

@@ -68,6 +68,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
         group=line.group,
         person=line.user,
         line_by_user=line.by_user,
+        refused_in=line.refused_in,
     )
 
 

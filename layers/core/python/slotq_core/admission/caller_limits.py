@@ -5,6 +5,10 @@ Pure: the store counts (`ports.Counters`), and `operations.admit` combines both.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
+from collections.abc import Iterable
+from dataclasses import replace
+
 from slotq_core.errors import (
     LimitReached,
     PriorityTooHigh,
@@ -15,7 +19,15 @@ from slotq_core.errors import (
 )
 from slotq_core.model.access import fits
 from slotq_core.model.jobs import Job, Workload
-from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
+from slotq_core.model.limits import (
+    CallerLimits,
+    CallerRule,
+    CallerUse,
+    Limits,
+    OpenLine,
+    QueueUse,
+    opener_mark,
+)
 from slotq_core.model.prescriptions import NO_PRESCRIPTION
 from slotq_core.model.projects import Project
 from slotq_core.model.reasons import units
@@ -23,7 +35,10 @@ from slotq_core.privacy.identity import People
 
 MINUTE = 60_000
 RETRY_WAITING = 60
-"""Seconds. The queue recounts waiting jobs at each tick."""
+"""Seconds. The queue recounts waiting jobs and lines at each tick."""
+LEAST_LINES = 10
+"""The least bound of one caller's lines, where `lines` is so small that a tenth would be less."""
+_USE_KNOWN = "give the job the pools, instances and settings of jobs that already wait"
 
 
 def of_caller(limits: Limits, caller: str) -> CallerLimits:
@@ -113,9 +128,69 @@ def check_queue(limits: Limits, use: QueueUse) -> None:
         )
 
 
+def lines_of_one(limits: Limits) -> int:
+    """The most lines that one caller may have opened; 0: no limit. Empty ones count too, until they
+    are removed."""
+    return max(limits.lines // 10, min(limits.lines, LEAST_LINES))
+
+
 def opens_lines(limits: Limits, use: QueueUse) -> bool:
-    """Whether a submission may open a new line."""
+    """Whether the queue may have another line. Empty lines do not count: they count for those who
+    have opened them alone."""
     return not limits.lines or use.lines < limits.lines
+
+
+def lines_refusal(limits: Limits) -> TooManyLines:
+    """The refusal for a line that the queue may not have."""
+    return TooManyLines(
+        f"this would open another line, and the limit is {limits.lines:,} (lines); {_USE_KNOWN}, "
+        "or try again in a minute, when some have emptied",
+        retry_after=RETRY_WAITING,
+    )
+
+
+def line_refusal(
+    limits: Limits, own: CallerLimits, use: CallerUse, *, caller: str, now: int
+) -> LimitReached:
+    """The refusal for a line that the caller's counter did not take."""
+    most = lines_of_one(limits)
+    if not most or use.lines < most:
+        return _refusal(replace(own, waiting=0), use, who=caller, one="one caller", now=now)
+    return TooManyLines(
+        f"this would open another line, {caller} has opened {units(use.lines, 'lines')}, and the "
+        f"limit for one caller is {most:,}, a tenth of {limits.lines:,} (lines) or {LEAST_LINES}; "
+        f"{_USE_KNOWN}, or try again later: an empty line counts for an hour",
+        retry_after=RETRY_WAITING,
+    )
+
+
+def payers(
+    limits: Limits, people: People, lines: Iterable[OpenLine], known: Iterable[str]
+) -> Tally[str]:
+    """How many lines each caller pays for, by the name that the caller is counted under.
+
+    Who opens a line pays for it while it is empty, and while a job of theirs waits in it. If only
+    others use it, the first of these pays: nobody pays for a line that a neighbour keeps alive.
+    `known`: the names of all counters. Empty lines without a known opener are nobody's.
+    """
+    openers = {opener_mark(name): name for name in known}
+    paid = Tally[str]()
+    for line in lines:
+        inside = [counted_as(limits, submitter, people) for submitter in line.submitters]
+        opener = openers.get(line.opener)
+        if opener is not None and (not inside or opener in inside):
+            paid[opener] += 1
+        elif inside:
+            paid[inside[0]] += 1
+    return paid
+
+
+def is_reached(limits: CallerLimits, use: CallerUse) -> bool:
+    """Whether this use leaves no room for another submission."""
+    return bool(
+        (limits.waiting and use.waiting >= limits.waiting)
+        or (limits.submissions and use.submissions >= limits.submissions)
+    )
 
 
 def project_refusal(
@@ -151,16 +226,6 @@ def counts_waiting_jobs(refused: LimitReached) -> bool:
     """Whether the refusal depends on the number of waiting jobs. That count may be too high until
     the next audit."""
     return isinstance(refused, TooManyWaiting | QueueFull)
-
-
-def lines_refusal(limits: Limits) -> TooManyLines:
-    """The refusal for a submission that would open a new line."""
-    return TooManyLines(
-        f"this job would open another line, and the limit is {limits.lines:,} (lines); give it "
-        "the pools, instances and settings of jobs that already wait, or submit again in an "
-        "hour",
-        retry_after=RETRY_WAITING,
-    )
 
 
 def _rule(limits: Limits, caller: str) -> CallerRule | None:

@@ -11,7 +11,8 @@ A group has ended when all its members have; only then it counts whether it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.errors import InvalidRequest
@@ -159,12 +160,26 @@ def check_members(
     if gang and (late := next((name for name, its in ahead.items() if its), None)):
         message = f"'{late}' comes after another member of its gang, but they start together"
         raise InvalidRequest(message, field="after")
+    return _waves(ahead)
+
+
+def _waves(ahead: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
+    """The names in waves, without a circle: each behind all that it maps to. Looks at each of these
+    once."""
+    place = {name: number for number, name in enumerate(ahead)}
+    left = {name: len(its) for name, its in ahead.items()}
+    behind = defaultdict[str, list[str]](list)
+    for name, its in ahead.items():
+        for each in its:
+            behind[each].append(name)
     waves: list[tuple[str, ...]] = []
-    while ahead:
-        wave = tuple(name for name, its in ahead.items() if not its & ahead.keys())
+    wave = tuple(name for name, number in left.items() if not number)
+    while wave:
         waves.append(wave)
-        for name in wave:
-            del ahead[name]
+        for name in (follower for each in wave for follower in behind[each]):
+            left[name] -= 1
+        freed = {name for each in wave for name in behind[each] if not left[name]}
+        wave = tuple(sorted(freed, key=place.__getitem__))
     return tuple(waves)
 
 

@@ -7,7 +7,7 @@ times compare equal on every path.
     attempts  one run of a job
     reports   what a training script says of its attempt
     demand    amounts: what a job needs, what a pool has
-    pools     capacity that jobs can run on
+    pools     capacity that jobs can run on, and what SageMaker says of it
     access    who may do what in a project
     prescriptions  what a project prescribes for requests
     projects  projects and departments: quota, weight, limit, budget

@@ -14,6 +14,9 @@ class StopCause(StrEnum):
     """An eviction at the end of a time slice, when another user's turn comes."""
     REQUEUED = "requeued"
     """An eviction because the user gave the attempt up. It makes room for no particular job."""
+    RESTORED = "restored"
+    """The queue's table was restored from a copy that is older than the stop, so nobody knows why
+    it was stopped: the job waits again."""
     CANCELLED = "cancelled"
     GROUP_ENDED = "group_ended"
     """The member's gang has ended: with its server, or because too few members are left."""
@@ -51,6 +54,19 @@ class StopOrder:
     """None if the attempt makes room for no particular job."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restore:
+    """When the table was copied, and when the copy took its place (ms). What happened in between is
+    not in the table."""
+
+    copied_at: int
+    restored_at: int
+
+    def hides(self, moment: int) -> bool:
+        """Whether the table knows nothing of this moment (ms)."""
+        return self.copied_at <= moment <= self.restored_at
+
+
 class AttemptOutcome(StrEnum):
     """How an attempt ended, in the queue's words."""
 
@@ -64,6 +80,8 @@ class AttemptOutcome(StrEnum):
     FAILED = "failed"
     MAX_RUNTIME = "max_runtime"
     NO_CAPACITY = "no_capacity"
+    OTHER_QUOTA = "other_quota"
+    """A quota of the account that is not for the pool's instances refused the start."""
     FAULT = "fault"
     """SageMaker's own error; the job is not to blame."""
     NO_RIGHTS = "no_rights"

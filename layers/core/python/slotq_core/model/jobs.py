@@ -154,6 +154,12 @@ class Job:
     `SchedulerSettings`."""
     faults: int = 0
     """Consecutive faults of SageMaker. They set the length of the next back-off."""
+    refused_in: tuple[str, ...] = ()
+    """The acceptable pools in which a quota of something else refused the job's last start, until
+    an attempt runs. They come after the other pools, in this order: those that refused first, and
+    last those with a quota of 0."""
+    denied_in: tuple[str, ...] = ()
+    """Those of them where that quota was 0."""
     releases: tuple[int, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
     ran: int = 0

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -49,7 +51,7 @@ class Limits:
     waiting_in_all: int = 0
     """The same as `CallerLimits.waiting`, for all callers together."""
     lines: int = 0
-    """The most distinct lines. A pass looks at the head of each line."""
+    """The most distinct lines with waiting jobs. A pass looks at the head of each line."""
 
     @property
     def count_anything(self) -> bool:
@@ -68,7 +70,9 @@ class CallerUse:
 
     waiting: int = 0
     submissions: int = 0
-    """Submissions in the current minute."""
+    """Submissions in the current minute, and changes that opened a line."""
+    lines: int = 0
+    """Lines that the caller has opened and that are still kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +81,24 @@ class QueueUse:
 
     waiting: int = 0
     lines: int = 0
+    """Lines with waiting jobs."""
 
 
 NOTHING_USED = QueueUse()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenLine:
+    """A line, as a census sees it."""
+
+    opener: str = ""
+    """The mark of the caller who opened the line (`opener_mark`); empty: a pass, or
+    an earlier version."""
+    submitters: Sequence[str] = ()
+    """Who has jobs in the line, the first to enter first. Empty: nobody."""
+
+
+def opener_mark(caller: str) -> str:
+    """What a line keeps of the caller who has opened it: a short hash of the name that the caller
+    is counted under."""
+    return hashlib.sha256(caller.encode()).hexdigest()[:12]

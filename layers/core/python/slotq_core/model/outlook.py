@@ -295,6 +295,7 @@ class TimeCause(StrEnum):
     BUDGET = "budget"
     MIN_RUNTIME = "min_runtime"
     POOL_BACKOFF = "pool_backoff"
+    OTHER_QUOTA = "other_quota"
     PROBE = "probe"
     RIGHTS = "rights"
     LEARNED_LIMIT = "learned_limit"
@@ -307,6 +308,7 @@ _HAPPENS = {
     TimeCause.BUDGET: "the budget of its project begins anew",
     TimeCause.MIN_RUNTIME: "a minimum runtime in pool {pool} ends",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
+    TimeCause.OTHER_QUOTA: "it may evict others in pool {pool} again",
     TimeCause.PROBE: "pool {pool} starts another job, even if its probe has not ended",
     TimeCause.RIGHTS: "the missing right in pool {pool} is tried again",
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",

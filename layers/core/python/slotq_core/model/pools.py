@@ -55,6 +55,19 @@ class PoolHealth:
 HEALTHY = PoolHealth()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceQuota:
+    """The quota that a refused CreateTrainingJob names. With neither an instance type nor
+    `all_training`, the quota is for something else: spot instances, processing jobs …"""
+
+    limit: int | None = None
+    """The quota in instances; None: the refusal does not say."""
+    instance_type: str = ""
+    """The instance type whose use by training jobs the quota limits; empty: no such quota."""
+    all_training: bool = False
+    """Whether the quota limits all training jobs of the account together."""
+
+
 class PoolState(StrEnum):
     """An operator's setting for a pool. No state evicts anything: running jobs go on."""
 

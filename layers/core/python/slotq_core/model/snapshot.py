@@ -63,7 +63,8 @@ class StandingQueue:
     pools: tuple[Pool, ...]
     """With what the queue has learned of them, and with counted contents."""
     jobs: tuple[Job, ...]
-    """Every job that has not ended, in any order. Jobs that wait for others and held ones, too."""
+    """Every job that has not ended: first those that hold slots, then those that wait, in their
+    order. Jobs that wait for others and held ones, too."""
     groups: tuple[Group, ...] = ()
     """The groups of these jobs."""
     yields: tuple[Yielded, ...] = ()

@@ -8,18 +8,24 @@ first, so that nobody is refused for jobs that have left the queue.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from slotq_core.admission import caller_limits
-from slotq_core.errors import Conflict, LimitReached, NameTaken, QueueFull, Refused
+from slotq_core.errors import (
+    Conflict,
+    LimitReached,
+    NameTaken,
+    QueueFull,
+    Refused,
+)
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.projects import Project
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Configuration, StoredAlready
+from slotq_core.ports.stored import Change, Configuration, NoSuchLine, StoredAlready
 from slotq_core.ports.surroundings import Clock
 
 RECOUNT = "recount"
@@ -29,6 +35,18 @@ RECOUNT_EVERY = 10_000
 again would make the queue read all waiting jobs each time."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineRights:
+    """What a submission may do about lines."""
+
+    opens_line: bool = True
+    opener: str = ""
+    """The name that the caller is counted under who pays for a new line; empty: nobody counts."""
+
+
+ANY_LINE = LineRights()
+
+
 class Admitter:
     """The counters of submissions, over the ports."""
 
@@ -36,9 +54,9 @@ class Admitter:
         self._store, self._clock = store, clock
 
     @contextmanager
-    def counted(self, job: Job, stand: Configuration) -> Iterator[bool]:
-        """Count the new job while the caller stores it; yield whether the job may open a line. A
-        refusal or a conflict inside the block takes the count back.
+    def counted(self, job: Job, stand: Configuration) -> Iterator[LineRights]:
+        """Count the new job while the caller stores it; yield what it may do about lines. A refusal
+        inside the block takes the count back; so does NoSuchLine, which becomes one.
 
         A name that another job has is a refusal that the caller could have known: it stays counted
         in its minute, or guessing names would have no limit. Repeating a submission is free.
@@ -47,20 +65,89 @@ class Admitter:
         caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
         caller_limits.check_class(stand.limits, job, caller=job.submitter)
         if not _counts(stand):
-            yield True
+            yield ANY_LINE
             return
         taken: list[_Taken] = []
+        use = CallerUse()
         try:
             self._take(lambda now: self._try(job, now, taken), stand)
-            yield caller_limits.opens_lines(stand.limits, stand.use)
-        except (Refused, Conflict) as error:
+            use = next((each.use for each in taken if each.of_caller), use)
+            yield self._line_rights(job.submitter, stand, use)
+        except (Refused, NoSuchLine) as error:
             guessed = isinstance(error, NameTaken) and not isinstance(error, StoredAlready)
             for each in taken:
                 minute = None if guessed and each.of_caller else each.minute
                 self._store.counters.give_back(each.name, minute=minute)
-            if isinstance(error, Conflict):
-                raise caller_limits.lines_refusal(stand.limits) from None
+            if isinstance(error, NoSuchLine):
+                raise self._line_refusal(job.submitter, stand, use) from None
             raise
+
+    def _line_rights(self, caller: str, stand: Configuration, use: CallerUse) -> LineRights:
+        limits = stand.limits
+        if not limits.lines:
+            return ANY_LINE
+        opens = caller_limits.opens_lines(limits, stand.use)
+        if not (opens and use.lines < caller_limits.lines_of_one(limits)):
+            return LineRights(opens_line=False)
+        return LineRights(opener=caller_limits.counted_as(limits, caller, stand.people))
+
+    def _line_refusal(self, by: str, stand: Configuration, use: CallerUse) -> LimitReached:
+        if not caller_limits.opens_lines(stand.limits, stand.use):
+            return caller_limits.lines_refusal(stand.limits)
+        own = caller_limits.of_caller(stand.limits, by)
+        name = caller_limits.counted_as(stand.limits, by, stand.people)
+        return caller_limits.line_refusal(
+            stand.limits, own, use, caller=name, now=self._clock.now()
+        )
+
+    def entering(self, change: Change, *, by: str) -> Sequence[Job]:
+        """Commit a user's change of a stored job, which may put the job into a line.
+
+        A line that does not exist yet is counted first, for the caller and as a submission: no way
+        around a submission gets around its limits. It costs two or three calls more, an existing
+        line none. Raises TooManyLines, TooManySubmissions and Conflict.
+        """
+        try:
+            return self._store.commit([change], opens_line=False)
+        except NoSuchLine:
+            opener = self._opened(by, self._store.configuration())
+        return self._store.commit([change], opener=opener)
+
+    def _opened(self, by: str, stand: Configuration) -> str:
+        """Count a line that the caller opens by a change. Return the name that the caller is
+        counted under."""
+        name, minute = caller_limits.counted_as(stand.limits, by, stand.people), self._minute()
+        counters, own = self._store.counters, caller_limits.of_caller(stand.limits, by)
+        if not (stand.limits.lines or own.submissions):
+            return ""
+        if not caller_limits.opens_lines(stand.limits, stand.use) or not counters.open_line(
+            name,
+            minute=minute,
+            lines=caller_limits.lines_of_one(stand.limits),
+            submissions=own.submissions,
+        ):
+            raise self._line_refusal(by, stand, counters.use(name, minute=minute))
+        return name
+
+    def check_room(self, caller: str) -> None:
+        """Raises LimitReached if the caller could submit no job now. Counts nothing; costs one read
+        besides that of the configuration."""
+
+        def refusal(stand: Configuration) -> LimitReached | None:
+            try:
+                caller_limits.check_queue(stand.limits, stand.use)
+            except QueueFull as full:
+                return full
+            own = caller_limits.of_caller(stand.limits, caller)
+            if not (own.waiting or own.submissions):
+                return None
+            name = caller_limits.counted_as(stand.limits, caller, stand.people)
+            use = self._store.counters.use(name, minute=self._minute())
+            if not caller_limits.is_reached(own, use):
+                return None
+            return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
+
+        self._take(refusal, self._store.configuration())
 
     @contextmanager
     def moving(self, change: Change) -> Iterator[None]:
@@ -117,9 +204,13 @@ class Admitter:
             if _is_counted(stand.sharing.project(project)):
                 waiting[caller_limits.project_counter(project)] += number
         minute = self._minute()
-        for caller in sorted({*kept, *waiting}):
+        known = {*kept, *waiting}
+        lines = caller_limits.payers(stand.limits, stand.people, census.open_lines, known)
+        for caller in sorted({*known, *lines}):
             seen = kept.get(caller, Counter())
-            counters.correct(caller, seen, waiting=waiting[caller], minute=minute)
+            counters.correct(
+                caller, seen, waiting=waiting[caller], minute=minute, lines=lines[caller]
+            )
         use = QueueUse(waiting=together, lines=census.lines)
         if use != stand.use:
             counters.set_queue_use(use)
@@ -171,8 +262,9 @@ class Admitter:
         self, counter: _Taken, limits: CallerLimits, taken: list[_Taken]
     ) -> CallerUse | None:
         """Count one submission. Return the use if a limit is reached; else None."""
-        if self._store.counters.take(counter.name, minute=counter.minute, limits=limits):
-            taken.append(counter)
+        found = self._store.counters.count(counter.name, minute=counter.minute, limits=limits)
+        if found is not None:
+            taken.append(replace(counter, use=found))
             return None
         return self._store.counters.use(counter.name, minute=counter.minute)
 
@@ -195,6 +287,8 @@ class _Taken:
     name: str
     minute: int
     of_caller: bool = False
+    use: CallerUse = field(default_factory=CallerUse)
+    """With the submission."""
 
 
 def _counts(stand: Configuration) -> bool:

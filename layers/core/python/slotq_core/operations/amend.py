@@ -180,7 +180,11 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes, *, by
         after = _moved(after, revision, admitted, by)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
-    return after
+    return replace(
+        after,
+        refused_in=tuple(pool for pool in after.refused_in if pool in after.pools),
+        denied_in=tuple(pool for pool in after.denied_in if pool in after.pools),
+    )
 
 
 def _dependencies(submission: Submission) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -104,7 +104,8 @@ class Bulk:
 
     def _together(self, batch: Sequence[Wish], by: str, done: list[_Done]) -> None:
         """Commit the batch in one transaction. Commit each change alone if somebody else changes
-        one of the jobs meanwhile, or if the batch is too large for one transaction."""
+        one of the jobs meanwhile, if the batch is too large for one transaction, or if a change
+        opens a line, for which the limits are asked."""
         decided = [self._decided(wish, by) for wish in batch]
         try:
             jobs = iter(self._committed([it for it in decided if isinstance(it, Change)]))
@@ -135,7 +136,7 @@ class Bulk:
         fits = sum(map(_size, changes)) <= LARGEST_COMMIT
         if not fits or self._store.fitting(changes) < len(changes):
             raise Conflict("too large for one transaction")
-        return self._store.commit(changes) if changes else ()
+        return self._store.commit(changes, opens_line=False) if changes else ()
 
     def _alone(self, wish: Wish, by: str) -> _Done:
         try:

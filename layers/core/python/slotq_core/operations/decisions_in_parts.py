@@ -36,6 +36,10 @@ _START_TRIES = 3
 room any more."""
 
 
+class Unfinished(Unavailable):
+    """A decision in parts was tried `_TRIES` times; it stays to be finished."""
+
+
 class _CannotStart(Conflict):
     """A member of a gang that was to start has changed."""
 
@@ -109,7 +113,7 @@ class DecisionsInParts:
                     return ()  # Another handler has finished it, and sees to the effects.
                 hopeless = isinstance(error, _CannotStart) or number >= _START_TRIES
                 decision = self._turned_back(now) if hopeless else now
-        raise Unavailable("the jobs of a decision about a group keep changing")
+        raise Unfinished("the jobs of a decision about a group keep changing")
 
     def _turned_back(self, decision: InParts) -> InParts:
         """The decision to go on with: a member that can no longer start keeps all from starting."""

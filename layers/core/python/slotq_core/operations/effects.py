@@ -26,6 +26,7 @@ from slotq_core.errors import (
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import ServiceQuota
 from slotq_core.model.reports.outcome import MAY_GO_ON, with_report
 from slotq_core.model.reports.report import MOST_FINAL, final_metrics
 from slotq_core.model.users import classes_of
@@ -33,7 +34,8 @@ from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.lifecycle.quota_refusals import is_of_the_job
+from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -71,6 +73,7 @@ _TRIES = 20
 
 _FAILURES = {
     Verdict.BACK_OFF: Ending.NO_CAPACITY,
+    Verdict.OTHER_QUOTA: Ending.OTHER_QUOTA,
     Verdict.REQUEUE: Ending.FAULT,
     Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
     Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
@@ -340,12 +343,12 @@ class Effects:
         )
 
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
-        ending = _REFUSALS.get(answer.verdict) or _FAILURES[answer.verdict]
+        ending = _REFUSALS.get(answer.verdict) or _failure(answer.verdict, answer.quota, attempt)
         message = self._shown(job.name, answer.message)
         self._change(
             job,
             attempt.training_job,
-            lambda it: self._end(it, ending, self._clock.now(), message),
+            lambda it: self._end(it, ending, self._clock.now(), message, quota=answer.quota),
             answer=answer,
         )
 
@@ -444,13 +447,14 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            begun = _as_begun(job, seen, at)
-            return self._end(begun, _ending(seen), at, news.shown(), news)
+            begun = self._with_lost_stop(_as_begun(job, seen, at), seen)
+            ending = _ending(seen, job.attempt)
+            return self._end(begun, ending, at, news.shown(), news, quota=seen.quota)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             place = seen.checkpoints or job.attempt.checkpoints
             attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
-            after = replace(job, attempt=attempt, faults=0)
+            after = replace(job, attempt=attempt, faults=0, refused_in=(), denied_in=())
             if state is not job.state:
                 after = move(after, state, at=now, message="")
             return Change(before=job, after=after)
@@ -459,10 +463,28 @@ class Effects:
             return Change(before=job, after=replace(job, attempt=attempt))
         return self._created(job, seen.checkpoints)
 
+    def _with_lost_stop(self, job: Job, seen: Observation) -> Job:
+        """Return the job with the stop that a restored table does not know of."""
+        if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
+            return job
+        restore = self._store.last_restore()
+        if restore is None:
+            return job
+        since = seen.running_since
+        return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)
+
     def _end(
-        self, job: Job, ending: Ending, at: int, message: str, news: _News | None = None
+        self,
+        job: Job,
+        ending: Ending,
+        at: int,
+        message: str,
+        news: _News | None = None,
+        *,
+        quota: ServiceQuota | None = None,
     ) -> Change:
-        ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
+        limit = quota.limit if quota else None
+        ended = after_end(job, ending, at=at, now=self._clock.now(), message=message, limit=limit)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
             sharing = self._store.configuration().sharing
@@ -543,10 +565,16 @@ def _calls_for_pass(change: Change) -> bool:
 
 def _answer_in(seen: Observation) -> Answer:
     """Return what an observed failure says about the pool, as the answer to its create would."""
-    return Answer(verdict=seen.verdict, message=seen.message, limit=seen.limit, action=seen.action)
+    return Answer(verdict=seen.verdict, message=seen.message, quota=seen.quota, action=seen.action)
 
 
-def _ending(seen: Observation) -> Ending:
+def _failure(verdict: Verdict, quota: ServiceQuota | None, attempt: Attempt) -> Ending:
+    if verdict is Verdict.BACK_OFF and is_of_the_job(quota, attempt):
+        return Ending.OTHER_QUOTA
+    return _FAILURES.get(verdict, Ending.FAILED)
+
+
+def _ending(seen: Observation, attempt: Attempt) -> Ending:
     match seen.phase:
         case Phase.COMPLETED:
             return Ending.COMPLETED
@@ -554,7 +582,7 @@ def _ending(seen: Observation) -> Ending:
             return Ending.STOPPED
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
-    return _FAILURES.get(seen.verdict, Ending.FAILED)
+    return _failure(seen.verdict, seen.quota, attempt)
 
 
 def _unfinished(job: Job) -> bool:

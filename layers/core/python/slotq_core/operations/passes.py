@@ -2,7 +2,8 @@
 and the stops whose grace is over.
 
 Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
-After a conflict, a pass loads and plans again. The lease only saves work.
+After a conflict, a pass loads and plans again; it puts away what is refused for ever (`setbacks`).
+The lease only saves work.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from slotq_core.errors import Conflict, SlotQError
+from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.operations.decisions_in_parts import DecisionsInParts
+from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
-from slotq_core.policy.plan import Decision, StartGang
+from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
+from slotq_core.policy.put_away import without
+from slotq_core.policy.setbacks import Setbacks
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
@@ -112,25 +115,24 @@ class Passes:
         slow: list[Job] = []
         tried: set[str] = set()
         handed_on: set[str] = set()
+        setbacks = Setbacks()
         while self._clock.now() < until:
-            world = self._store.load(self._clock.now())
-            troubles += self._poisons.quarantine(world.poison)
-            try:
-                warned += self._warn(world.snapshot)
-            except SlotQError as error:
-                troubles.append(f"budgets: {error}")
-            if (first := self._finish_begun(world, handed_on, until)) is not None:
+            world = self._load(troubles, warned)
+            first = self._finish_begun(world, handed_on, setbacks, until)
+            if first is not None:
                 troubles += first
                 continue
-            planned = plan(world.snapshot, self._clock.now(), more=world.more)
-            applied = self._apply(planned.decisions, world, until)
+            planned = self._planned(world, setbacks)
+            applied = self._apply(planned.decisions, world, setbacks, until)
             done += applied.decisions
             troubles += applied.troubles
             slow += applied.slow
             if not (applied.as_planned and planned.is_last) or applied.to_hand_on:
                 continue
+            # No effect of a decision comes before the decision is finished.
+            undecided = world.in_parts.jobs if world.in_parts else frozenset()
             left = self._effects.due(world.snapshot.active)
-            left = [job for job in left if job.name not in tried]
+            left = [job for job in left if job.name not in tried | undecided]
             carried = self._effects.carry_out_all([*slow, *left], until=until)
             troubles += carried.troubles
             tried |= {job.name for job in left}
@@ -154,13 +156,38 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
+    def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
+        """Load, and note what is wrong with what was read and who has come near the budget."""
+        world = self._store.load(self._clock.now())
+        troubles += self._poisons.quarantine(world.poison)
+        if world.undecidable and world.undecidable not in troubles:
+            troubles.append(world.undecidable)
+        try:
+            warned += self._warn(world.snapshot)
+        except SlotQError as error:
+            troubles.append(f"budgets: {error}")
+        return world
+
+    def _planned(self, world: World, setbacks: Setbacks) -> Plan:
+        """What to decide, as far as anything can be decided."""
+        if world.undecidable:
+            return Plan()
+        snapshot, more = without(world.snapshot, setbacks.away, world.more)
+        return plan(snapshot, self._clock.now(), more=more)
+
     def _finish_begun(
-        self, world: World, handed_on: set[str], until: int
+        self, world: World, handed_on: set[str], setbacks: Setbacks, until: int
     ) -> tuple[str, ...] | None:
         """Finish what another pass has begun, before anything is planned: a decision in parts, and
-        handing on ends, each end once. Returns what went wrong; None: there was nothing."""
-        if world.in_parts is not None:
-            finished = self._parts.finish(world.in_parts)
+        handing on ends, each end once. Returns what went wrong; None: there was nothing.
+
+        A decision in parts that cannot be finished keeps all groups waiting, and no other job."""
+        if world.in_parts is not None and not setbacks.away.every_group:
+            try:
+                finished = self._parts.finish(world.in_parts)
+            except (Unfinished, Malformed) as error:
+                setbacks.put_groups_away(world.in_parts.jobs)
+                return (f"nothing is decided about groups: {error}",)
             return self._effects.carry_out_all(finished, until=until).troubles
         ended = [job for job in world.ended if job.name not in handed_on]
         handed_on |= {job.name for job in ended}
@@ -183,7 +210,9 @@ class Passes:
             elif standing.warned and not standing.is_near:
                 book.take_back_warning(name, month_of(now))
 
-    def _apply(self, decisions: Sequence[Decision], world: World, until: int) -> _Applied:
+    def _apply(
+        self, decisions: Sequence[Decision], world: World, setbacks: Setbacks, until: int
+    ) -> _Applied:
         """Commit each decision, then call SageMaker, except for jobs with slow effects.
 
         Ends at the first conflict or failed call. The plan no longer fits the state then, and the
@@ -202,7 +231,15 @@ class Passes:
                     self._take_effect(jobs, applied, until)
                     for jobs in self._committed(decision, changed, stand)
                 ]
-            except Conflict:
+            except Unfinished as error:
+                setbacks.put_groups_away(frozenset(job.name for job in jobs_in(decision)))
+                applied.troubles.append(f"nothing is decided about groups: {error}")
+                return applied.cut_short()
+            except (Conflict, Malformed) as error:
+                seen, number = stand.seen(_depends_on(decision, stand)), stand.group_decisions
+                if trouble := setbacks.refused(decision, error, seen=seen, number=number):
+                    self._poisons.tell("decision", *trouble)
+                    applied.troubles.append(": ".join(trouble))
                 return applied.cut_short()
             applied.decisions.append(decision)
             if not (all(went) and stand.known):
@@ -219,7 +256,7 @@ class Passes:
         the remaining slots stay owed if the handler dies in between.
         """
         changes = [Change(before=before, after=after) for before, after in changed]
-        touched = [name for name in pools_touched(decision) if name in stand.versions]
+        touched = _depends_on(decision, stand)
         about_group = any(change.after.group for change in changes)
         if about_group and not self._parts.fits(changes, stand.seen(touched)):
             yield self._parts.commit(
@@ -250,6 +287,11 @@ class Passes:
         applied.as_planned = applied.as_planned and carried.as_planned
         applied.troubles += carried.troubles
         return not carried.troubles
+
+
+def _depends_on(decision: Decision, stand: _Stand) -> list[str]:
+    """The pools on whose ledgers the commit is conditioned."""
+    return [name for name in pools_touched(decision) if name in stand.versions]
 
 
 @dataclass(kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -60,6 +60,8 @@ class Line(NamedTuple):
     """A short hash of the execution role: a missing right of one role blocks no other role."""
     by_user: bool = False
     """Whether the stored line has one user and one class (`Job.line_by_user`)."""
+    refused_in: tuple[str, ...] = ()
+    """As in the jobs: there they take only free slots, and they try their other pools first."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -77,6 +79,7 @@ class Line(NamedTuple):
             (job.admitted_class or job.priority_class) if apart else "",
             short_role(job.role),
             job.line_by_user,
+            job.refused_in,
         )
 
     @property
@@ -98,7 +101,8 @@ class Line(NamedTuple):
             [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
-        last = [self.user, self.limited_as, self.role, *([True] if self.by_user else [])]
+        refused = [self.pools.index(pool) for pool in self.refused_in if pool in self.pools]
+        last = [self.user, self.limited_as, self.role, self.by_user, refused]
         while last and not last[-1]:
             last.pop()
         if last:
@@ -112,10 +116,12 @@ class Line(NamedTuple):
         if form != _FORM:
             raise ValueError(f"{form!r} is not the form of this version's lines")
         workload, priority, project, group, demand, pools, held, preemptible, *whose = parts
-        user, limited_as, role, apart = [*whose, *("", "", "", False)[len(whose) :]][:4]
+        absent: tuple[Any, ...] = ("", "", "", False, ())
+        user, limited_as, role, apart, refused = [*whose, *absent[len(whose) :]][:5]
         in_parts = tuple((pool, Demand(amounts)) for pool, amounts in held)
         kind = Workload(workload), priority, project, group, Demand(demand), tuple(pools), in_parts
-        return cls(*kind, preemptible, user, limited_as, role, apart)
+        refused_in = tuple(pools[n] for n in refused)
+        return cls(*kind, preemptible, user, limited_as, role, bool(apart), refused_in)
 
 
 @lru_cache(maxsize=1024)

@@ -147,6 +147,22 @@ Decision = (
 )
 
 
+def jobs_in(decision: Decision) -> tuple[Job, ...]:
+    """The jobs that a decision changes, as they were before it."""
+    match decision:
+        case StartGang(starts=starts):
+            return tuple(start.job for start in starts)
+        case Evict(beneficiary=job, victims=victims, along=along):
+            return (job, *(member for member, _ in along), *victims)
+        case Move(beneficiary=job, moved=moved):
+            return (job, *(each for each, _ in moved))
+        case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
+            return jobs
+        case TryLater(changed=changed):
+            return tuple(before for before, _ in changed)
+    return (decision.job,)
+
+
 class Unexamined:
     """What a plan knows of waiting jobs that it did not examine: here, nothing."""
 

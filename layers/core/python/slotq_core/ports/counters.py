@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+from slotq_core.model.limits import CallerLimits, CallerUse, OpenLine, QueueUse
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,6 +14,8 @@ class Counter:
     """One caller's counter, as an audit reads it."""
 
     waiting: int = 0
+    lines: int = 0
+    """Lines that the caller has opened (`caller_limits.payers`)."""
     audits: int = 0
     """Corrections so far. Of two audits at once, only one corrects the counter."""
     minutes: frozenset[int] = frozenset()
@@ -28,6 +30,9 @@ class Census:
     waiting: Mapping[str, int]
     """Jobs in QUEUED_STATES, by submitter."""
     lines: int
+    """Lines with waiting jobs."""
+    open_lines: Sequence[OpenLine] = ()
+    """Every line that is kept, with and without jobs."""
     projects: Mapping[str, int] = field(default_factory=dict)
     """The same jobs, by project."""
 
@@ -45,9 +50,22 @@ class Counters(Protocol):
         """Count one more submission if the limits allow it. Returns whether they did. A single
         conditional update. With None, count one more waiting job that no submission has brought."""
 
+    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
+        """Do the same, and return the use; None if the limits do not allow it."""
+
+    def opened(self, caller: str) -> None:
+        """Note a line that a submission of the caller has opened. It costs no call: the caller's
+        next count includes it, and if this process ends before, the next audit does."""
+
     def give_back(self, caller: str, *, minute: int | None) -> None:
         """Give back the count of a submission that was not kept. With None, only among the waiting
         jobs: the submission stays counted in its minute."""
+
+    def open_line(self, caller: str, *, minute: int | None, lines: int, submissions: int) -> bool:
+        """Count one more line that the caller opens, if the caller has opened fewer than `lines`
+        (0: no limit). With a minute, count it as a submission too, if there were fewer than
+        `submissions` in that minute (0: no limit). Returns whether it was counted. A single
+        conditional update."""
 
     def use(self, caller: str, *, minute: int) -> CallerUse: ...
 
@@ -56,7 +74,9 @@ class Counters(Protocol):
 
     def census(self) -> Census: ...
 
-    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+    def correct(
+        self, caller: str, seen: Counter, *, waiting: int, minute: int, lines: int = 0
+    ) -> None:
         """Correct the counter by the difference from what the audit has seen. Later counts stay.
 
         Forgets minutes before the last. Deletes the counter if it is empty or cannot be read. Does

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.limits import Limits
@@ -130,6 +130,9 @@ class Store(Protocol):
     def postpone(self, task: str, *, next_at: int) -> None:
         """Set the task's next turn to `next_at`, whatever was set before."""
 
+    def last_restore(self) -> Restore | None:
+        """The last restore of the stored data from an older copy, if it is on record."""
+
     def set_foreign(self, pool: str, amount: Demand) -> None:
         """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's
         version."""
@@ -174,6 +177,7 @@ class Store(Protocol):
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
         """Store a new job and its request, both or neither. Returns the job with its version.
@@ -181,8 +185,9 @@ class Store(Protocol):
         Never touches a ledger, so submissions conflict neither with each other nor with a pass.
         `watched`: of each group that it waits for, a member whose end is handed on to it. Raises
         StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless each
-        of these, and each job that it waits for, lives and is `followed`. Raises Conflict if the
-        job needs a new line and `opens_line` is false.
+        of these, and each job that it waits for, lives and is `followed`. Raises NoSuchLine if the
+        job needs a new line and `opens_line` is false. `opener`: the name that the caller who pays
+        for a new line is counted under (`Counters.opened`); empty: nobody.
         """
 
     def followers(self, name: str) -> Sequence[Job]:
@@ -206,13 +211,18 @@ class Store(Protocol):
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
         """Commit every change or none, in one transaction. Returns the jobs as they now stand.
 
         The conditions: each job still has `before.version`; each pool in `seen` still has that
         ledger version; every pool has room for what is newly held in it; no decision about a group
         has been committed since there were `group_decisions`; the decision that this is a `part` of
-        is still to be finished. Raises Conflict if a condition fails.
+        is still to be finished. Raises Conflict if a condition fails. Raises NoSuchLine if
+        `opens_line` is false and a change puts a job into a line that does not exist: a user's
+        change asks for a new line first. A pass's change never does. `opener`: who pays for the
+        new line, already counted.
 
         A change that ends an attempt also makes the record of what the attempt used (`usage`). A
         change that takes an attempt back, without an end, removes all records of the attempt.

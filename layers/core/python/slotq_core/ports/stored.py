@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from slotq_core.errors import NameTaken, Refused
+from slotq_core.errors import Conflict, NameTaken, Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -90,7 +90,7 @@ class InParts:
     """Tells such decisions apart: the number of decisions about groups before this one."""
     kind: PartsKind
     steps: tuple[tuple[Job, Job], ...]
-    """Each job before the decision, as read, and after it."""
+    """Each job before the decision, as read, and after it; at least one."""
 
     @property
     def jobs(self) -> frozenset[str]:
@@ -126,6 +126,8 @@ class World:
     """How many decisions about groups had been committed before this load read anything else."""
     in_parts: InParts | None = None
     """A decision to finish before any other."""
+    undecidable: str = ""
+    """Why nothing may be decided at all, although everything else goes on; usually empty."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
     ended: tuple[Job, ...] = ()
@@ -180,6 +182,10 @@ class StoredAlready(NameTaken):
     def __init__(self, name: str, job: Job | None = None) -> None:
         super().__init__(f"a job named {name} exists already", field="TrainingJobName")
         self.job = job
+
+
+class NoSuchLine(Conflict):
+    """A job would open a line, and may open none. Nothing was stored."""
 
 
 class AwaitedEnded(Refused):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import ServiceQuota
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
@@ -28,6 +29,9 @@ class Verdict(StrEnum):
     """The call may have taken effect. The intent stays, and the next pass tries again."""
     BACK_OFF = "back_off"
     """No capacity now. The pool backs off, and the job tries its next acceptable pool."""
+    OTHER_QUOTA = "other_quota"
+    """Another quota of the account than that of a pool's instances refuses the request: spot,
+    processing … The job tries its other pools, then backs off."""
     REQUEUE = "requeue"
     """SageMaker's own fault. The job waits again after a short back-off."""
     NO_RIGHTS = "no_rights"
@@ -53,8 +57,8 @@ class Answer:
 
     verdict: Verdict
     message: str = ""
-    limit: int | None = None
-    """The account's service limit in instances, if a capacity error names it."""
+    quota: ServiceQuota | None = None
+    """The account's quota that a capacity error or a refusal names, if any."""
     action: str = ""
     """The missing right in IAM's notation, if any."""
 
@@ -95,8 +99,8 @@ class Observation:
     """The training job reached its maximum runtime. The job ends, whatever retries are left."""
     pending: bool = False
     """The training job is starting, and SageMaker is looking for instances."""
-    limit: int | None = None
-    """The account's service limit in instances, if a capacity error names it."""
+    quota: ServiceQuota | None = None
+    """The account's quota that a capacity error or a refusal names, if any."""
     action: str = ""
     """The missing right in IAM's notation, if the training job failed without it."""
     message: str = ""

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
 from slotq_core.operations.status import Status
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
+from slotq_core.routes.signed_requests import (
+    SignedRequest,
+    fitting_views,
+    json_answer,
+    number,
+    switch,
+)
 from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:
     from slotq_core.operations.jobs.group_lookup import GroupStatus
+    from slotq_core.operations.jobs.groups import NewGroup
+    from slotq_core.wire.groups.submission import GroupText
     from slotq_core.wire.groups.views import GroupSummaryView
     from slotq_core.wire.views.jobs import JobView
 
@@ -41,21 +49,12 @@ class GroupRoutes:
 
     def _submit(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
-        from slotq_core.operations.jobs.groups import NewGroup
-        from slotq_core.wire.groups.submission import parse_group
-        from slotq_core.wire.groups.sweep import sweep_in
+        from slotq_core.wire.groups.submission import read_group
 
         submitter = self._request.caller()
-        body, members, digest = parse_group(self._request.body())
-        wanted = NewGroup(
-            name=body.name,
-            members=members,
-            digest=digest,
-            max_parallel=body.max_parallel,
-            sweep=sweep_in(body.sweep, len(members)) if body.sweep else None,
-            **(body.gang.rules if body.gang else {}),
-        )
-        status = self._manager().groups.submit(wanted, submitter=submitter)
+        text, groups = read_group(self._request.body()), self._manager().groups
+        groups.check_room(text.body.name, submitter=submitter)
+        status = groups.submit(_new_group(text), submitter=submitter)
         return self._answer(HTTPStatus.ACCEPTED, status)
 
     def _get(self, name: str) -> Response:
@@ -72,7 +71,10 @@ class GroupRoutes:
 
         ended = switch("ended", self._request.query("ended"))
         found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
-        return json_answer(HTTPStatus.OK, GroupsView(groups=[*map(_summary, found)]))
+        views = [*map(_summary, found)]
+        shown = fitting_views(views)
+        left_out = len(views) - len(shown)
+        return json_answer(HTTPStatus.OK, GroupsView(groups=[*shown], left_out=left_out))
 
     def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
         """The page that starts at this place. The first one also tells of the sweep."""
@@ -83,17 +85,32 @@ class GroupRoutes:
         tells_sweep = start == 0 and status.stored.sweep is not None
         shown = status.members if tells_sweep else page
         jobs = dict(zip(shown, self._views(shown.values()), strict=True))
-        view = group_view(
-            _summary(status),
-            [jobs[name] for name in page],
-            status.reason,
-            status.result,
-            sweep=sweep_view(status.stored, jobs, shows_parameters=status.own)
-            if tells_sweep
-            else None,
-            following=None if following is None else str(following),
+        sweep = (
+            sweep_view(status.stored, jobs, shows_parameters=status.own) if tells_sweep else None
         )
-        return json_answer(code, view)
+        beside = group_view(_summary(status), [], status.reason, status.result, sweep=sweep)
+        views = fitting_views([jobs[name] for name in page], beside=beside)
+        if len(views) < len(page):
+            following = status.stored.group.members.index([*page][len(views)])
+        text = None if following is None else str(following)
+        return json_answer(code, beside.model_copy(update={"jobs": [*views], "next": text}))
+
+
+def _new_group(text: GroupText) -> NewGroup:
+    from slotq_core.operations.jobs.groups import NewGroup
+    from slotq_core.wire.groups.sweep import sweep_in
+
+    body = text.body
+    sweep = sweep_in(body.sweep, len(body.members)) if body.sweep else None
+    members, digest = text.members()
+    return NewGroup(
+        name=body.name,
+        members=members,
+        digest=digest,
+        max_parallel=body.max_parallel,
+        sweep=sweep,
+        **(body.gang.rules if body.gang else {}),
+    )
 
 
 def _summary(status: GroupStatus) -> GroupSummaryView:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
+from slotq_core.operations.listing.answer_size import MOST_ANSWER
 from slotq_core.routes.signed_requests import SignedRequest
 from slotq_core.routing import Response, Router
 
@@ -23,10 +24,11 @@ class ScenarioRoutes:
 
     def _get(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
-        from slotq_core.wire.scenario.views import scenario_view
+        from slotq_core.wire.scenario.pages import ScenarioCursor, scenario_page
 
-        manager = self._manager()
+        query, manager = self._request.query("next"), self._manager()
+        after = ScenarioCursor.parse(query["next"][-1]) if "next" in query else None
         settings, revision = manager.configuration.settings()
         queue = manager.as_it_stands.read(to=self._request.caller())
-        view = scenario_view(queue, settings, revision)
+        view = scenario_page(queue, settings, revision, after, most=MOST_ANSWER)
         return Response(status=int(HTTPStatus.OK), body=view.model_dump_json(exclude_defaults=True))

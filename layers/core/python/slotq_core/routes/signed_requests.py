@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, TypeVar
 
 from slotq_core.errors import InvalidRequest, Refused
+from slotq_core.operations.listing.answer_size import MOST_ANSWER
 from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+V = TypeVar("V", bound="BaseModel")
+
+_FRAME = 500
+"""Bytes of an answer besides its views and what is measured: names of fields, and cursors."""
 
 _DIGITS = 10
 """The most digits of a number in a query, leading zeros included."""
@@ -79,6 +86,17 @@ def switch(key: str, query: Mapping[str, Sequence[str]]) -> bool:
     if text not in {"true", "false"}:
         raise InvalidRequest(f"{key} takes true or false, not '{text[:40]}'", field=key)
     return text == "true"
+
+
+def fitting_views(views: Sequence[V], *, beside: BaseModel | None = None) -> Sequence[V]:
+    """The first of these views that fit into one answer beside the rest of it; one at least."""
+    room = MOST_ANSWER - _FRAME - (_size(beside) if beside else 0)
+    sizes = accumulate(_size(view) + 1 for view in views)
+    return views[: max(1, sum(1 for _ in takewhile(room.__ge__, sizes)))]
+
+
+def _size(view: BaseModel) -> int:
+    return len(view.model_dump_json().encode())
 
 
 def json_answer(status: HTTPStatus, body: BaseModel) -> Response:

@@ -13,7 +13,14 @@ from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.pool_definition import DURATIONS, GRACE, MOST_SLOTS, SETTINGS, longest
+from slotq_core.wire.pool_definition import (
+    DURATIONS,
+    FORGET_LIMIT,
+    GRACE,
+    MOST_SLOTS,
+    SETTINGS,
+    longest,
+)
 
 
 def _seconds(key: str) -> Any:
@@ -78,6 +85,9 @@ class PoolBody(BaseModel):
     """What happens to a preemptible training job without checkpoints: `warn`, `provide` a place
     below its own output, or refuse it (`require`)."""
     state: PoolState = PoolState.ACTIVE
+    forget_limit: bool = Field(default=False, strict=True)
+    """Forget what SageMaker's refusals have shown of the pool: a smaller limit of the account, and
+    the back-off. Setting `slots` does so too."""
     revision: int | None = Field(default=None, ge=0, strict=True)
     """The revision of the configuration that the caller decided on. An outdated revision is
     refused."""
@@ -166,7 +176,7 @@ class LimitsView(BaseModel):
 
 
 def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
-    """The settings in a body, as `pool_definition.defined` takes them, and the revision.
+    """The settings in a body, as `Configurator.set_pool` takes them, and the revision.
 
     Raises InvalidRequest with the faulty field.
     """
@@ -177,7 +187,7 @@ def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
     if not settings:
-        raise InvalidRequest(f"say what to change: {', '.join(SETTINGS)}")
+        raise InvalidRequest(f"say what to change: {', '.join((*SETTINGS, FORGET_LIMIT))}")
     return settings, read.revision
 
 

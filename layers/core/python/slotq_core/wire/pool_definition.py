@@ -73,6 +73,8 @@ CHOICES: Mapping[str, StrEnum] = {
 """Settings that are one of a few words, each with its default."""
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
+FORGET_LIMIT = "forget_limit"
+"""In a change of a pool: forget what SageMaker's refusals have shown of it."""
 
 
 class _Names(NamedTuple):

@@ -23,7 +23,7 @@ from slotq_core.wire.pool_definition import (
     PROPERTY,
     read_amount,
 )
-from slotq_core.wire.training_request import Fault, refusal, submission_faults
+from slotq_core.wire.training_request import Fault, RequestCheck, refusal
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
@@ -302,14 +302,17 @@ def _integer(tag: str, text: str | None, low: int, high: int) -> int:
     return int(text)
 
 
-def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
-    """Read a new submission. Returns it, and its body as the request to store.
+def parse_submission(
+    body: str | bytes | Mapping[str, Any], check: RequestCheck | None = None
+) -> tuple[Submission, dict[str, Any]]:
+    """Read a new submission. Returns it, and its body as the request to store. `check`: of requests
+    that this one may share values with.
 
     Raises InvalidRequest with every fault: its path, and what would be right. Not if the only
     faults are missing fields (`Submission.incomplete`): its project may fill them in.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
-    return _read(request, submission_faults(request))
+    return _read(request, (check or RequestCheck()).faults(request))
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:

@@ -29,8 +29,9 @@ PROGRAMS = ("TrainingImage", "AlgorithmName")
 MOST_FAULTS = 20
 """The most faults that one answer lists."""
 MOST_UNKNOWN = 100
-"""The most unknown fields of one request. Comparing each with the known names costs time, and
-SageMaker does not add so many fields between two releases."""
+"""The most unknown fields of one request, or of the members of one group together; of a name that
+occurs again only the first counts. Comparing each with the known names costs time, and SageMaker
+does not add so many fields between two releases."""
 _LONGEST_COMPARED = 64
 """Characters of a field's name. A longer name is no misspelling, and would be slow to compare."""
 _SHOWN = 40
@@ -51,6 +52,8 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "structure": ("an object", lambda value: isinstance(value, Mapping)),
 }
 """Each kind of value, with its name in messages and its test."""
+
+_CONTAINERS = frozenset({"list", "map", "structure"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,16 +117,35 @@ def known_shape() -> Shape:
     return _shape(REQUEST, STRUCTURES, REQUIRED)
 
 
+class RequestCheck:
+    """Checks of submitted requests by what every version of SageMaker's API has in common.
+
+    A value that several of the requests share, the same object, is checked once. So the members of
+    a group are checked in the time of its body, not of its template times its members.
+    """
+
+    def __init__(self) -> None:
+        self._reading = _Reading(refuse_unknown=False)
+
+    def faults(self, request: Mapping[str, Any]) -> list[Fault]:
+        """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
+        return _with_rules(self._reading.faults(request, known_shape()), request)
+
+    def check_complete(self, request: Mapping[str, Any]) -> None:
+        """Check a request again whose missing fields were filled in. Raises InvalidRequest with
+        every fault."""
+        if faults := self.faults(request):
+            raise refusal(faults)
+
+
 def check_complete(request: Mapping[str, Any]) -> None:
-    """Check a request again whose missing fields were filled in. Raises InvalidRequest with every
-    fault."""
-    if faults := submission_faults(request):
-        raise refusal(faults)
+    """`RequestCheck.check_complete`, of one request."""
+    RequestCheck().check_complete(request)
 
 
 def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
-    """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
-    return _with_rules(_Reading(refuse_unknown=False).faults(request, known_shape()), request)
+    """`RequestCheck.faults`, of one request."""
+    return RequestCheck().faults(request)
 
 
 def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
@@ -170,11 +192,17 @@ def _shape(
 
 
 class _Reading:
-    """One check of one request."""
+    """One check of requests that may share values."""
 
     def __init__(self, *, refuse_unknown: bool) -> None:
         self._refuse_unknown = refuse_unknown
         self._unknown = 0
+        self._similar: dict[tuple[str, int], Sequence[str]] = {}
+        """The known names that an unknown one may misspell, by its name and the identity of its
+        structure's fields."""
+        self._faultless: dict[tuple[int, int], tuple[Any, Shape]] = {}
+        """Containers without faults, with their shapes, by both identities. Kept, so that no other
+        object gets one of these identities."""
 
     def faults(self, request: Mapping[str, Any], shape: Shape) -> list[Fault]:
         found = [*islice(self._all(request, shape), MOST_FAULTS + 1)]
@@ -196,12 +224,22 @@ class _Reading:
             return
         for wrong in _beyond(value, shape):
             yield Fault(path=path, message=wrong, dated=True)
+        if shape.kind in _CONTAINERS and (id(value), id(shape)) not in self._faultless:
+            found = False
+            for fault in self._of_parts(value, shape, path):
+                found = True
+                yield fault
+            if not found:
+                self._faultless[id(value), id(shape)] = value, shape
+
+    def _of_parts(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+        """The faults of what is in a container."""
         if shape.kind == "structure":
             yield from self._of_structure(value, shape, path)
         elif shape.kind == "map":
             for key, part in value.items():
                 yield from self._of_entry(key, part, shape, _join(path, key))
-        elif shape.kind == "list" and shape.item:
+        elif shape.item:
             for number, part in enumerate(value):
                 yield from self.of_value(part, shape.item, _join(path, number))
 
@@ -222,7 +260,7 @@ class _Reading:
                         path=_join(path, name), message="is required, and must not be empty"
                     )
             else:
-                near = self._misspelt(name, [it for it in shape.members if it not in value])
+                near = self._misspelt(name, shape, value)
                 if near:
                     meant.add(near)
                 if near or self._refuse_unknown:
@@ -232,11 +270,16 @@ class _Reading:
             if name in shape.required and name not in value and name not in meant:
                 yield Fault(path=_join(path, name), message="is required", lacks=True)
 
-    def _misspelt(self, name: str, absent: Sequence[str]) -> str | None:
+    def _misspelt(self, name: str, shape: Shape, value: Mapping[str, Any]) -> str | None:
         """The known field that the name misspells. Only absent fields count, because SageMaker adds
         fields with similar names: TrainingPlanArns beside TrainingPlanArn."""
-        self._unknown += 1
-        return nearest(name, absent, _NEAR) if self._unknown <= MOST_UNKNOWN else None
+        asked = name, id(shape.members)
+        if asked not in self._similar:
+            self._unknown += 1
+            if self._unknown > MOST_UNKNOWN:
+                return None
+            self._similar[asked] = near_names(name, shape.members, _NEAR)
+        return next((known for known in self._similar[asked] if known not in value), None)
 
 
 def _on_instances(shape: Shape, request: Mapping[str, Any]) -> Shape:
@@ -261,17 +304,21 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
         yield Fault(path="AlgorithmSpecification", message=message)
 
 
-def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
-    """The known name that this one misspells: equal but for case, spaces, hyphens and underscores,
-    or at least `alike` similar (0 to 1)."""
+def near_names(name: str, known: Iterable[str], alike: float) -> list[str]:
+    """The known names that this one may misspell, the nearest first: those equal but for case,
+    spaces, hyphens and underscores, then those at least `alike` similar (0 to 1)."""
     if len(name) > _LONGEST_COMPARED:
-        return None
-    same = {plain_name(each): each for each in known}
-    if plain_name(name) in same:
-        return same[plain_name(name)]
+        return []
+    names, plain = [*known], plain_name(name)
+    same = [each for each in names if plain_name(each) == plain]
     from difflib import get_close_matches  # Imported only for misspelt names.
 
-    return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
+    return [*same, *(get_close_matches(name, names, n=len(names), cutoff=alike) if names else [])]
+
+
+def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
+    """The nearest of `near_names`; None if no name is near."""
+    return next(iter(near_names(name, known, alike)), None)
 
 
 def similar_name(name: str, known: Iterable[str]) -> str | None:

@@ -90,6 +90,14 @@ class TableCalls:
             )
         return answer["Attributes"]
 
+    def replaced(self, key: Key, expression: Expression) -> Item | None:
+        """Update the item, and return its old form; None if there was none."""
+        with translated():
+            answer: dict[str, Item] = self._client.update_item(
+                TableName=self.table, Key=keyed(key), ReturnValues="ALL_OLD", **expression
+            )
+        return answer.get("Attributes")
+
     def put(self, key: Key, item: Item, condition: Expression | None = None) -> None:
         with translated():
             self._client.put_item(TableName=self.table, Item=keyed(key, item), **(condition or {}))

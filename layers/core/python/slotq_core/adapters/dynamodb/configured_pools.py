@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -23,8 +24,10 @@ from slotq_core.adapters.dynamodb.accounting.month_sums import (
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
+    NEW_AGE,
     Item,
     Value,
+    counted,
     foreign_of,
     free_of,
     ledger_of,
@@ -34,11 +37,18 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
-from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
+from slotq_core.errors import (
+    ConfigurationLost,
+    Conflict,
+    InvalidRequest,
+    Misconfigured,
+    PoolInUse,
+    Unavailable,
+)
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
-from slotq_core.model.sharing import Sharing
+from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.stored import ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
@@ -74,11 +84,16 @@ class Configuration:
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the readable pools."""
-        return self.read().pools
+        return self.read_through(Sieve())[0].pools
 
-    def read_through(self, sieve: Sieve) -> Stand:
-        """Return the configuration; put unreadable pools into the sieve."""
-        return self._read(sieve)
+    def read_through(self, sieve: Sieve) -> tuple[Stand, str]:
+        """Return the configuration, and why nothing may be decided under it: empty, or that the
+        departments and projects are lost, which are left out then. Put what is unreadable into the
+        sieve."""
+        try:
+            return self._read(sieve), ""
+        except ConfigurationLost as error:
+            return self._read(sieve, lost=True), str(error)
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools() if pool.name == name), None)
@@ -87,16 +102,19 @@ class Configuration:
         """Return the whole configuration, with its revision."""
         return self._read(Sieve())
 
-    def _read(self, sieve: Sieve) -> Stand:
-        """Return the configuration, with what cannot be read in the sieve.
+    def _read(self, sieve: Sieve, *, lost: bool = False) -> Stand:
+        """Return the configuration, with what cannot be read in the sieve. `lost`: without
+        departments and projects. Raises ConfigurationLost.
 
         Pools without the revision's digest are read once more with their revision. A change in
         between made them newer: who decides on both would seem to know that change. Or somebody has
         edited the table; then they are believed the second time.
         """
-        item, kept = self._read_once(sieve, believe=False)
+        item, kept = self._read_once(sieve, believe=lost, lost=lost)
         if not kept.believed:
-            item, kept = self._read_once(sieve, believe=True)
+            item, kept = self._read_once(sieve, believe=True, lost=lost)
+        for name in _uncounted(item):
+            sieve.note(table.revision_key(), f"{name} is no count of changes")
         counted = month_sum_of(item)
         return Stand(
             pools=kept.pools,
@@ -110,15 +128,15 @@ class Configuration:
             in_parts=_IN_PARTS in item,
         )
 
-    def _read_once(self, sieve: Sieve, *, believe: bool) -> tuple[Item, _Kept]:
+    def _read_once(self, sieve: Sieve, *, believe: bool, lost: bool) -> tuple[Item, _Kept]:
         """Return the REVISION item, and what was read under it."""
         item, kept = self._calls.item(table.revision_key()) or Item(), self._kept
         label = _label(item)
         if kept is None or kept.label != label:
-            kept = self._read_anew(label, sieve, believe=believe)
+            kept = self._read_anew(label, sieve, believe=believe, lost=lost)
         return item, kept
 
-    def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool) -> _Kept:
+    def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool, lost: bool) -> _Kept:
         """Read everything after the REVISION item with this label. Keep it if all is readable and
         has the label's digest; with `believe`, whatever the digest.
 
@@ -134,7 +152,7 @@ class Configuration:
             pools=_in_order(pools, unread),
             revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
-            sharing=self._documents.read(_document(label)),
+            sharing=NO_SHARING if lost else self._documents.read(_document(label)),
         )
         sieve.add(unread.poison)
         whole = not unread.poison and (limits is None or _one(limits, limits_of, None) is not None)
@@ -146,7 +164,8 @@ class Configuration:
             sharing=stand.sharing,
             believed=believe or not whole or digest in {None, _digest(stand)},
         )
-        self._kept = read if whole and stand.revision and read.believed else None
+        keeps = whole and stand.revision and read.believed and not lost
+        self._kept = read if keeps else None
         return read
 
     def change(
@@ -199,6 +218,66 @@ class Configuration:
         found = (Sieve().read([record], read) for record in latest_first)
         wanted = (each for read in found for each in read if who in {None, each.who})
         return tuple(islice(wanted, limit))
+
+    def mend_counts(self) -> None:
+        """Let the counts of REVISION that no commit could rely on go on from numbers that nobody
+        has seen. A handler that has read the item before loads again."""
+        key = table.revision_key()
+        item = self._calls.item(key) or Item()
+        if wrong := _uncounted(item):
+            mended = expressions.set_numbers({name: self._next(name) for name in wrong})
+            unchanged = expressions.as_read(item, *wrong)
+            with suppress(Conflict):  # Somebody else has mended them.
+                self._calls.update(key, expressions.on_condition(mended, unchanged))
+
+    def _next(self, count: str) -> int:
+        """Return what a lost count goes on from; the revision, from the last recorded change."""
+        if count != "revision":
+            return NEW_AGE
+        last = next((record["sk"]["S"].rpartition("#")[2] for record in self._latest()), "0")
+        return int(last) + 1
+
+    def unmeetable_counts(self) -> list[str]:
+        """Return the counts of REVISION that no commit could rely on."""
+        return _uncounted(self._calls.item(table.revision_key()) or Item())
+
+    def lost_document(self) -> str:
+        """Return the name of the document of departments and projects that REVISION names, if it is
+        missing or unreadable; else an empty text."""
+        name = _document(self._calls.item(table.revision_key()) or Item())
+        try:
+            self._documents.read_again(name)
+        except ConfigurationLost:
+            return name
+        return ""
+
+    def put_back_document(self, lost: str, now: int) -> bool:
+        """Let the configuration name the last document of the record that can be read, on the
+        record. Return whether there is one: without any, only people know who may use how much.
+        Raises Conflict if the configuration has changed meanwhile."""
+        item = self._calls.item(table.revision_key()) or Item()
+        sharing = next((found for found in map(self._document_of, self._latest()) if found), None)
+        if sharing is None or _document(item) != lost:
+            return False
+        before = self._read(Sieve(), lost=True)
+        stand = replace(before, sharing=sharing)
+        self._calls.transact([*self._record(stand, stand, "slotq doctor --fix", now)])
+        self._kept = None
+        return True
+
+    def _latest(self) -> Iterator[Item]:
+        """Yield the records of changes, the latest first."""
+        records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
+        return self._calls.query({**records, "ScanIndexForward": False}, at_once=_CHANGES_A_PAGE)
+
+    def _document_of(self, record: Item) -> Sharing | None:
+        """Return the departments and projects after a recorded change; None if there were none, or
+        they cannot be read."""
+        try:
+            found = self._documents.read_again(record.get("sharingAfter", {}).get("S", ""))
+        except (*UNREADABLE, ConfigurationLost):
+            return None
+        return None if found == NO_SHARING else found
 
     def _actions(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
         yield from self._pool_actions(before.pools, after.pools)
@@ -282,7 +361,10 @@ class Configuration:
         )
         if before == after:
             return None
-        return self._documents.read(before), self._documents.read(after)
+        try:
+            return self._documents.read(before), self._documents.read(after)
+        except ConfigurationLost as error:
+            raise ValueError(str(error)) from None
 
 
 def _recorded(record: Item) -> ConfigurationChange:
@@ -315,11 +397,25 @@ def _document(revision: Item) -> str:
 
 
 def _revision_of(item: Item) -> int:
-    return int(item["revision"]["N"])
+    return counted(item["revision"])
 
 
 def _group_decisions_of(item: Item) -> int:
-    return int(item.get(_GROUP_DECISIONS, {"N": "0"})["N"])
+    return counted(item[_GROUP_DECISIONS]) if _GROUP_DECISIONS in item else 0
+
+
+_COUNTS = ("revision", _GROUP_DECISIONS, "spentVersion")
+"""The attributes of REVISION that commits are conditioned on. A missing one has not begun."""
+
+
+def _uncounted(item: Item) -> list[str]:
+    """Return those that no commit could rely on: one that depends on them is refused for ever."""
+    sieve = Sieve()
+    return [
+        name
+        for name in _COUNTS
+        if name in item and not sieve.read([item], lambda it, name=name: counted(it[name]))  # type: ignore[misc]
+    ]
 
 
 def _digest(stand: Stand) -> str:

@@ -15,15 +15,19 @@ from botocore.exceptions import (
     ConnectionError as NoConnection,
 )
 
-from slotq_core.errors import Conflict, Misconfigured, RightMissing, SlotQError, Unavailable
+from slotq_core.errors import (
+    ConditionFalse,
+    Conflict,
+    Malformed,
+    Misconfigured,
+    RightMissing,
+    SlotQError,
+    Unavailable,
+)
 
 
 class Contended(Conflict):
     """Another transaction used the same items at that moment; no condition is known to be false."""
-
-
-class WrongType(Unavailable):
-    """An item is malformed; until it is mended, nothing can be added to its numbers."""
 
 
 _CANCELLED = "TransactionCanceledException"
@@ -51,11 +55,11 @@ _MEANING: dict[str, type[SlotQError]] = {
     "AccessDeniedException": RightMissing,
     "UnrecognizedClientException": RightMissing,
     "ConditionalCheckFailed": Conflict,
-    _WRONG_TYPE: WrongType,
+    _WRONG_TYPE: Malformed,
 }
 
 
-_STRENGTH = (Conflict, Contended, WrongType, Unavailable)
+_STRENGTH = (Conflict, Contended, Malformed, Unavailable)
 
 
 @contextmanager
@@ -82,22 +86,32 @@ def meaning_of(error: ClientError) -> type[SlotQError] | None:
     if code == _CANCELLED:
         return _strongest(cancellation_codes(error))
     if code == _INVALID and _WRONG_TYPE in str(error):
-        return WrongType
+        return Malformed
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return _MEANING.get(code) or (Unavailable if status >= 500 else None)
 
 
 def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """Return the keys of the items that a cancelled transaction would have put and whose condition
-    is false."""
+    """Return the keys of the items whose condition is false, of a cancelled transaction."""
     cause = error.__cause__
     codes = cancellation_codes(cause) if isinstance(cause, ClientError) else []
-    items = [action.get("Put", {}).get("Item") for action in actions]
     return {
-        (item["pk"]["S"], item["sk"]["S"])
-        for item, code in zip(items, codes, strict=False)
-        if item and code == "ConditionalCheckFailed"
+        _key_in(action)
+        for action, code in zip(actions, codes, strict=False)
+        if code == "ConditionalCheckFailed"
     }
+
+
+def with_pools(error: Conflict, pools: frozenset[str]) -> Conflict:
+    """Return the error with the pools whose ledgers were not as read; a collision of two
+    transactions stays as it is."""
+    return error if isinstance(error, Contended) else ConditionFalse(str(error), pools=pools)
+
+
+def _key_in(action: Mapping[str, Any]) -> tuple[str, str]:
+    (contents,) = action.values()
+    key = contents.get("Item") or contents["Key"]
+    return key["pk"]["S"], key["sk"]["S"]
 
 
 def item_in_the_way(error: Conflict) -> dict[str, Any] | None:
@@ -126,5 +140,5 @@ def _strongest(codes: list[str]) -> type[SlotQError] | None:
     wrong type, a wrong type before a throttle."""
     meanings = {_MEANING.get(code) for code in codes if code != "None"}
     return next(
-        (each for each in (Conflict, Contended, WrongType, Unavailable) if each in meanings), None
+        (each for each in (Conflict, Contended, Malformed, Unavailable) if each in meanings), None
     )

@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, has_touch
 from slotq_core.errors import Conflict, SlotQError
+from slotq_core.ports.stored import NoSuchLine
 
 
 class LineBounds:
@@ -27,6 +28,16 @@ class LineBounds:
             at = self._clock() if now is None else now
             self._calls.update(table.line_key(line), expressions.return_to_line(at))
 
+    def returned_by_user(self, lines: Iterable[str], *, opener: str) -> None:
+        """Announce the same of a user's change. `opener`: who pays for a new line; empty: raises
+        NoSuchLine where one of the lines does not exist."""
+        for line in sorted(set(lines)):
+            update = expressions.return_by_user(self._clock(), opener=opener)
+            try:
+                self._calls.update(table.line_key(line), update)
+            except Conflict:
+                raise NoSuchLine(f"there is no line {line}") from None
+
     def count(self, changes: Mapping[str, int]) -> None:
         """Count jobs that have entered (above 0) or left lines. Best effort: the changes are
         committed, and an audit corrects the counts."""
@@ -36,8 +47,14 @@ class LineBounds:
 
     def mend_touched(self, line: str) -> None:
         """Repair an unreadable time of the last touch."""
-        with suppress(Conflict):  # A submission has touched the line since.
-            self._calls.update(table.line_key(line), expressions.mend_line(self._clock()))
+        key = table.line_key(line)
+        item = self._calls.item(key)
+        if item is None or has_touch(item):
+            return
+        with suppress(Conflict):  # A submission has touched the line since, and may rely on it.
+            mended = expressions.set_numbers({"touched": self._clock()})
+            unchanged = expressions.as_read(item, "touched")
+            self._calls.update(key, expressions.on_condition(mended, unchanged))
 
     def raise_to(self, line: StoredLine, first: str | None, *, now: int) -> bool:
         """Raise the line's bound where this is allowed and worth a write, or mend a broken one.

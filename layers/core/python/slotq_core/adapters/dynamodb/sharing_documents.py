@@ -13,7 +13,7 @@ from functools import lru_cache
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
-from slotq_core.errors import Unavailable
+from slotq_core.errors import ConfigurationLost
 from slotq_core.model.sharing import NO_SHARING, Sharing
 
 PART = 350_000
@@ -31,20 +31,21 @@ def name_of(sharing: Sharing) -> str:
 class SharingDocuments:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
-        self.read = lru_cache(maxsize=_KEPT)(self._read)
+        self.read = lru_cache(maxsize=_KEPT)(self.read_again)
 
-    def _read(self, name: str) -> Sharing:
-        """Return the document. Raises Unavailable if it is missing or unreadable: without it nobody
-        knows who may use how much, so nothing may start."""
+    def read_again(self, name: str) -> Sharing:
+        """Return the document. Raises ConfigurationLost if it is missing or unreadable: without it
+        nobody knows who may use how much, so nothing may start."""
         if not name:
             return NO_SHARING
         parts = self._calls.query(expressions.partition_from(table.CONFIG, _prefix(name)))
         try:
             return unpacked(b"".join(part["data"]["B"] for part in parts))
         except (ValueError, KeyError) as error:
-            raise Unavailable(
+            raise ConfigurationLost(
                 f"the departments and projects of the configuration (document {name}) cannot be "
-                f"read: {error}; nothing starts until they are restored from a backup"
+                f"read: {error}; nothing starts until they are restored, by `slotq doctor --fix` "
+                "or from a backup"
             ) from None
 
     def write(self, sharing: Sharing) -> str:

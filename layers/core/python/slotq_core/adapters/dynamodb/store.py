@@ -25,10 +25,17 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
     Contended,
     item_in_the_way,
     refused_keys,
+    with_pools,
 )
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    attempt_of,
+    copies_of,
+    entry_time_of,
+    restore_of,
+)
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import (
     UNREADABLE,
@@ -65,7 +72,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
 from slotq_core.model.limits import Limits
@@ -79,6 +86,7 @@ from slotq_core.ports.stored import (
     Finding,
     InParts,
     Mark,
+    NoSuchLine,
     Part,
     PartsKind,
     Poison,
@@ -136,11 +144,16 @@ class DynamoStore:
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
-        self._history = History(self._calls)
         self._line_audit = LineAudit(self._calls, self._bounds)
         self._quarantine = Quarantine(self._calls, self._configuration, self._bounds)
+        self._history = History(self._calls, self._quarantine)
         self._inspection = Inspection(
-            self._calls, self._configuration, self._quarantine, self._bounds, history
+            self._calls,
+            self._configuration,
+            self._quarantine,
+            self._bounds,
+            history=history,
+            clock=clock,
         )
 
     def pools(self) -> tuple[Pool, ...]:
@@ -209,6 +222,11 @@ class DynamoStore:
     def postpone(self, task: str, *, next_at: int) -> None:
         self._scheduler.postpone(task, next_at)
 
+    def last_restore(self) -> Restore | None:
+        """Return what the RESTORED item says. One that cannot be read counts as none."""
+        item = self._calls.item(table.restored_key())
+        return next(iter(Sieve().read([item] if item else [], restore_of)), None)
+
     def sightings(self) -> tuple[Sighting, ...]:
         return self._sightings.all()
 
@@ -240,6 +258,7 @@ class DynamoStore:
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
         kept = replace(job, version=1)
@@ -249,8 +268,15 @@ class DynamoStore:
         arriving = 1 if job.project and job.waits else 0
         if arriving or not self._touched.lately(job):
             # Before the transaction: inside, submissions to one line would collide.
-            touch = expressions.touch_line(job.entry_time, known=not opens_line, arriving=arriving)
-            self._calls.update(table.line_key(line), touch)
+            touch = expressions.touch_line(
+                job.entry_time, known=not opens_line, arriving=arriving, opener=opener
+            )
+            try:
+                before = self._calls.replaced(table.line_key(line), touch)
+            except Conflict:
+                raise NoSuchLine(f"there is no line {line}") from None
+            if opener and not before:
+                self.counters.opened(opener)
             self._touched.note(job)
         for _ in range(_SUBMIT_TRIES):
             try:
@@ -288,6 +314,8 @@ class DynamoStore:
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
         """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
         actions = commit_actions(
@@ -305,13 +333,18 @@ class DynamoStore:
                 f"{len(changes)} changes take {len(actions)} actions; one transaction has "
                 f"{MAX_ACTIONS}"
             )
-        self._bounds.returned(_checked(line_of(c.after)) for c in changes if _enters_line(c))
+        entered = [_checked(line_of(c.after)) for c in changes if _enters_line(c)]
+        if opens_line and not opener:
+            self._bounds.returned(entered)
+        else:
+            self._bounds.returned_by_user(entered, opener=opener)
         try:
             self._calls.transact(actions)
         except Conflict as conflict:
             self._world.forget()
-            self._doubt(changes, refused_keys(conflict, actions))
-            raise
+            refused = refused_keys(conflict, actions)
+            self._doubt(changes, refused)
+            raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
         self._bounds.count(_arrivals(changes))
         return tuple(committed(change) for change in changes)
 

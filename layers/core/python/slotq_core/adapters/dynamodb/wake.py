@@ -5,15 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Value
+from slotq_core.adapters.dynamodb.layout.items import Value, counted
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, Malformed
 from slotq_core.timestamps import FAR_OFF
-
-MOST_COUNTED = 1 << 62
-"""Upper bound on a generation, far below DynamoDB's 38 digits, so that one more can be added."""
 
 
 class Scheduler:
@@ -29,7 +25,7 @@ class Scheduler:
         """
         try:
             wake = self._calls.updated(table.wake_key(), expressions.raise_generation())
-        except WrongType:
+        except Malformed:
             wake = self._calls.updated(table.wake_key(), expressions.new_generation())
         with suppress(*UNREADABLE):
             return int(wake["until"]["N"]) if "holder" in wake else None
@@ -45,7 +41,7 @@ class Scheduler:
             wake = self._calls.updated(
                 table.wake_key(), expressions.bump_and_take_lease(holder, until)
             )
-        except WrongType:
+        except Malformed:
             self._calls.update(table.wake_key(), expressions.new_generation())
             return self.take_lease(holder, now, until, only_news=False)
         taken = wake["holder"] == {"S": holder} and wake["until"] == {"N": str(until)}
@@ -98,5 +94,6 @@ class Scheduler:
 def _counted(generation: Value) -> int | None:
     """Return the generation; None if bumps cannot have produced the value. A pass could never
     finish such a generation, and passes would repeat without end."""
-    digits = str(generation.get("N", ""))
-    return int(digits) if digits.isdigit() and 0 < int(digits) < MOST_COUNTED else None
+    with suppress(*UNREADABLE):
+        return counted(generation)
+    return None

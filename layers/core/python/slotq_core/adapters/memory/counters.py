@@ -5,33 +5,57 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from slotq_core.model.jobs import QUEUED_STATES, Job
-from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, QueueUse
+from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
 
 
 class MemoryCounters:
     """In-memory counters, safe for threads."""
 
-    def __init__(self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], int]) -> None:
-        """Set up the counters. `jobs` returns all stored jobs; `lines` returns the number of
-        lines."""
+    def __init__(
+        self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], Mapping[str, str]]
+    ) -> None:
+        """Set up the counters. `jobs` returns all stored jobs; `lines` returns the lines, each with
+        the mark of its opener."""
         self._jobs, self._lines = jobs, lines
         self._lock = threading.Lock()
         self._waiting: dict[str, int] = {}
+        self._lines_of: dict[str, int] = {}
         self._minutes: dict[str, dict[int, int]] = {}
         self._audits: dict[str, int] = {}
         self.queue_use = NOTHING_USED
 
     def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
+        return self.count(caller, minute=minute, limits=limits) is not None
+
+    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
         with self._lock:
             use = self._use(caller, minute)
             if limits.waiting and use.waiting >= limits.waiting:
-                return False
+                return None
             if minute is not None and 0 < limits.submissions <= use.submissions:
-                return False
+                return None
             self._add(caller, minute, 1)
+            return self._use(caller, minute)
+
+    def opened(self, caller: str) -> None:
+        with self._lock:
+            self._lines_of[caller] = self._lines_of.get(caller, 0) + 1
+            self._add(caller, None, 0)
+
+    def open_line(self, caller: str, *, minute: int | None, lines: int, submissions: int) -> bool:
+        with self._lock:
+            use = self._use(caller, minute)
+            if 0 < lines <= use.lines:
+                return False
+            if minute is not None and 0 < submissions <= use.submissions:
+                return False
+            self._lines_of[caller] = use.lines + 1
+            self._add(caller, minute, 1, waiting=0)
             return True
 
     def give_back(self, caller: str, *, minute: int | None) -> None:
@@ -49,6 +73,7 @@ class MemoryCounters:
             return {
                 caller: Counter(
                     waiting=waiting,
+                    lines=self._lines_of.get(caller, 0),
                     audits=self._audits.get(caller, 0),
                     minutes=frozenset(self._minutes[caller]),
                 )
@@ -57,25 +82,38 @@ class MemoryCounters:
 
     def census(self) -> Census:
         queued = [job for job in self._jobs() if job.state in QUEUED_STATES]
+        queued.sort(key=attrgetter("entry_time"))
+        lines: dict[str, list[str]] = {line: [] for line in self._lines()}
+        for job in queued:
+            if job.waits:
+                lines.setdefault(line_of(job), []).append(job.submitter)
+        openers = self._lines()
         return Census(
             waiting=Tally(job.submitter for job in queued),
-            lines=self._lines(),
+            lines=sum(1 for submitters in lines.values() if submitters),
+            open_lines=[
+                OpenLine(opener=openers.get(line, ""), submitters=[*dict.fromkeys(submitters)])
+                for line, submitters in lines.items()
+            ],
             projects=Tally(job.project for job in queued),
         )
 
-    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+    def correct(
+        self, caller: str, seen: Counter, *, waiting: int, minute: int, lines: int = 0
+    ) -> None:
         with self._lock:
             if self._audits.get(caller, 0) != seen.audits:
                 return
             now = self._waiting.get(caller, 0) + waiting - seen.waiting
+            opened = self._lines_of.get(caller, 0) + lines - seen.lines
             minutes = self._minutes.setdefault(caller, {})
             for gone in [each for each in minutes if each < minute - 1]:
                 del minutes[gone]
-            if not now and not minutes:
-                for part in (self._waiting, self._minutes, self._audits):
+            if not now and not opened and not minutes:
+                for part in (self._waiting, self._lines_of, self._minutes, self._audits):
                     part.pop(caller, None)
                 return
-            self._waiting[caller] = now
+            self._waiting[caller], self._lines_of[caller] = now, opened
             self._audits[caller] = seen.audits + 1
 
     def set_queue_use(self, use: QueueUse) -> None:
@@ -83,10 +121,17 @@ class MemoryCounters:
 
     def _use(self, caller: str, minute: int | None) -> CallerUse:
         submitted = 0 if minute is None else self._minutes.get(caller, {}).get(minute, 0)
-        return CallerUse(waiting=self._waiting.get(caller, 0), submissions=submitted)
+        return CallerUse(
+            waiting=self._waiting.get(caller, 0),
+            submissions=submitted,
+            lines=self._lines_of.get(caller, 0),
+        )
 
-    def _add(self, caller: str, minute: int | None, amount: int) -> None:
+    def _add(
+        self, caller: str, minute: int | None, amount: int, *, waiting: int | None = None
+    ) -> None:
         minutes = self._minutes.setdefault(caller, {})
         if minute is not None:
             minutes[minute] = minutes.get(minute, 0) + amount
-        self._waiting[caller] = self._waiting.get(caller, 0) + amount
+        more = amount if waiting is None else waiting
+        self._waiting[caller] = self._waiting.get(caller, 0) + more

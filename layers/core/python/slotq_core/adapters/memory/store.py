@@ -29,11 +29,11 @@ from slotq_core.adapters.snapshots import (
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived, yields_in
 from slotq_core.errors import Conflict, Misconfigured, NoSuchJob, PoolInUse
-from slotq_core.model.attempts import Attempt
+from slotq_core.model.attempts import Attempt, Restore
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
-from slotq_core.model.limits import NO_LIMITS, Limits
+from slotq_core.model.limits import NO_LIMITS, Limits, opener_mark
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -52,6 +52,7 @@ from slotq_core.ports.stored import (
     InParts,
     Ledger,
     Mark,
+    NoSuchLine,
     Part,
     PartsKind,
     Poison,
@@ -100,7 +101,9 @@ class MemoryStore:
         self._attempts: dict[str, dict[int, Attempt]] = defaultdict(dict)
         self._job_of: dict[str, str] = {}
         self._index = Index()
-        self.counters = MemoryCounters(self._all_jobs, self._line_count)
+        self._openers: dict[str, str] = {}
+        """By line, the mark of the caller who opened it."""
+        self.counters = MemoryCounters(self._all_jobs, self._open_lines)
         self.usage = MemoryUsage(self._active)
         self.groups = MemoryGroups()
         self._health: dict[str, PoolHealth] = {}
@@ -109,6 +112,7 @@ class MemoryStore:
         self._yields: dict[tuple[str, tuple[str | None, str, str, int]], Yielded] = {}
         """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
+        self.restored: Restore | None = None
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
@@ -254,6 +258,9 @@ class MemoryStore:
     def postpone(self, task: str, *, next_at: int) -> None:
         self._turns[task] = next_at
 
+    def last_restore(self) -> Restore | None:
+        return self.restored
+
     @_one_at_a_time
     def sightings(self) -> tuple[Sighting, ...]:
         return tuple(self._sightings[name] for name in sorted(self._sightings))
@@ -303,16 +310,18 @@ class MemoryStore:
         request: Request,
         *,
         opens_line: bool = True,
+        opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
         packed = stored_request.pack(request)
-        if not opens_line and line_of(job) not in self._index.lines():
-            raise Conflict("there is no such line")
+        opens = self._check_line(job, opens_line=opens_line, opener=opener)
         if job.name in self._jobs:
             raise StoredAlready(job.name, self._jobs[job.name])
         if not all(_is_awaited(self._jobs.get(name)) for name in (*job.awaited_jobs, *watched)):
             raise AwaitedEnded(job.name)
         self._requests[job.name] = packed
+        if opens:
+            self.counters.opened(opener)
         return self._keep(replace(job, version=1))
 
     @_one_at_a_time
@@ -367,7 +376,11 @@ class MemoryStore:
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
     ) -> tuple[Job, ...]:
+        for after in (change.after for change in changes if change.after.waits):
+            self._check_line(after, opens_line=opens_line, opener=opener)
         if group_decisions not in {None, self._group_decisions}:
             raise Conflict("somebody has decided about a group since")
         if part is not None and not self._may_be(part):
@@ -409,6 +422,20 @@ class MemoryStore:
             raise Conflict("the decision is no longer to be finished in this way")
         self._in_parts = replace(decision, kind=PartsKind.UNDO)
         return self._in_parts
+
+    def _check_line(self, job: Job, *, opens_line: bool, opener: str) -> bool:
+        """Return whether the job opens a line that somebody pays for. Raise NoSuchLine if it may
+        open none."""
+        if opens_line and not opener:
+            return False
+        line, lines = line_of(job), self._index.lines()
+        if line in lines:
+            return False
+        if not opens_line:
+            raise NoSuchLine("there is no such line")
+        self._openers = {name: it for name, it in self._openers.items() if name in lines}
+        self._openers[line] = opener_mark(opener)
+        return True
 
     def _may_be(self, part: Part) -> bool:
         return self._in_parts is None if part.opens else self._is_in_parts(part.of)
@@ -508,8 +535,8 @@ class MemoryStore:
         return self._of(self._index.active)
 
     @_one_at_a_time
-    def _line_count(self) -> int:
-        return len(self._index.lines())
+    def _open_lines(self) -> dict[str, str]:
+        return {line: self._openers.get(line, "") for line in self._index.lines()}
 
     def _pools_now(self) -> list[Pool]:
         return [

@@ -2,7 +2,7 @@
 
 The host's addresses are looked up once and judged, and the connection goes to the address that was
 judged: a name cannot lead elsewhere a moment later. No redirect is followed, no proxy is asked, no
-answer is read beyond its status, and everything together takes DEADLINE at most.
+answer is read beyond its status, and everything together, the look-up too, takes DEADLINE at most.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,7 +21,9 @@ from slotq_core.notices.places import is_loopback, is_public
 TIMEOUT = 5.0
 """Seconds for a connection, and for each part of an answer."""
 DEADLINE = 10.0
-"""Seconds for everything after the look-up of the name."""
+"""Seconds for everything, from the look-up of the name on."""
+
+_TOO_LONG = "it takes too long"
 
 Resolve = Callable[[str, int], list[str]]
 
@@ -39,12 +42,21 @@ def post(
     loopback: bool = False,
     resolve: Resolve = addresses_of,
     context: ssl.SSLContext | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Send the body as JSON. Raises NotDelivered unless the answer is 2xx. `loopback`: whether the
     machine may call itself by http, which only the emulator may. `context`: how certificates are
-    checked; default: by the system's authorities."""
-    connection = _connection(urlsplit(url), loopback=loopback, resolve=resolve, context=context)
-    timer = threading.Timer(DEADLINE, _cut_off, [connection])
+    checked; default: by the system's authorities. `clock`: seconds."""
+    until = clock() + DEADLINE
+
+    def left() -> float:
+        return until - clock()
+
+    parts = urlsplit(url)
+    looked_up = _within(left, resolve)
+    connection = _connection(parts, loopback=loopback, resolve=looked_up, context=context)
+    connection.left = left
+    timer = threading.Timer(max(0.0, left()), _cut_off, [connection])
     timer.daemon = True
     timer.start()
     try:
@@ -56,7 +68,7 @@ def post(
         timer.cancel()
         connection.close()
     if connection.cut_off:  # What was read of the answer may look whole.
-        raise NotDelivered("it takes too long")
+        raise NotDelivered(_TOO_LONG)
     if 300 <= status < 400:
         raise NotDelivered(f"it answers {status}, and redirects are not followed")
     if not 200 <= status < 300:
@@ -73,9 +85,14 @@ class _Plain(http.client.HTTPConnection):
         super().__init__(parts.hostname or "", parts.port or self.default_port, timeout=TIMEOUT)
         self.address = address
         self.cut_off = False
+        self.left: Callable[[], float] = lambda: DEADLINE
+        """The seconds that are left for everything."""
 
     def connect(self) -> None:
-        self.sock = socket.create_connection((self.address, self.port), TIMEOUT)
+        if self.left() <= 0:
+            raise TimeoutError
+        self.sock = socket.create_connection((self.address, self.port), min(TIMEOUT, self.left()))
+        self.sock.settimeout(TIMEOUT)
 
 
 class _Encrypted(_Plain):
@@ -87,7 +104,38 @@ class _Encrypted(_Plain):
 
     def connect(self) -> None:
         super().connect()
-        self.sock = self._checks.wrap_socket(self.sock, server_hostname=self.host)
+        # Apart from the handshake, which would else have no socket that could be cut off.
+        encrypted = self._checks.wrap_socket(
+            self.sock, server_hostname=self.host, do_handshake_on_connect=False
+        )
+        self.sock = encrypted
+        encrypted.do_handshake()
+
+
+def _within(left: Callable[[], float], resolve: Resolve) -> Resolve:
+    """Look a name up in the time that is left. Nothing can end a look-up, so one that takes too
+    long is left alone in its thread. Raises NotDelivered."""
+
+    def looked_up(host: str, port: int) -> list[str]:
+        found: list[list[str]] = []
+        failed: list[Exception] = []
+
+        def look() -> None:
+            try:
+                found.append(resolve(host, port))
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                failed.append(error)
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        thread.join(max(0.0, left()))
+        if failed:
+            raise failed[0]
+        if not found or left() <= 0:
+            raise NotDelivered(f"the look-up of its host: {_TOO_LONG}")
+        return found[0]
+
+    return looked_up
 
 
 def _connection(

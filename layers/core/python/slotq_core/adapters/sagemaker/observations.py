@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from slotq_core import names
+from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
     PENDED_OUT,
     OutcomeRow,
     outcome_of,
-    service_limit,
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
 from slotq_core.errors import NotUnderstood
@@ -78,7 +78,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
         token=_token(detail),
         pending=status == "InProgress" and secondary == "Pending",
-        limit=service_limit(reason),
+        quota=quota_in(reason) if ended and ended.verdict is Verdict.BACK_OFF else None,
         action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
         metrics=tuple(_metrics(detail)) if ended else (),
         odd="; ".join(_odd(detail, secondary, at)),

@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slotq_core.adapters.sagemaker.quota_sentences import OF_TRAINING, quota_in
 from slotq_core.adapters.sagemaker.sagemaker_rights import (
     ACCOUNT,
     CREDENTIALS,
@@ -78,10 +79,18 @@ CREATE: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         code="ResourceLimitExceeded",
+        text=OF_TRAINING,
         verdict=Verdict.BACK_OFF,
         source="ResourceLimitExceeded: The account-level service limit '<type> for training job "
         "usage' is N Instances, with current utilization of U Instances and a request delta of D "
-        "Instances",
+        "Instances; the same of 'Number of instances across all training jobs'",
+    ),
+    ErrorRow(
+        code="ResourceLimitExceeded",
+        verdict=Verdict.OTHER_QUOTA,
+        source="ResourceLimitExceeded: The account-level service limit '<type> for spot training "
+        "job usage' is N Instances, … (or 'Number of instances across all processing jobs', and "
+        "any sentence that cannot be read)",
     ),
     ErrorRow(
         code=r"\w*CapacityError|InsufficientCapacity\w*",
@@ -244,6 +253,14 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
     ),
     OutcomeRow(
         status="Failed",
+        reason=r"^(ClientError: )?(?i:insufficient ?capacity) ?(?i:error|exception)\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.BACK_OFF,
+        source="FailureReason: InsufficientCapacityError: …: a job that pended in its training "
+        "plan until its stopping condition, or for two days",
+    ),
+    OutcomeRow(
+        status="Failed",
         reason=r"^Internal ?Server ?Error\b|^InternalFailure\b",
         phase=Phase.FAILED,
         verdict=Verdict.REQUEUE,
@@ -287,6 +304,8 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
 _LATER = (408, 429)
 """Statuses of HTTP below 500 after which the same request may be taken."""
 
+_OF_QUOTAS = frozenset({Verdict.BACK_OFF, Verdict.OTHER_QUOTA})
+
 _TELLING = 2048
 """Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
@@ -304,15 +323,8 @@ def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: i
     return Answer(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,
-        limit=service_limit(text) if row.verdict is Verdict.BACK_OFF else None,
+        quota=quota_in(head) if row.verdict in _OF_QUOTAS else None,
     )
-
-
-def service_limit(text: str) -> int | None:
-    """Return the account's limit in instances, if a capacity error names the limit: "The
-    account-level service limit '<type> for training job usage' is N Instances, …"."""
-    found = re.search(r"service limit '[^']*' is (\d{1,9}) Instances", text)
-    return int(found.group(1)) if found else None
 
 
 def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:

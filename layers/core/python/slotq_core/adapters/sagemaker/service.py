@@ -47,7 +47,7 @@ LONGEST_LISTING = 10_000
 """Time (ms) after which a listing asks for no further page. The tick's pass waits for it, and a
 user for the doctor."""
 
-_WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
+_WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.OTHER_QUOTA, Verdict.REQUEUE}
 
 _MAX_TAGS = 50
 """SageMaker's limit."""

@@ -45,7 +45,13 @@ from slotq_core.model.reasons.room import (
     SlotsComing,
     TurnComes,
 )
-from slotq_core.model.reasons.unavailable import PoolBacksOff, PoolClosed, PoolIsProbed, PoolNotOpen
+from slotq_core.model.reasons.unavailable import (
+    PoolBacksOff,
+    PoolClosed,
+    PoolIsProbed,
+    PoolNotOpen,
+    QuotaRefused,
+)
 from slotq_core.model.reasons.waits_for_others import (
     BackingOff,
     BehindInLine,
@@ -79,6 +85,7 @@ __all__ = [
     "PoolNotOpen",
     "PoolsTooSmall",
     "QuotaExceeded",
+    "QuotaRefused",
     "Reason",
     "Reserved",
     "RightsMissing",

@@ -40,6 +40,27 @@ class PoolIsProbed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaRefused(Reason):
+    """A quota of the account that is not for the pool's instances refused the job's last start. The
+    job takes free slots of the pool, but evicts no jobs there for now."""
+
+    code: ClassVar[str] = "quota_refused"
+    pool: str
+    needed: int
+    free: int
+    until: int
+    """When the job may evict others again (ms)."""
+    cause: str
+
+    def sentence(self) -> str:
+        return (
+            f"needs {in_slots(self.needed)}, and {self.free} are free in {self.pool}; SageMaker "
+            f"refused its last start, so nothing is evicted for it until {iso(self.until)}: "
+            f"{self.cause}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolClosed(Reason):
     """An operator has paused or drained the pool."""
 

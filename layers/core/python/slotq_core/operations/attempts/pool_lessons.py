@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome
-from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool, PoolHealth, ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
+from slotq_core.policy.lifecycle.quota_refusals import limit_of, pools_concerned
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
@@ -45,16 +47,25 @@ class Lessons:
     def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> bool:
         message = ended.message or change.before.message
         if ended.outcome is AttemptOutcome.NO_CAPACITY:
-            now, limit = self._clock.now(), answer.limit
-            return self._learn(
-                ended.pool,
-                lambda pool: after_capacity_error(pool, now=now, message=message, limit=limit),
-            )
+            return self._no_capacity(change.before, ended, answer.quota, message)
         if ended.outcome is AttemptOutcome.NO_RIGHTS:
             role = EVERYBODY if answer.verdict is Verdict.NO_RIGHTS else change.before.role
             if role or answer.verdict is Verdict.NO_RIGHTS:
                 return self._refused(ended.pool, role, answer.action, message)
         return False
+
+    def _no_capacity(
+        self, job: Job, ended: Attempt, quota: ServiceQuota | None, message: str
+    ) -> bool:
+        def refused(pool: Pool) -> PoolHealth:
+            limit = limit_of(pool, quota)
+            return after_capacity_error(pool, now=now, message=message, limit=limit)
+
+        now, names = self._clock.now(), pools_concerned(quota, ended, job)
+        if names is None:
+            names = tuple(pool.name for pool in self._store.pools())
+        changed = [name for name in names if self._learn(name, refused)]
+        return bool(changed)
 
     def _refused(self, pool: str, role: str, action: str, message: str) -> bool:
         now = self._clock.now()

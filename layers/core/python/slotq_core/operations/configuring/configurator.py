@@ -34,13 +34,14 @@ from slotq_core.operations.configuring.jobs_in_need import (
 )
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.operations.configuring.telling_advice import check_reach
+from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import check_name, check_together, defined
+from slotq_core.wire.pool_definition import FORGET_LIMIT, check_name, check_together, defined
 
 _TRIES = 5
 
@@ -105,20 +106,32 @@ class Configurator:
         self, name: str, settings: Mapping[str, Any], *, by: str, seen: int | None = None
     ) -> Changed:
         """Give a pool these settings, as `pool_definition.defined` reads them. A new pool comes
-        last. Raises what `change` raises, InvalidRequest, and NoSuchPool (the pool does not exist
+        last. With `slots`, or a true `FORGET_LIMIT`, forget what capacity errors have shown of the
+        pool. Raises what `change` raises, InvalidRequest, and NoSuchPool (the pool does not exist
         and the settings are too few to create one)."""
+        given = {key: value for key, value in settings.items() if key != FORGET_LIMIT}
 
         def planned(now: Settings) -> Settings:
             before = _pool(now, name)
-            if before is None and not {"slots", "instance_type"} <= settings.keys():
+            if before is None and not {"slots", "instance_type"} <= given.keys():
                 raise NoSuchPool(
                     f"{_no_pool(name, now)}; a new one needs slots and instance_type", field="name"
                 )
-            after = defined(name, settings, before)
+            after = defined(name, given, before)
             pools = [after if pool.name == name else pool for pool in now.pools]
             return replace(now, pools=(*pools, *([] if before else [after])))
 
-        return self.change(planned, by=by, seen=seen)
+        changed = self.change(planned, by=by, seen=seen)
+        if settings.get(FORGET_LIMIT) or "slots" in given:
+            self._forget_limit(name)
+        return changed
+
+    def _forget_limit(self, pool: str) -> None:
+        before = self._store.health(pool)
+        after = forgotten(before)
+        if after != before:
+            self._store.set_health(pool, after)
+            self._wake()
 
     def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> Changed:
         """Remove a pool. Raises what `change` raises, NoSuchPool, and InvalidRequest for the last
@@ -217,6 +230,8 @@ class Configurator:
             if dry_run:
                 return Changed(before=now, after=after, revision=revision)
             self._wake()
+            for name in _resized(now, after):
+                self._forget_limit(name)
             return Changed(before=now, after=after, revision=revision + 1)
         raise Unavailable("somebody else is changing the configuration; try again")
 
@@ -280,6 +295,16 @@ def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None)
         "repeat the change",
         field="revision",
     )
+
+
+def _resized(before: Settings, after: Settings) -> list[str]:
+    """The pools that have another number of slots."""
+    slots = {pool.name: pool.capacity.slots for pool in before.pools}
+    return [
+        pool.name
+        for pool in after.pools
+        if slots.get(pool.name, pool.capacity.slots) != pool.capacity.slots
+    ]
 
 
 def _pool(now: Settings, name: str) -> Pool | None:

@@ -27,6 +27,9 @@ comes after others one more for each."""
 _ROUNDS = 5
 """Most looks for jobs that have come meanwhile."""
 
+_TRIES = 20
+"""How often one job is moved while others change it."""
+
 
 class Mover:
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -68,15 +71,19 @@ class Mover:
         return len(moved)
 
     def _alone(self, name: str, project: str, to: str, by: str) -> bool:
-        """Move one job, whatever others do to it. Return whether it still had to be moved."""
-        while (job := self._store.job(name)) and job.project == project and not job.terminal:
+        """Move one job, whatever others do to it. Return whether it still had to be moved. Raises
+        Unavailable after `_TRIES` conflicts."""
+        for _ in range(_TRIES):
+            job = self._store.job(name)
+            if job is None or job.project != project or job.terminal:
+                return False
             try:
                 moved = self._store.commit([_move(job, to, by)])
             except Conflict:
                 continue
             self._admitter.have_moved(moved, to)
             return True
-        return False
+        raise Unavailable(f"{name}: its record keeps changing; try again")
 
 
 def _move(job: Job, to: str, by: str) -> Change:

@@ -61,7 +61,7 @@ class AsItStands:
             left_out=len({job.name for job in queued} - {job.name for job in jobs}) if long else 0,
         )
         found = replace(found, etas=self._etas(jobs), limits=self._limits(found))
-        return as_seen(found, self._authorizer.sight(jobs, by=to))
+        return _in_order(as_seen(found, self._authorizer.sight(jobs, by=to)))
 
     def _world(self, now: int, *, long: bool) -> World:
         """The world with all waiting jobs; of too long a queue, with the first of each line."""
@@ -92,6 +92,14 @@ class AsItStands:
             except (NoSuchJob, NotUnderstood):
                 continue
         return found
+
+
+def _in_order(queue: StandingQueue) -> StandingQueue:
+    """The queue with its jobs in the order of pages: first those that hold slots, then those that
+    wait, in the policy's order."""
+    last = last_yields(queue.yields)
+    order = sorted(queue.jobs, key=lambda job: (not job.active, not job.waits, position(job, last)))
+    return replace(queue, jobs=tuple(order))
 
 
 def _unplanned(queued: Iterable[Job]) -> Iterable[Job]:

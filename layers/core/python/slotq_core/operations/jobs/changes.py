@@ -105,7 +105,7 @@ class Changes:
                 if isinstance(decided, Job):
                     return Changed(job=decided, anew=False)
                 with self._admitter.moving(decided):
-                    (job,) = self._store.commit([decided])
+                    (job,) = self._admitter.entering(decided, by=by)
             except Conflict:
                 continue
             if wish.stops and orders_stop(decided.before, job):

@@ -18,6 +18,7 @@ from slotq_core.errors import (
     Conflict,
     GroupUnfinished,
     InvalidRequest,
+    LimitReached,
     NameTaken,
     Refused,
     SlotQError,
@@ -131,6 +132,22 @@ class GroupsOfJobs:
         self._submissions, self._lookup = submissions, lookup
         self._followers = Followers(store, clock, at_once)
 
+    def check_room(self, name: str, *, submitter: str) -> None:
+        """Ask the limits before the members of a group are read, which takes longer than all that a
+        refusal costs. Raises LimitReached if the caller may submit nothing now.
+
+        What the caller has stored under that name is let through: a repeated submission is never
+        refused, and the members of an unfinished one may be what fills the limit.
+        """
+        try:
+            self._submissions.check_room(submitter)
+        except LimitReached:
+            known = self._store.groups.get(name)
+            begun = [it.digest for it in self._store.groups.openings() if it.name == name]
+            digests = begun if known is None else [known.digest]
+            if not any(self._is_of(digest, submitter) for digest in digests):
+                raise
+
     def submit(self, wanted: NewGroup, *, submitter: str) -> GroupStatus:
         """Store the group, with all its members. Once this returns, all of them are in the queue.
 
@@ -175,10 +192,14 @@ class GroupsOfJobs:
         known = self._store.groups.get(wanted.name)
         if known is None:
             return None
-        digest, _, person = known.digest.partition(" ")
-        if digest != wanted.digest or not self._lookup.is_person(submitter, person):
+        digest = known.digest.partition(" ")[0]
+        if digest != wanted.digest or not self._is_of(known.digest, submitter):
             raise NameTaken(f"a group named '{wanted.name}' exists already", field="name")
         return known
+
+    def _is_of(self, digest: str, submitter: str) -> bool:
+        """Whether a group with this digest is the caller's."""
+        return self._lookup.is_person(submitter, digest.partition(" ")[2])
 
     def _stored(
         self, wanted: NewGroup, submitter: str, until: int
@@ -216,7 +237,7 @@ class GroupsOfJobs:
         waves = _in_waves(wanted)
         submitted = [submission for submission, _ in wanted.members]
         known = self._store.at_once(self._store.job, [each.name for each in submitted])
-        ours = {each.name for each in submitted}
+        ours = frozenset(each.name for each in submitted)
         asked: dict[After, Predecessors] = {}
         jobs, requests, missing = [], {}, set()
         for number, (submission, request) in enumerate(wanted.members):
@@ -226,7 +247,7 @@ class GroupsOfJobs:
                     request,
                     submitter,
                     stand,
-                    ours=ours - {submission.name},
+                    ours=ours,
                     asked=asked,
                 )
                 if (other := known[number]) is not None:

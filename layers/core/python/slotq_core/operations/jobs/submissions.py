@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -89,6 +89,10 @@ class Submissions:
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
 
+    def check_room(self, caller: str) -> None:
+        """Raises LimitReached if the caller may submit nothing now. Counts nothing."""
+        self._admitter.check_room(caller)
+
     def stored(
         self,
         submission: Submission,
@@ -130,7 +134,7 @@ class Submissions:
         submitter: str,
         stand: Configuration,
         *,
-        ours: Collection[str] = (),
+        ours: Container[str] = (),
         asked: dict[After, Predecessors] | None = None,
     ) -> Judged:
         """The job that a submission would make under this configuration. Stores nothing, and checks
@@ -157,13 +161,14 @@ class Submissions:
             after=predecessors.full(submission.after),
             after_any=predecessors.full(submission.after_any),
         )
+        named = (*submission.after, *submission.after_any)
         pools = usable_pools(submission, stand.pools, project)
         job = admit(
             submission,
             pools,
             submitter=submitter,
             now=now,
-            states=dict.fromkeys(ours, JobState.PENDING)
+            states={name: JobState.PENDING for name in named if name in ours}
             | {name: each.state for name, each in predecessors.jobs.items()},
             groups=predecessors.groups,
             rights=rights_of(stand.sharing, stand.people.person(submitter)),
@@ -236,12 +241,16 @@ class Submissions:
     ) -> Changed:
         """Store a new job."""
         job = judged.job
-        with self._admitter.counted(job, stand) as opens_line:
+        with self._admitter.counted(job, stand) as rights:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [each.name for each in judged.watched]
             try:
                 stored = self._store.submit(
-                    job, judged.request, opens_line=opens_line, watched=watched
+                    job,
+                    judged.request,
+                    opens_line=rights.opens_line,
+                    opener=rights.opener,
+                    watched=watched,
                 )
                 of_bounds = () if job.group else notices_of_bounds(stored, stand)
                 notices = (*judged.notices, *of_bounds)

@@ -13,6 +13,9 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.operations.status import Status
 
+MOST_ANSWER = 1_000_000
+"""The most bytes of one page of any answer."""
+
 MOST_TEXT = 2_000_000
 """About how many characters an answer has at most of what only some jobs have."""
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.status import Wanted
 from slotq_core.ports.stored import Mark
 from slotq_core.timestamps import from_iso, iso
@@ -43,6 +43,12 @@ class ListCursor:
     """What the list is asked for (`question_of`)."""
     state: JobState
     mark: Mark
+
+    @classmethod
+    def behind(cls, job: Job, *, question: str) -> Self:
+        """The cursor of a page that ends with this job."""
+        mark = Mark(entry_time=job.entry_time, name=job.name)
+        return cls(question=question, state=job.state, mark=mark)
 
     def text(self) -> str:
         """The cursor as the API tells it."""

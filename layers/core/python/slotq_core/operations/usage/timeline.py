@@ -32,7 +32,7 @@ from slotq_core.timestamps import FAR_OFF, iso
 from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day
 
-MOST_ATTEMPTS = 1_000
+MOST_ATTEMPTS = 500
 """A page has no more, so its text stays below 1 MB."""
 
 MOST_READS = 50

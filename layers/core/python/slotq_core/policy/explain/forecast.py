@@ -18,6 +18,7 @@ from slotq_core.model.reasons import SlotsComing
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
+from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
 from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.order import entered, rank, same_user_and_rank
 from slotq_core.policy.state.candidates import is_settled
@@ -76,7 +77,8 @@ class Question:
         kept = self._state.concurrency.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._state, self._rules, job, room)
-            shut = room.unavailable or room.rights.missing(job)
+            refused = takes_only_free_slots(job, room.pool.name, self._state.now)
+            shut = room.unavailable or room.rights.missing(job) or refused
             if served or kept or shut:  # The plan looks for no victims.
                 seen = replace(seen, spared=())
             if kept or (served and not (room in served and room.unavailable)):

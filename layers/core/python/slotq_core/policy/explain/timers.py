@@ -11,6 +11,7 @@ from slotq_core.policy.actions.reserve import due_at
 from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.explain.waiting import protection_ends
 from slotq_core.policy.lifecycle.demotion import demotes_at
+from slotq_core.policy.lifecycle.quota_refusals import no_eviction_until
 from slotq_core.policy.lifecycle.retry import gives_up_at
 from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.lifecycle.suspend import graces_end
@@ -41,6 +42,8 @@ def known_times(
     yield TimeCause.LEARNED_LIMIT, health.learned_until
     yield TimeCause.PROBE, room.probed_until
     yield TimeCause.RIGHTS, room.rights.tried_again(job)
+    if room.pool.name in job.refused_in:
+        yield TimeCause.OTHER_QUOTA, no_eviction_until(job)
     yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
     for _, end in slices.ends(job, room):
         yield TimeCause.TIME_SLICE, end

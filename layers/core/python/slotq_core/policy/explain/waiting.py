@@ -12,6 +12,10 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.lifecycle.quota_refusals import (
+    no_eviction_until,
+    takes_only_free_slots,
+)
 from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.groups.job_parts import whole_name
@@ -190,6 +194,12 @@ def no_room(job: Job, room: PoolRoom, state: PlanState, rules: Rules) -> Reason:
     accounts = state.accounts
     if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
+    if not job.demand.within(room.free_now) and takes_only_free_slots(
+        job, room.pool.name, state.now
+    ):
+        return reasons.QuotaRefused(
+            **_numbers(job, room), until=no_eviction_until(job), cause=job.message
+        )
     holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return _held(job, room, holder, state)

@@ -1,7 +1,8 @@
 """The health of a pool after capacity errors (DESIGN 5.5).
 
-"The pool itself backs off and is probed by one job at a time." If the account's service limit is
-below the configured capacity, the pool runs at the learned limit for `LEARNED_FOR`.
+"The pool itself backs off and is probed by one job at a time." If the account's quota of the pool's
+instance type is below the configured capacity, the pool runs at the learned limit for
+`LEARNED_FOR`, or until an operator forgets it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ PROBE_FOR = LONGEST_BACKOFF
 def after_capacity_error(
     pool: Pool, *, now: int, message: str, limit: int | None = None
 ) -> PoolHealth:
-    """The health of the pool after a capacity error at `now` (ms). `limit`: the account's service
-    limit in instances, if SageMaker named it."""
+    """The health of the pool after a capacity error at `now` (ms). `limit`: the account's quota of
+    the pool's instance type, in instances, if SageMaker named it."""
     errors = pool.health.errors + 1
     health = replace(pool.health, errors=errors, not_before=now + backoff(errors), message=message)
     if limit is not None and limit < pool.capacity.slots:
@@ -42,6 +43,12 @@ def after_a_start(health: PoolHealth) -> PoolHealth:
     if health.learned is None:
         return replace(HEALTHY, missing_rights=rights)
     return replace(health, errors=0, not_before=None)
+
+
+def forgotten(health: PoolHealth) -> PoolHealth:
+    """The health without what capacity errors have shown: the pool is tried in full at once.
+    Missing rights stay."""
+    return replace(HEALTHY, missing_rights=health.missing_rights)
 
 
 def backs_off(pool: Pool, now: int) -> bool:

@@ -5,24 +5,25 @@ retries. Reaching the maximum runtime is the job's own end. Anything else fails 
 retries left." An attempt that was stopped because it stalled counts as failed.
 
 After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
-job keeps its place and waits for any pool with room. After a missing right both the job and the
-right back off (missing_rights.py).
+job keeps its place and waits for any pool with room. After a refusal by a quota of something else
+the job tries its other pools and then backs off (quota_refusals.py). After a missing right both the
+job and the right back off (missing_rights.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from slotq_core.copies import copied
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.prescriptions import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
-from slotq_core.timestamps import FAR_OFF
+from slotq_core.timestamps import FAR_OFF, iso
 
 FIRST_BACKOFF = 30_000
 """The back-off after the first failure (ms)."""
@@ -52,6 +53,8 @@ class Ending(StrEnum):
     MAX_RUNTIME = "max_runtime"
     """The job reached its maximum runtime: it ends, whatever retries are left."""
     NO_CAPACITY = "no_capacity"
+    OTHER_QUOTA = "other_quota"
+    """A quota of the account that is not for the pool's instances refused the start."""
     FAULT = "fault"
     NO_RIGHTS = "no_rights"
     """The queue, or SageMaker under the job's role, lacked a right."""
@@ -67,19 +70,46 @@ class Ended:
     attempt: Attempt
 
 
-def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
+def after_end(
+    job: Job, ending: Ending, *, at: int, now: int, message: str = "", limit: int | None = None
+) -> Ended:
     """Settle a job whose live attempt ended at `at` (ms), as the queue learned at `now` (ms). Cuts
-    `message` to `LONGEST_MESSAGE` characters."""
+    `message` to `LONGEST_MESSAGE` characters. `limit`: the quota that refused the start, after
+    `OTHER_QUOTA`, if known."""
     assert job.attempt is not None
     at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
-    message = _head(message)
+    message = _head(message or _SILENT.get(ending, ""))
     outcome = _outcome(ending, job.attempt)
     attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
         attempt = copied(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
     since = attempt.running_since
     job = copied(job, ran=job.ran + (0 if since is None else max(0, at - since)))
+    if outcome is AttemptOutcome.OTHER_QUOTA:
+        return Ended(job=_refused_by_quota(job, now, message, limit), attempt=attempt)
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
+
+
+def stopped_before_restore(
+    job: Job, restore: Restore, *, running_since: int | None, ended_at: int
+) -> Job:
+    """The job with the stop order that the copy of the table lacks, if its attempt was stopped
+    (`ended_at`, ms) between the copy and its restore. Or if it began to run in between
+    (`running_since`), and was stopped before the queue took it over: by the queue itself, which
+    expected no such training job. Else the job as it is.
+
+    What stopped it is not known: an eviction, a cancel, a person. So it waits again, at its place,
+    and whoever cancelled it cancels it again."""
+    if job.attempt is None or job.attempt.stop is not None:
+        return job
+    began_unknown = running_since is not None and restore.hides(running_since)
+    if not (restore.hides(ended_at) or (began_unknown and ended_at <= job.attempt.admitted_at)):
+        return job
+    copied_at, restored_at = iso(restore.copied_at), iso(restore.restored_at)
+    by = f"a restore of the queue's table (copied {copied_at}, restored {restored_at})"
+    order = StopOrder(cause=StopCause.RESTORED, by=by, at=ended_at, sent=True)
+    attempt = copied(job.attempt, created=True, stop=order)
+    return copied(job, attempt=attempt, evictions=job.evictions + 1)
 
 
 def backoff(errors: int) -> int:
@@ -92,8 +122,17 @@ _EVICTIONS = {
     StopCause.EVICTED: "evicted for",
     StopCause.YIELDED: "yielded to",
     StopCause.REQUEUED: "given up by",
+    StopCause.RESTORED: "stopped before",
 }
 """Stop causes after which a job waits again, each with the start of its message."""
+
+
+_SILENT = {
+    Ending.STOPPED: "stopped outside the queue",
+    Ending.FAILED: "SageMaker gives no reason",
+    Ending.FAULT: "SageMaker gives no reason",
+}
+"""The message of a job whose end SageMaker does not explain."""
 
 
 _OF_ITS_GROUP = frozenset({StopCause.GROUP_ENDED, StopCause.GOAL_REACHED})
@@ -125,7 +164,8 @@ def backed_off(job: Job, now: int) -> bool:
 
 def end_backoff(job: Job, now: int) -> Job:
     """End the job's back-off: it waits for slots again, at its old place."""
-    return move(job, _waiting_state(job), at=now, message="")
+    message = job.message if job.refused_in else ""
+    return move(job, _waiting_state(job), at=now, message=message)
 
 
 def _head(message: str) -> str:
@@ -193,6 +233,29 @@ def _failed(job: Job, cause: str, now: int, message: str, *, retried: bool) -> J
     if retried and job.retries:
         return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
     return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+
+
+def _refused_by_quota(job: Job, now: int, message: str, limit: int | None) -> Job:
+    """The job after another quota than its pool's refused the start: it fails once every pool has
+    refused it with a quota of 0; it tries the pools that have not refused it at once; else it backs
+    off."""
+    held = [pool for pool, _ in job.holds]
+    first_time = job.refused_in == _without(job.refused_in, held)
+    denied = (*_without(job.denied_in, held), *(held if limit == 0 else ()))
+    refused = (*_without((*_without(job.refused_in, held), *held), denied), *denied)
+    cause = AttemptOutcome.OTHER_QUOTA.value
+    if {*job.pools} <= {*denied}:
+        return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+    marked = copied(job, refused_in=refused, denied_in=denied)
+    if first_time and not {*job.pools} <= {*refused}:
+        return move(marked, _waiting_state(job), at=now, cause=cause, message=message)
+    faults = job.faults + 1
+    back = {"not_before": now + backoff(faults), "faults": faults}
+    return move(marked, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+
+
+def _without(names: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in others)
 
 
 def _waiting_state(job: Job) -> JobState:

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
@@ -80,7 +82,7 @@ class PlanState:
         """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
-        self._rooms_of: dict[tuple[str, tuple[str, ...]], list[PoolRoom]] = {}
+        self._rooms_of: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[PoolRoom]] = {}
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -93,17 +95,30 @@ class PlanState:
             self.journal.set(self, "evicted", [])
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        """The existing rooms that the job's project may use and that no bar closes to the job."""
-        key = (job.project, job.pools)
+        """The existing rooms that the job's project may use and that no bar closes to the job, in
+        the job's order. After a refusal those that have not refused it lately, if one could hold
+        it, else all; those that refused it last come last."""
+        key = (job.project, job.pools, job.refused_in)
         rooms = self._rooms_of.get(key)
         if rooms is None:
-            usable = (name for name in job.pools if self.accounts.open_to(job, name))
+            last = {name: place for place, name in enumerate(job.refused_in, start=1)}
+            names = sorted(job.pools, key=lambda name: last.get(name, 0))
+            usable = (name for name in names if self.accounts.open_to(job, name))
             rooms = [self.rooms[name] for name in usable if name in self.rooms]
             self._rooms_of[key] = rooms
+        if job.refused_in:
+            rooms = self._without_refusing(job, rooms)
         shut = self.barred.get(job.name)
         if self.asks_last or not shut:
             return rooms
         return [room for room in rooms if room.pool.name not in shut]
+
+    def _without_refusing(self, job: Job, rooms: list[PoolRoom]) -> list[PoolRoom]:
+        open_to = [r for r in rooms if not takes_only_free_slots(job, r.pool.name, self.now)]
+        may_hold = (
+            room.pool.state is PoolState.ACTIVE and job.demand.within(room.size) for room in open_to
+        )
+        return open_to if any(may_hold) else rooms
 
     @cached_property
     def _lines_of(self) -> dict[str, list[WaitingLine]]:

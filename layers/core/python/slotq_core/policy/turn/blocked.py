@@ -12,6 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import due_at, pool_to_drain
 from slotq_core.policy.explain import waiting as explain
+from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
 from slotq_core.policy.state.groups.gangs import Gang
@@ -38,7 +39,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     if state.drop_claim(job):
         return False
     timed, drain = [room for room in rooms if room.timed], None
-    if timed:
+    if timed or job.refused_in:
         steps.wake(job, timed)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
@@ -97,7 +98,8 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
         return False
     drain = drained = None
     why = explain.gang_blocked(gang, state, steps.rules)
-    timed = any(room.timed for name in whole.pools if (room := state.rooms.get(name)))
+    rooms = (state.rooms[name] for name in whole.pools if name in state.rooms)
+    timed = any(room.timed for room in rooms) or any(job.refused_in for job in gang.standing)
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
@@ -141,6 +143,7 @@ def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None
         if (at := due_at(entry, room)) is not None
         and at <= state.now
         and job.demand.within(room.size)
+        and not takes_only_free_slots(job, room.pool.name, state.now)
         and state.shares.could_ever_hold(
             eligible.with_its_gang(job, room.pool.name), room.pool.name
         )

@@ -12,6 +12,7 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
+from slotq_core.policy.lifecycle.quota_refusals import no_eviction_until, takes_only_free_slots
 from slotq_core.policy.order import entered
 from slotq_core.policy.plan import Evict, Move
 from slotq_core.policy.state.plan_state import PlanState
@@ -126,12 +127,20 @@ class Steps:
         return True
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where the job has the rights to start. Only there does it evict others."""
-        return [room for room in rooms if not room.rights.missing(job)]
+        """The rooms where the job has the rights to start, and where no quota of something else has
+        refused it lately. Only there does it evict others."""
+        now = self.state.now
+        return [
+            room
+            for room in rooms
+            if not (room.rights.missing(job) or takes_only_free_slots(job, room.pool.name, now))
+        ]
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """Bring `wake_at` forward to the next time that may change the job's situation."""
         timed = [room for room in rooms if room.timed]
+        if job.refused_in:
+            self.state.decided.wake([no_eviction_until(job)], self.state.now)
         if timed:
             entry, slices = entered(job, self.state.yields), self.rules.slices
             moments = (at for room in timed for _, at in known_times(job, entry, room, slices))

@@ -13,25 +13,54 @@ from typing import Any
 from slotq_core.errors import InvalidRequest
 from slotq_core.wire.body import MAX_BODY
 
-LARGEST_EXPANDED = 100_000_000
-"""The most bytes of all members together, each with its template: a Lambda function has to hold
-them."""
+LARGEST_EXPANDED = 10_000_000
+"""The most bytes of all members together, each with what it shares with the others."""
+
+MOST_GROWTH = 20
+"""The most bytes that one byte of a body may become. So the work for a group is proportional to
+what its sender has sent."""
 
 Json = Mapping[str, Any]
 
 
 def expanded(template: Json | None, members: Sequence[Json]) -> list[dict[str, Any]]:
-    """The members as whole requests. Raises InvalidRequest if they are too large together."""
-    if template is None:
-        return [dict(member) for member in members]
-    size = len(json.dumps(template))
-    if size > MAX_BODY or size * len(members) > LARGEST_EXPANDED:
+    """The members as whole requests. What a member shares with the template is the same object, not
+    a copy. The caller checks first how large they become (`check_growth`)."""
+    return [merged(template or {}, member) for member in members]
+
+
+def check_growth(shared: Json, *, members: int, sent: int) -> None:
+    """Check what a body of `sent` bytes becomes when each of its members gets what they share: the
+    values of `shared`, by the body's field. Takes time for the shared values alone. Raises
+    InvalidRequest with the largest of these fields."""
+    sizes = {field: json_size(value) for field, value in shared.items() if value}
+    if not sizes:
+        return
+    largest, size = max(sizes.items(), key=lambda it: it[1])
+    most = most_expanded(sent)
+    if (together := _together(sum(sizes.values()), members, sent)) > most or size > MAX_BODY:
         raise InvalidRequest(
-            f"the template has {size:,} bytes, which is too much for {len(members):,} members: "
-            "move large values to S3",
-            field="template",
+            f"the {largest} has {size:,} bytes, which is too much for {members:,} members: the "
+            f"group would become {together:,} bytes, and the limit is {most:,}, {MOST_GROWTH} "
+            f"times the {sent:,} bytes of the body and at most {LARGEST_EXPANDED:,}. Move large "
+            "values to S3, write some members whole, or submit several groups",
+            field=largest,
         )
-    return [merged(template, member) for member in members]
+
+
+def most_expanded(sent: int) -> int:
+    """The most bytes that a body of `sent` bytes may become."""
+    return min(LARGEST_EXPANDED, MOST_GROWTH * sent)
+
+
+def json_size(value: object) -> int:
+    """The bytes of a value as JSON without spaces."""
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _together(shared: int, members: int, sent: int) -> int:
+    """The bytes of the members with what they share; at most `shared` too many."""
+    return shared * members + sent
 
 
 def merged(whole: Json, patch: Json) -> dict[str, Any]:
@@ -49,9 +78,21 @@ def merged(whole: Json, patch: Json) -> dict[str, Any]:
 
 
 def compacted(requests: Sequence[Json]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A template and members that expand to these requests. The requests hold no null."""
+    """A template and members that expand to these requests. The requests hold no null.
+
+    As many members as needed are written whole, for a body that becomes at most `MOST_GROWTH` times
+    its size. A group that is too large in itself stays so.
+    """
     template = _common(requests)
-    return template, [_difference(template, request) for request in requests]
+    members = [_difference(template, request) for request in requests]
+    shared = json_size(template)
+    sent = shared + sum(map(json_size, members))
+    for number, request in enumerate(requests):
+        if _together(shared, len(requests), sent) <= MOST_GROWTH * sent:
+            break
+        sent += json_size(request) - json_size(members[number])
+        members[number] = dict(request)
+    return template, members
 
 
 def _common(objects: Sequence[Json]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -19,9 +19,10 @@ from slotq_core.requests.group_members import MOST_VARIABLES, VARIABLES
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.groups.after_tags import with_after_tags
-from slotq_core.wire.groups.members import expanded
+from slotq_core.wire.groups.members import check_growth, expanded
 from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.training_request import RequestCheck
 
 MOST_MEMBERS = 1_000
 """The most members of a group: so many are stored within a few requests, and one record lists
@@ -129,10 +130,36 @@ Member = tuple[Submission, dict[str, Any]]
 Members = tuple[Member, ...]
 
 
-def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
-    """Read a new group. Returns its body, its members, and the digest of the whole, which is the
-    same with and without a template. Raises InvalidRequest; the fault of a member has the member's
-    place in its path."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupText:
+    """A new group as it was sent. Its members are not read yet: each may be as large as the
+    template, so a caller who has reached a limit is refused first."""
+
+    body: GroupBody
+    value: Mapping[str, Any]
+    """The body as JSON."""
+
+    def members(self) -> tuple[Members, str]:
+        """The members, and the digest of the whole, which is the same with and without a template.
+        Raises InvalidRequest; the fault of a member has the member's place in its path."""
+        read, check = self.body, RequestCheck()
+        whole = expanded(read.template, read.members)
+        members = tuple(_member(read, number, it, check) for number, it in enumerate(whole))
+        count = Counter(submission.name for submission, _ in members)
+        if again := [name for name, times in count.items() if times > 1]:
+            raise InvalidRequest(f"two members are named '{again[0]}'", field="members")
+        if read.gang:
+            _check_rules(read.gang, [*count])
+            _check_variables(members)
+        same = {key: it for key, it in self.value.items() if key != "template"}
+        same["members"] = whole
+        canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
+        return members, hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def read_group(body: str | bytes) -> GroupText:
+    """Read a new group but for its members, in time that is proportional to the body. Raises
+    InvalidRequest."""
     value = json_object(
         body, "a group: name, members, and max_parallel or gang", most=LARGEST_GROUP
     )
@@ -147,19 +174,18 @@ def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
     if (read.gang is None) == (read.max_parallel is None):
         said = "a group is not both:" if read.gang else "which kind of group is it?"
         raise InvalidRequest(f"{said} {_ONE_KIND}", field="gang" if read.gang else "max_parallel")
-    whole = expanded(read.template, read.members)
-    members = tuple(_member(read, number, it) for number, it in enumerate(whole))
-    count = Counter(submission.name for submission, _ in members)
-    if again := [name for name, times in count.items() if times > 1]:
-        raise InvalidRequest(f"two members are named '{again[0]}'", field="members")
     if read.gang and read.sweep:
         raise InvalidRequest("a gang tries nothing: sweep goes with max_parallel", field="sweep")
-    if read.gang:
-        _check_rules(read.gang, [*count])
-        _check_variables(members)
-    same = {**{key: it for key, it in value.items() if key != "template"}, "members": whole}
-    canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
-    return read, members, hashlib.sha256(canonical.encode()).hexdigest()
+    shared = {"template": read.template, "after": read.after, "after_any": read.after_any}
+    sent = len(body.encode() if isinstance(body, str) else body)
+    check_growth(shared, members=len(read.members), sent=sent)
+    return GroupText(body=read, value=value)
+
+
+def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
+    """Read a new group whole: its body, its members, and its digest. Raises InvalidRequest."""
+    text = read_group(body)
+    return text.body, *text.members()
 
 
 def _check_size(value: Mapping[str, Any]) -> None:
@@ -215,9 +241,11 @@ def _some(members: Sequence[str]) -> str:
     return ", ".join(members[:_NAMED]) + more
 
 
-def _member(group: GroupBody, number: int, request: Mapping[str, Any]) -> Member:
+def _member(
+    group: GroupBody, number: int, request: Mapping[str, Any], check: RequestCheck
+) -> Member:
     try:
-        submission, kept = parse_submission(request)
+        submission, kept = parse_submission(request, check)
         if group.after or group.after_any:
             after = dict.fromkeys((*submission.after, *group.after))
             after_any = dict.fromkeys((*submission.after_any, *group.after_any))

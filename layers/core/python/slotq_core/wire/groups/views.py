@@ -77,8 +77,8 @@ class GroupView(GroupSummaryView):
     """The members, in the order of the submission, without place and reason. A retry stands in
     the place of the member that it repeats."""
     next: str | None = None
-    """Cursor of the page with the further members; null: there are none. Only members with much
-    text need several pages: those that come after many jobs, or have many attempts."""
+    """Cursor of the page with the further members; null: there are none. A page has at most 1
+    MB."""
     sweep: SweepView | None = None
     """What the members try and look for, if the submission told it; only on the first page."""
 
@@ -88,6 +88,8 @@ class GroupsView(BaseModel):
 
     version: int = VERSION
     groups: list[GroupSummaryView]
+    left_out: int = 0
+    """How many of the latest groups the answer has no room for: it has at most 1 MB."""
 
 
 def gang_view(group: Group, *, needed: int, ready: int, missing: Sequence[str]) -> GangView:

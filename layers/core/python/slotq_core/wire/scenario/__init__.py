@@ -1,5 +1,6 @@
 """The whole queue as JSON, to be reckoned on with.
 
 views    the queue, written
+pages    the same, in pages
 reading  the same, read back
 """

@@ -55,6 +55,8 @@ def job_of(view: StandingJobView) -> Job:
         evictions=view.evictions,
         schedule_attempts=view.schedule_attempts,
         faults=view.faults,
+        refused_in=tuple(view.refused_in),
+        denied_in=tuple(view.denied_in),
         releases=tuple(from_iso(it) for it in view.releases),
         ran=milliseconds(view.ran),
         reports=view.reports,

@@ -117,6 +117,10 @@ class StandingJobView(BaseModel):
     evictions: int = 0
     schedule_attempts: int = 0
     faults: int = 0
+    refused_in: list[str] = Field(default=[])
+    """The pools in which a quota of something else refused the last start."""
+    denied_in: list[str] = Field(default=[])
+    """Those of them where that quota was 0."""
     releases: list[str] = Field(default=[])
     ran: float = 0
     """Running time of the attempts that have ended."""
@@ -178,12 +182,15 @@ class ScenarioView(BaseModel):
     """How many jobs bear stand-in names, because the caller may not see them. The limits of their
     users are not known."""
     left_out: int = 0
-    """How many jobs wait behind those in `jobs`, at least: more than one answer holds."""
+    """How many jobs there are besides those in `jobs` and the pages before, at least."""
+    next: str | None = None
+    """Cursor of the page with the further jobs; null: there are none. Where the queue has changed
+    meanwhile, the answer is 409 `outdated`: begin with the first page again."""
     configuration: Document
-    """The configuration's document."""
+    """The configuration's document. Only the first page has it, `pools` and `spent`."""
     pools: list[StandingPoolView]
     jobs: list[StandingJobView]
-    """Every job that has not ended, in any order."""
+    """The jobs that have not ended: first those that hold slots, then those that wait."""
     groups: list[StandingGroupView] = Field(default=[])
     yields: list[YieldedView] = Field(default=[])
     spent: SpentView | None = None
@@ -283,6 +290,8 @@ def _job(job: Job, queue: StandingQueue) -> StandingJobView:
         evictions=job.evictions,
         schedule_attempts=job.schedule_attempts,
         faults=job.faults,
+        refused_in=[*job.refused_in],
+        denied_in=[*job.denied_in],
         releases=[iso(it) for it in job.releases],
         ran=seconds(job.ran),
         reports=job.reports,

@@ -7,18 +7,20 @@ zero without a reset, and old minutes that no audit has removed yet are never mi
 
 from __future__ import annotations
 
+import threading
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
+from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
-from slotq_core.errors import Conflict
+from slotq_core.errors import Conflict, Malformed
 from slotq_core.model.jobs import QUEUED_STATES
-from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+from slotq_core.model.limits import CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.ports.counters import Census, Counter
 
 _MINUTE = "m"
@@ -32,30 +34,67 @@ _OLD = 20
 class DynamoCounters:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
+        self._lock = threading.Lock()
+        self._opened = Tally[str]()
+        """Lines opened by submissions that no counter has counted yet, by caller."""
 
     def take(self, caller: str, *, minute: int | None, limits: CallerLimits) -> bool:
-        """Count one submission, or one waiting job. Return False if a limit is reached. A malformed
+        return self.count(caller, minute=minute, limits=limits) is not None
+
+    def count(self, caller: str, *, minute: int | None, limits: CallerLimits) -> CallerUse | None:
+        """Count one submission, or one waiting job. Return None if a limit is reached. A malformed
         item is deleted and begun again, so that nobody stays locked out."""
-        expression = (
-            expressions.count_waiting_job(waiting=limits.waiting)
-            if minute is None
-            else expressions.count_submission(
-                _attribute(minute), waiting=limits.waiting, submissions=limits.submissions
+        opened = 0
+        if minute is None:
+            expression = expressions.count_waiting_job(waiting=limits.waiting)
+        else:
+            with self._lock:
+                opened = self._opened.pop(caller, 0)
+            expression = expressions.count_submission(
+                _attribute(minute),
+                waiting=limits.waiting,
+                submissions=limits.submissions,
+                opened=opened,
             )
+        for _ in range(2):
+            try:
+                return _use_in(self._calls.updated(table.caller_key(caller), expression), minute)
+            except Malformed:
+                self._calls.delete(table.caller_key(caller))
+            except Conflict:
+                self._note_opened(caller, opened)
+                return None
+        return CallerUse()  # Others keep spoiling the item: nobody may lose a job.
+
+    def opened(self, caller: str) -> None:
+        self._note_opened(caller, 1)
+
+    def _note_opened(self, caller: str, lines: int) -> None:
+        if lines:
+            with self._lock:
+                self._opened[caller] += lines
+
+    def open_line(self, caller: str, *, minute: int | None, lines: int, submissions: int) -> bool:
+        attribute = None if minute is None else _attribute(minute)
+        with self._lock:
+            opened = self._opened.pop(caller, 0)
+        counted = expressions.count_line(
+            attribute, lines=lines, submissions=submissions, opened=opened
         )
         for _ in range(2):
             try:
-                self._calls.update(table.caller_key(caller), expression)
-            except WrongType:
+                self._calls.update(table.caller_key(caller), counted)
+            except Malformed:
                 self._calls.delete(table.caller_key(caller))
             except Conflict:
+                self._note_opened(caller, opened)
                 return False
             else:
                 return True
-        return True  # Others keep spoiling the item: nobody may lose a job.
+        return True  # As in `count`.
 
     def give_back(self, caller: str, *, minute: int | None) -> None:
-        with suppress(Conflict, WrongType):
+        with suppress(Conflict, Malformed):
             expression = (
                 expressions.uncount_waiting()
                 if minute is None
@@ -64,12 +103,7 @@ class DynamoCounters:
             self._calls.update(table.caller_key(caller), expression)
 
     def use(self, caller: str, *, minute: int) -> CallerUse:
-        item = self._calls.item(table.caller_key(caller)) or {}
-        with suppress(*UNREADABLE):
-            return CallerUse(
-                waiting=_whole(item, "waiting"), submissions=_whole(item, _attribute(minute))
-            )
-        return CallerUse()
+        return _use_in(self._calls.item(table.caller_key(caller)) or {}, minute)
 
     def all(self) -> Mapping[str, Counter]:
         items = self._calls.query(expressions.partition(table.CALLERS))
@@ -77,27 +111,47 @@ class DynamoCounters:
 
     def census(self) -> Census:
         waiting, projects = Tally[str](), Tally[str]()
+        inside = defaultdict[str, dict[str, None]](dict)
+        lines = LinesOfItems()
         for state in sorted(QUEUED_STATES):
-            jobs = {**expressions.owners_in_state(state), "IndexName": table.BY_STATE}
+            attributes = expressions.attributes_in_state(state, LinesOfItems.ATTRIBUTES)
+            jobs = {**attributes, "IndexName": table.BY_STATE}
             for item in self._calls.query(jobs, consistent=False):
-                waiting[item.get("submitter", {}).get("S", "")] += 1
+                submitter = item.get("submitter", {}).get("S", "")
+                waiting[submitter] += 1
                 projects[item.get("project", {}).get("S", "")] += 1
-        lines = self._calls.count(expressions.partition(table.LINES))
-        return Census(waiting=waiting, lines=lines, projects=projects)
+                if line := lines.line_of(item):
+                    inside[line][submitter] = None
+        kept = self._calls.query(expressions.openers(table.LINES), consistent=False)
+        openers = {item["sk"]["S"]: item.get("opener", {}).get("S", "") for item in kept}
+        return Census(
+            waiting=waiting,
+            lines=len(inside),
+            open_lines=[
+                OpenLine(opener=openers.get(line, ""), submitters=[*inside.get(line, ())])
+                for line in dict.fromkeys((*openers, *inside))
+            ],
+            projects=projects,
+        )
 
-    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+    def correct(
+        self, caller: str, seen: Counter, *, waiting: int, minute: int, lines: int = 0
+    ) -> None:
         old = sorted(number for number in seen.minutes if number < minute - 1)[:_OLD]
         change, key = waiting - seen.waiting, table.caller_key(caller)
-        if not change and not old and (waiting or seen.minutes):
+        opened = lines - seen.lines
+        if not (change or opened or old) and (waiting or lines or seen.minutes):
             return
         with suppress(Conflict):
             if not seen.readable:
                 self._calls.delete(key)
-            elif not waiting and len(old) == len(seen.minutes):
+            elif not (waiting or lines) and len(old) == len(seen.minutes):
                 self._forget(caller, seen)
             else:
                 minutes = [_attribute(number) for number in old]
-                expression = expressions.correct_count(change, seen.audits, forget=minutes)
+                expression = expressions.correct_count(
+                    change, seen.audits, forget=minutes, lines=opened
+                )
                 self._calls.update(key, expression)
 
     def _forget(self, caller: str, seen: Counter) -> None:
@@ -110,6 +164,17 @@ class DynamoCounters:
     def set_queue_use(self, use: QueueUse) -> None:
         expression = expressions.record_use(waiting=use.waiting, lines=use.lines)
         self._calls.update(table.revision_key(), expression)
+
+
+def _use_in(item: Item, minute: int | None) -> CallerUse:
+    """Return the use in a counter; none if it is unreadable."""
+    with suppress(*UNREADABLE):
+        return CallerUse(
+            waiting=_whole(item, "waiting"),
+            submissions=0 if minute is None else _whole(item, _attribute(minute)),
+            lines=_whole(item, "lines"),
+        )
+    return CallerUse()
 
 
 def queue_use_of(item: Item) -> QueueUse:
@@ -125,7 +190,10 @@ def _counter_of(item: Item) -> Counter:
             if name.startswith(_MINUTE) and name[1:].isdigit()
         )
         return Counter(
-            waiting=_whole(item, "waiting"), audits=_whole(item, "audits"), minutes=minutes
+            waiting=_whole(item, "waiting"),
+            lines=_whole(item, "lines"),
+            audits=_whole(item, "audits"),
+            minutes=minutes,
         )
     except UNREADABLE:
         return Counter(readable=False)

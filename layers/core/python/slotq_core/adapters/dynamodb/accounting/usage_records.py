@@ -13,7 +13,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, day_sum_of, use_of_attempt, write
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of
-from slotq_core.errors import NotUnderstood
+from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
 from slotq_core.ports.usage import DaySum, EndedAttempts, MonthSum
 from slotq_core.usage.day_rows import Cell, read_part
@@ -83,12 +83,14 @@ class UsageRecords:
             packed = zlib.compress(text.encode())
             names.append(f"{seen.day}#{len(names):04d}#{_digest(packed)}")
             self._calls.put(table.usage_part_key(names[-1]), {"cells": {"B": packed}})
-        first_time = seen == DaySum(day=seen.day)
-        unchanged = expressions.as_read(write(seen), "through", "attempts", "whole")
+        key = table.usage_key(seen.day)
+        item = self._calls.item(key)
+        if (DaySum(day=seen.day) if item is None else _sum_in(item)) != seen:
+            raise Conflict(f"the sum of {seen.day} has changed since it was read")
         self._calls.put(
-            table.usage_key(seen.day),
+            key,
             write(replace(extended, parts=tuple(names))),
-            expressions.is_new() if first_time else unchanged,
+            expressions.is_new() if item is None else expressions.unchanged(item),
         )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slotq_core.model.limits import opener_mark
+
 Expression = dict[str, Any]
 """The expression arguments of one call, or of one action of a transaction."""
 
@@ -66,21 +68,35 @@ def job_unchanged(version: int) -> Expression:
     }
 
 
-def touch_line(at: int, *, known: bool, arriving: int) -> Expression:
+def touch_line(at: int, *, known: bool, arriving: int, opener: str = "") -> Expression:
     """Touch a line before a new job enters it, outside the transaction. `at`: ms. `known`: for a
-    job that may open no line. `arriving`: how many jobs to count in (`waiting`).
+    job that may open no line. `arriving`: how many jobs to count in (`waiting`). `opener`: the name
+    that the caller is counted under who opens the line.
 
     The touch keeps the line from being removed. The bound may stay: it is never above the order key
     of a job that is being submitted (`line_bounds`). Condition, with `known`: the line exists.
     """
-    expression: Expression = {
-        "UpdateExpression": "SET touched = :at",
-        "ExpressionAttributeValues": {":at": _number(at)},
-    }
+    values = {":at": _number(at)}
     if arriving:
-        expression["UpdateExpression"] += " ADD waiting :arriving"
-        expression["ExpressionAttributeValues"][":arriving"] = _number(arriving)
-    return {**expression, "ConditionExpression": "attribute_exists(pk)"} if known else expression
+        values[":arriving"] = _number(arriving)
+    added = " ADD waiting :arriving" if arriving else ""
+    return _line_update("SET touched = :at", added, values, known=known, opener=opener)
+
+
+def _line_update(
+    update: str, more: str, values: dict[str, Mapping[str, str]], *, known: bool, opener: str
+) -> Expression:
+    """The update of a line that exists (`known`), or that this caller may open."""
+    if known:
+        return {
+            "UpdateExpression": update + more,
+            "ConditionExpression": "attribute_exists(pk)",
+            "ExpressionAttributeValues": values,
+        }
+    if opener:
+        update += ", opener = if_not_exists(opener, :opener)"
+        values = {**values, ":opener": _text(opener_mark(opener))}
+    return {"UpdateExpression": update + more, "ExpressionAttributeValues": values}
 
 
 def count_waiting(change: int) -> Expression:
@@ -93,19 +109,13 @@ def count_waiting(change: int) -> Expression:
     }
 
 
-def correct_waiting(seen: int | None, waiting: int) -> Expression:
-    """Set a line's count after the jobs were counted one by one. Condition: the count is as it was
-    before (None: missing or unreadable), so nobody has counted meanwhile."""
-    values: dict[str, Mapping[str, str]] = {":waiting": _number(waiting)}
-    if seen is None:
-        unchanged, values[":number"] = "NOT attribute_type(waiting, :number)", _text("N")
-    else:
-        unchanged, values[":seen"] = "waiting = :seen", _number(seen)
-    return {
-        "UpdateExpression": "SET waiting = :waiting",
-        "ConditionExpression": f"attribute_exists(touched) AND {unchanged}",
-        "ExpressionAttributeValues": values,
-    }
+def correct_waiting(item: Mapping[str, Any], waiting: int) -> Expression:
+    """Set a line's count after the jobs were counted one by one. Condition: the line exists, and
+    the count is as it was read before (`item`), so nobody has counted meanwhile."""
+    unchanged = as_read(item, "waiting")
+    corrected = on_condition(set_numbers({"waiting": waiting}), unchanged)
+    exists = f"attribute_exists(touched) AND {unchanged['ConditionExpression']}"
+    return {**corrected, "ConditionExpression": exists}
 
 
 def return_to_line(at: int) -> Expression:
@@ -119,6 +129,13 @@ def return_to_line(at: int) -> Expression:
         "UpdateExpression": "SET touched = :at, returned = :at REMOVE bound",
         "ExpressionAttributeValues": {":at": _number(at)},
     }
+
+
+def return_by_user(at: int, *, opener: str) -> Expression:
+    """Do the same before a user's change puts a job into a line. `opener`: as for `touch_line`;
+    empty: the change may open no line. Condition then: the line exists."""
+    touched, values = "SET touched = :at, returned = :at", {":at": _number(at)}
+    return _line_update(touched, " REMOVE bound", values, known=not opener, opener=opener)
 
 
 def raise_bound(bound: str, *, returned: int | None) -> Expression:
@@ -149,8 +166,9 @@ def remove_bound(bound: str) -> Expression:
     }
 
 
-def count_submission(minute: str, *, waiting: int, submissions: int) -> Expression:
-    """Count one more waiting job of a caller, and one more submission in this minute.
+def count_submission(minute: str, *, waiting: int, submissions: int, opened: int = 0) -> Expression:
+    """Count one more waiting job of a caller, and one more submission in this minute. `opened`:
+    lines that earlier submissions have opened and that are not counted yet.
 
     Condition: both counts are below the caller's limits (0: no limit), if they are numbers. The
     update itself fails on anything else.
@@ -161,9 +179,13 @@ def count_submission(minute: str, *, waiting: int, submissions: int) -> Expressi
     if submissions:
         conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
         values |= {":submissions": _number(submissions), ":number": _text("N")}
+    update, names = "ADD waiting :one, #minute :one", {"#minute": minute}
+    if opened:
+        update, names["#lines"] = f"{update}, #lines :opened", "lines"
+        values[":opened"] = _number(opened)
     built: Expression = {
-        "UpdateExpression": "ADD waiting :one, #minute :one",
-        "ExpressionAttributeNames": {"#minute": minute},
+        "UpdateExpression": update,
+        "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
     }
     return {**built, "ConditionExpression": " AND ".join(conditions)} if conditions else built
@@ -184,6 +206,31 @@ def count_waiting_job(*, waiting: int) -> Expression:
         "ConditionExpression": "(NOT attribute_type(waiting, :number) OR waiting < :waiting)",
         "ExpressionAttributeValues": {**built["ExpressionAttributeValues"], **limit},
     }
+
+
+def count_line(minute: str | None, *, lines: int, submissions: int, opened: int = 0) -> Expression:
+    """Count one more line that a caller opens. With a minute, a change opens it, which counts as a
+    submission in this minute. `opened`: as in `count_submission`.
+
+    Condition: the caller has opened fewer than `lines`, and, with a minute, the count of that
+    minute is below `submissions` (0: no limit), if these are numbers.
+    """
+    update, names, conditions = "ADD #lines :opened", {"#lines": "lines"}, []
+    values = {":opened": _number(opened + 1)}
+    if lines:
+        conditions.append("(NOT attribute_type(#lines, :number) OR #lines < :lines)")
+        values[":lines"] = _number(lines - opened)
+    if minute is not None:
+        update, names["#minute"] = f"{update}, #minute :one", minute
+        values[":one"] = _number(1)
+    if minute is not None and submissions:
+        conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
+        values[":submissions"] = _number(submissions)
+    built: Expression = {"UpdateExpression": update, "ExpressionAttributeNames": names}
+    if conditions:
+        values[":number"] = _text("N")
+        built["ConditionExpression"] = " AND ".join(conditions)
+    return {**built, "ExpressionAttributeValues": values}
 
 
 def uncount_submission(minute: str) -> Expression:
@@ -218,9 +265,10 @@ def uncount_waiting() -> Expression:
     }
 
 
-def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Expression:
-    """Correct a counter by an audit's difference; later submissions stay counted. Condition: no
-    other audit has corrected the counter since it was read."""
+def correct_count(change: int, audits: int, *, forget: Sequence[str], lines: int = 0) -> Expression:
+    """Correct a counter by an audit's difference, of waiting jobs and of opened `lines`; later
+    submissions stay counted. Condition: no other audit has corrected the counter since it was
+    read."""
     old = {f"#m{n}": attribute for n, attribute in enumerate(forget)}
     removed = f" REMOVE {', '.join(old)}" if old else ""
     built: Expression = {
@@ -232,7 +280,24 @@ def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Express
             ":seen": _number(audits),
         },
     }
-    return {**built, "ExpressionAttributeNames": old} if old else built
+    names = old
+    if lines:
+        built["UpdateExpression"] = f"ADD waiting :change, audits :one, #lines :lines{removed}"
+        built["ExpressionAttributeValues"][":lines"] = _number(lines)
+        names = {**old, "#lines": "lines"}
+    return {**built, "ExpressionAttributeNames": names} if names else built
+
+
+def set_numbers(numbers: Mapping[str, int]) -> Expression:
+    """Set these attributes, to mend them."""
+    names = {f"#n{n}": attribute for n, attribute in enumerate(numbers)}
+    values = {f":n{n}": _number(number) for n, number in enumerate(numbers.values())}
+    pairs = ", ".join(f"{name} = :{name[1:]}" for name in names)
+    return {
+        "UpdateExpression": f"SET {pairs}",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
 
 
 def line_untouched(touched: int) -> Expression:
@@ -273,16 +338,6 @@ def unchanged(item: Mapping[str, Any]) -> Expression:
     """Require that the item exists and that every attribute read is unchanged."""
     contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]
     return as_read(item, "pk", *contents)
-
-
-def mend_line(at: int) -> Expression:
-    """Repair a line's unreadable `touched`, as if touched at `at` (ms). Condition: `touched` is
-    still no number; a submission that has touched the line since may rely on the line."""
-    return {
-        "UpdateExpression": "SET touched = :at",
-        "ConditionExpression": "NOT attribute_type(touched, :number)",
-        "ExpressionAttributeValues": {":at": _number(at), ":number": _text("N")},
-    }
 
 
 def unmark(entry_time: Mapping[str, Any]) -> Expression:
@@ -565,6 +620,14 @@ def decide_about_groups(seen: int | None, *, opens: bool, closes: bool) -> Expre
     return {**built, "ConditionExpression": "groupDecisions = :seen"}
 
 
+def mark_in_parts() -> Expression:
+    """Let every load look for a decision in parts: a mark without one does no harm."""
+    return {
+        "UpdateExpression": "SET inParts = :true",
+        "ExpressionAttributeValues": {":true": {"BOOL": True}},
+    }
+
+
 def is_in_parts(number: int, kind: str) -> Expression:
     """Require that this decision is still to be finished, in this way."""
     return {
@@ -659,13 +722,19 @@ def in_state_from(state: str, moment: str, *, backward: bool, inclusive: bool) -
     }
 
 
-def owners_in_state(state: str) -> Expression:
-    """Select the submitters and projects of the jobs of one state, on the index `by-state`."""
+def attributes_in_state(state: str, attributes: Sequence[str]) -> Expression:
+    """Select these attributes of the jobs of one state, on the index `by-state`."""
+    names = {f"#a{number}": attribute for number, attribute in enumerate(attributes)}
     return {
         **in_state(state),
-        "ProjectionExpression": "submitter, #project",
-        "ExpressionAttributeNames": {"#project": "project"},
+        "ProjectionExpression": ", ".join(names),
+        "ExpressionAttributeNames": names,
     }
+
+
+def openers(pk: str) -> Expression:
+    """Select the names of all lines, and who has opened them."""
+    return {**partition(pk), "ProjectionExpression": "sk, opener"}
 
 
 def _number(amount: int) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
     Beneficiary,
+    Restore,
     StopCause,
     StopOrder,
 )
@@ -61,6 +62,13 @@ Record = (
     | DaySum
     | Yielded
 )
+
+MOST_COUNTED = 1 << 62
+"""Upper bound on what rises by one, far below DynamoDB's 38 digits, so that one more can be
+added."""
+
+NEW_AGE = 1 << 40
+"""What an unreadable count goes on from: far above any count that was ever seen."""
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
@@ -195,9 +203,19 @@ def yielded_of(item: Mapping[str, Value]) -> Yielded:
     return Yielded(**read(Yielded, item))
 
 
+def counted(value: Value) -> int:
+    """Return a number that rises by one with each change, and that commits are conditioned on.
+    Raises one of `validation.UNREADABLE` for what counting from 1 cannot have made: no commit could
+    rely on it."""
+    number = _whole(value)
+    if not 0 < number < MOST_COUNTED:
+        raise ValueError(f"{number} is no count of changes")
+    return number
+
+
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
-    used = _amounts(item, _USED)
-    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+    """Return the ledger; version 0 only if there is no item."""
+    return Ledger(version=counted(item["version"]) if item else 0, used=_amounts(item, _USED))
 
 
 def stored_group_of(item: Mapping[str, Value]) -> StoredGroup:
@@ -261,6 +279,8 @@ def in_parts_of(item: Mapping[str, Value]) -> InParts:
         told = json.loads(zlib.decompress(item["steps"]["B"]))
     except zlib.error as error:
         raise ValueError(str(error)) from None
+    if not told:
+        raise ValueError("it changes no job")
     return InParts(
         number=_whole(item["number"]),
         kind=PartsKind(_text(item["kind"])),
@@ -287,6 +307,29 @@ def opening_of(item: Mapping[str, Value]) -> Opening:
         at=_whole(item["at"]),
         withdrawn="withdrawn" in item,
     )
+
+
+def history_note_of(item: Mapping[str, Value]) -> tuple[str, Value, Value]:
+    """Return the name of an ended job whose records are to be marked, its entry time, and when the
+    records may go."""
+    return (
+        _text(item["jobName"]),
+        {"S": _text(item["entryTime"])},
+        {"N": str(_whole(item["goesAt"]))},
+    )
+
+
+def restore_of(item: Mapping[str, Value]) -> Restore:
+    """Return when the table was copied and restored."""
+    copied_at, restored_at = (from_iso(_text(item[name])) for name in ("copiedAt", "restoredAt"))
+    return Restore(copied_at=copied_at, restored_at=restored_at)
+
+
+def write_restore(restore: Restore) -> Item:
+    return {
+        "copiedAt": {"S": iso(restore.copied_at)},
+        "restoredAt": {"S": iso(restore.restored_at)},
+    }
 
 
 def demand_of(item: Mapping[str, Value]) -> Demand:
@@ -475,6 +518,8 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "evictions": _whole,
         "schedule_attempts": _whole,
         "faults": _whole,
+        "refused_in": _texts,
+        "denied_in": _texts,
         "releases": lambda value: tuple(_whole(each) for each in value["L"]),
         "ran": _whole,
         "reports": _flag,

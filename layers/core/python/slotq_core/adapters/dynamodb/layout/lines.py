@@ -123,6 +123,11 @@ def line_in(item: Item, now: int) -> StoredLine:
     )
 
 
+def has_touch(line: Item) -> bool:
+    """Whether the time of the last touch can be read."""
+    return _number(line, "touched") is not None
+
+
 def _number(item: Item, attribute: str) -> int | None:
     try:
         return int(item[attribute]["N"])

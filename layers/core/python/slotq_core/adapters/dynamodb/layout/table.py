@@ -39,6 +39,8 @@
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a periodic task is due next
+    SCHEDULER           RESTORED                  the last restore of this table from a copy:
+                                                  `copiedAt` and `restoredAt`, as ISO 8601
     NOTICE#PENDING      <moment>#<id>             a message that is to be sent, at that moment
     NOTICE#DIGESTS      <day>#<notification>      how often each event has happened on a day
     NOTICE#<id>         TOLD                      that message was made: nobody makes it again
@@ -108,6 +110,7 @@ one Query reads them, and only if REVISION has changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from slotq_core.adapters.order_keys import order_key
@@ -244,6 +247,11 @@ def ledger_key(pool: str) -> Key:
     return pool_partition(pool), LEDGER
 
 
+def pools_of_ledgers(keys: Iterable[Key]) -> frozenset[str]:
+    """The pools whose ledgers are among these keys."""
+    return frozenset(pk.removeprefix(POOL_PREFIX) for pk, sk in keys if sk == LEDGER)
+
+
 def active_key(pool: str, job: str) -> Key:
     return pool_partition(pool), f"{ACTIVE_PREFIX}{job}"
 
@@ -306,6 +314,10 @@ def health_key(pool: str) -> Key:
 
 def wake_key() -> Key:
     return SCHEDULER, "WAKE"
+
+
+def restored_key() -> Key:
+    return SCHEDULER, "RESTORED"
 
 
 def task_key(task: str) -> Key:

@@ -13,7 +13,14 @@ from contextlib import suppress
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.layout import table
-from slotq_core.adapters.dynamodb.layout.items import Item, Value, copies_of, job_of, pool_of
+from slotq_core.adapters.dynamodb.layout.items import (
+    MOST_COUNTED,
+    Item,
+    Value,
+    copies_of,
+    job_of,
+    pool_of,
+)
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line
@@ -110,8 +117,8 @@ def _judged(job: Job) -> Job:
         raise ValueError(f"a job that is {job.state} {has} attempt")
     if (job.state == "backoff") != (job.not_before is not None):
         raise ValueError(f"a job that is {job.state} waits until {job.not_before}")
-    if job.version < 1:
-        raise ValueError("a stored job must have a version")
+    if not 0 < job.version < MOST_COUNTED:
+        raise ValueError(f"a stored job cannot have the version {job.version}")
     return job
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from itertools import islice
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
@@ -61,9 +62,11 @@ class DynamoOutbox:
         return False
 
     def due(self, now: int, *, limit: int) -> list[Pending]:
-        """Return the messages that are due. One that cannot be read is left to people."""
+        """Return the messages that are due. One that cannot be read is left to people (`slotq
+        doctor`), and keeps no other waiting."""
         wanted = expressions.partition_before(table.PENDING, f"{iso(now)}#~")
-        return Sieve().read(self._calls.query(wanted, limit=limit), _pending_of)
+        items = self._calls.query(wanted, at_once=limit)
+        return [*islice((due for item in items for due in Sieve().read([item], pending_of)), limit)]
 
     def move(self, pending: Pending, later: Pending) -> bool:
         if pending.due == later.due:
@@ -100,7 +103,7 @@ def _item(pending: Pending) -> Item:
     }
 
 
-def _pending_of(item: Item) -> Pending:
+def pending_of(item: Item) -> Pending:
     try:
         message = Message(**json.loads(item["message"]["S"]))
     except UNREADABLE as error:

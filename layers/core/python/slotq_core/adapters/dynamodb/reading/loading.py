@@ -32,7 +32,7 @@ from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of
 from slotq_core.adapters.spending import spending
 from slotq_core.adapters.yields import outlived
-from slotq_core.errors import Conflict, InvalidRequest, NotUnderstood
+from slotq_core.errors import ConfigurationLost, Conflict, InvalidRequest, NotUnderstood
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
@@ -64,6 +64,8 @@ class _Capacity:
     """With their health, and what others occupy."""
     holders: Mapping[str, Holders]
     spent: Spending
+    undecidable: str
+    """Why nothing may be decided; usually empty."""
 
     @property
     def sharing(self) -> Sharing:
@@ -237,6 +239,8 @@ class WorldLoader:
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
+        if capacity.undecidable:  # Whoever asks is not to see a queue without projects.
+            raise ConfigurationLost(capacity.undecidable)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)
         due, _ = due_and_ended(sieve.read(self._partition((table.DUE, None)), copy_of))
@@ -283,8 +287,8 @@ class WorldLoader:
         return [line for line in lines if line.own], due
 
     def _capacity(self, sieve: Sieve, now: int) -> _Capacity:
-        configured, holders = self._configuration.read_through(sieve), {}
-        pools = []
+        configured, undecidable = self._configuration.read_through(sieve)
+        pools, holders = [], {}
         all_read = self._held.read(configured.pools, now)
         for pool, (read, foreign, poison) in zip(configured.pools, all_read, strict=True):
             sieve.add(poison)
@@ -295,6 +299,7 @@ class WorldLoader:
             pools=tuple(pools),
             holders=holders,
             spent=spending(configured, self._usage, now),
+            undecidable=undecidable,
         )
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
@@ -325,5 +330,6 @@ def _world(
         ),
         group_decisions=capacity.stand.group_decisions,
         ledgers={name: each.ledger for name, each in capacity.holders.items()},
+        undecidable=capacity.undecidable,
         poison=sieve.poison,
     )

@@ -161,10 +161,10 @@ class WaitingLines:
 
 
 def _stand_in(line: StoredLine, number: int) -> Job | None:
-    """Return a stand-in for the line; None if it must be read: a line without a bound, and one
-    whose jobs are planned together."""
+    """Return a stand-in for the line; None if it must be read: a line without a bound, one whose
+    jobs are planned together, and one whose jobs a quota refused, as of a time of their own."""
     shared = parsed(line.name)
-    if not line.bound or shared.group or shared.parts:
+    if not line.bound or shared.group or shared.parts or shared.refused_in:
         return None
     entry_time, name = place_in(line.bound)
     return stand_in(shared, number, entry_time=entry_time, name=name)

@@ -4,6 +4,7 @@ inspection    compares everything in the table with itself (`slotq doctor`)
 ledgers       a pool's ledger against its holders
 copies        a job's copies against its own item
 quarantine    what a pass cannot understand
+conditions    rows that can never be what is asked of them
 line_audit    bounds that would hide a job from a pass
 awaited_jobs  jobs that wait for an end of which nobody would tell them
 old_lines     waiting jobs in lines of an earlier version

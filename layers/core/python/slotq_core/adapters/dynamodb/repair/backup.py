@@ -5,6 +5,9 @@ The file consists of lines of JSON: a head, then each item in DynamoDB's own for
 base64, then an end with the number of items and their hash, which reveals an incomplete file. The
 file holds every request with its hyperparameters and environment, so only its owner can read it.
 
+A restored table keeps when it was copied and restored (`layout.table.restored_key`): what was
+stopped in between was stopped by a queue of which this table knows nothing.
+
 A scan is no snapshot, so the queue must stand still meanwhile. `save` reads everything twice to
 check this.
 """
@@ -15,14 +18,17 @@ import base64
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import sleep
 from typing import Any
 
-from slotq_core.adapters.dynamodb.layout.items import Item, keyed
+from slotq_core.adapters.dynamodb.layout.items import Item, keyed, write_restore
+from slotq_core.adapters.dynamodb.layout.table import restored_key, task_key
 from slotq_core.errors import SlotQError
+from slotq_core.model.attempts import Restore
+from slotq_core.timestamps import FAR_OFF, from_datetime, from_iso, iso
 
 FORMAT = 1
 _BATCH = 25
@@ -34,12 +40,18 @@ class BackupError(SlotQError):
     """The table or the file is not as required; the message says what to do."""
 
 
-def save_table(client: Any, table: str, path: Path) -> int:
-    """Write all items of the table to a new file; return their number. Raises BackupError if the
-    file exists or cannot be written, or if the queue worked meanwhile; no file is left then."""
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def save_table(client: Any, table: str, path: Path, *, clock: Callable[[], int] = _now) -> int:
+    """Write all items of the table to a new file, with the moment from which they are; return their
+    number. Raises BackupError if the file exists or cannot be written, or if the queue worked
+    meanwhile; no file is left then."""
     whole = path.with_name(f"{path.name}.part")
+    copied_at = _restored_from(client, table) or clock()
     try:
-        seen = _write(whole, table, _scan(client, table))
+        seen = _write(whole, table, _scan(client, table), copied_at)
         if _digest(_scan(client, table)) != seen:
             raise BackupError(
                 f"the queue in {table} ran during the backup, so the copy may contradict "
@@ -61,20 +73,41 @@ def load_table(
     path: Path,
     *,
     replace: bool = False,
-    pause: Callable[[float], None] = sleep,
+    copied_at: int | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], int] = _now,
 ) -> int:
-    """Put the file's items into the table; return their number.
+    """Put the file's items into the table, and the moments of copy and restore; return the number
+    of the file's items. `copied_at` (ms): from when the items are; None: as the file says.
 
     Raises BackupError if the file is incomplete, or if the table is not empty and `replace` is not
     set; nothing has changed then. After an interruption, run the load again with `replace`.
     """
-    items = _read(path)
+    said, items = _read(path)
+    copied_at = said if copied_at is None else copied_at
     there = [keyed((item["pk"]["S"], item["sk"]["S"])) for item in _scan(client, table)]
     if there and not replace:
         raise BackupError(f"{table} already holds {len(there):,} items; nothing was changed")
     _batches(client, table, ({"DeleteRequest": {"Key": key}} for key in there), pause)
     _batches(client, table, ({"PutRequest": {"Item": item}} for item in items), pause)
+    if copied_at is not None:
+        restore = Restore(copied_at=copied_at, restored_at=clock())
+        restored = keyed(restored_key(), write_restore(restore))
+        _batches(client, table, [{"PutRequest": {"Item": restored}}], pause)
     return len(items)
+
+
+def _restored_from(client: Any, table: str) -> int | None:
+    """Return the moment (ms) from which DynamoDB itself restored this table. None: it did not, or
+    the table has been a queue's since, as its reconciliations tell."""
+    said = client.describe_table(TableName=table)["Table"].get("RestoreSummary", {})
+    if "RestoreDateTime" not in said:
+        return None
+    copied_at = from_datetime(said["RestoreDateTime"])
+    key = keyed(task_key("reconcile"))
+    task = client.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item", {})
+    due = int(task.get("nextAt", {}).get("N", "0").partition(".")[0])
+    return copied_at if due <= copied_at + FAR_OFF else None
 
 
 def _scan(client: Any, table: str) -> Iterator[Item]:
@@ -95,11 +128,12 @@ class _Sum:
     sha256: str
 
 
-def _write(path: Path, table: str, items: Iterable[Item]) -> _Sum:
+def _write(path: Path, table: str, items: Iterable[Item], copied_at: int) -> _Sum:
     path.unlink(missing_ok=True)
     private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(private, "w") as file:
-        file.write(json.dumps({"slotq_backup": FORMAT, "table": table}) + "\n")
+        head = {"slotq_backup": FORMAT, "table": table, "copied_at": iso(copied_at)}
+        file.write(json.dumps(head) + "\n")
         end = _digest(items, file.write)
         file.write(json.dumps(asdict(end)) + "\n")
     return end
@@ -115,9 +149,9 @@ def _digest(items: Iterable[Item], write: Callable[[str], object] = len) -> _Sum
     return _Sum(items=count, sha256=digest.hexdigest())
 
 
-def _read(path: Path) -> list[Item]:
-    """Return the file's items. Raises BackupError if the file is no backup, incomplete or
-    changed."""
+def _read(path: Path) -> tuple[int | None, list[Item]]:
+    """Return from when the file's items are (ms; None: the file is older than this fact), and the
+    items. Raises BackupError if the file is no backup, incomplete or changed."""
     try:
         lines = path.read_text().splitlines(keepends=True)
         parsed = [json.loads(line) for line in lines]
@@ -129,7 +163,8 @@ def _read(path: Path) -> list[Item]:
     digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
     if parsed[-1] != asdict(_Sum(items=len(parsed) - 2, sha256=digest)):
         raise BackupError(f"{path} is incomplete, or has been changed")
-    return [_decoded(item) for item in parsed[1:-1]]
+    copied_at = from_iso(head["copied_at"]) if "copied_at" in head else None
+    return copied_at, [_decoded(item) for item in parsed[1:-1]]
 
 
 def _coded(value: Any) -> Any:

@@ -7,30 +7,35 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
+from slotq_core.adapters.dynamodb.layout.items import Item, history_note_of
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, key_of, poison_of
+from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.errors import Conflict
 
 
 class History:
-    def __init__(self, calls: TableCalls) -> None:
-        self._calls = calls
+    def __init__(self, calls: TableCalls, quarantine: Quarantine) -> None:
+        self._calls, self._quarantine = calls, quarantine
 
     def expire(self, limit: int) -> int:
         """Mark the records of up to `limit` ended jobs; return the number of jobs. The note is
-        deleted last, so that after a crash the work is repeated. One that cannot be read is left to
-        people."""
+        deleted last, so that after a crash the work is repeated. One that cannot be read is set
+        aside: else so many of them would keep all others waiting."""
         done = 0
         for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):
-            with suppress(*UNREADABLE):
+            try:
                 self._mark(note)
-                self._calls.delete((table.HISTORY, note["sk"]["S"]))
-                done += 1
+            except UNREADABLE as error:
+                self._quarantine.take(poison_of(key_of(note), error))
+                continue
+            self._calls.delete((table.HISTORY, note["sk"]["S"]))
+            done += 1
         return done
 
     def _mark(self, note: Item) -> None:
-        expression = expressions.expire(entry_time=note["entryTime"], at=note["goesAt"])
-        for key in self._records(note["jobName"]["S"]):
+        job, entered, at = history_note_of(note)
+        expression = expressions.expire(entry_time=entered, at=at)
+        for key in self._records(job):
             with suppress(Conflict):  # Gone, or a record of a later job.
                 self._calls.update(key, expression)
 

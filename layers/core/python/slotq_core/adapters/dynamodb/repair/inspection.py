@@ -10,6 +10,7 @@ Kinds of findings:
 - `line`: a job waits where no pass looks: in a line that is missing, or below its line's bound
 - `after`: a job waits for the end of another, and would not be told of it
 - `name`: a training job leads to no job
+- `unmarked_decision`: a decision about a group that no pass would find
 - `history`: an ended job never expires, or a living job's record would
 - `ledger`: a pool's ledger disagrees with its holders
 - `unfinished`: there was no time to look at everything
@@ -32,6 +33,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     history_of,
     items_of,
 )
+from slotq_core.adapters.dynamodb.layout.lines import has_touch
 from slotq_core.adapters.dynamodb.layout.validation import (
     Sieve,
     bearer,
@@ -45,8 +47,9 @@ from slotq_core.adapters.dynamodb.layout.validation import (
 )
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.awaited_jobs import AwaitedJobs
+from slotq_core.adapters.dynamodb.repair.conditions import Conditions
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
-from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
+from slotq_core.adapters.dynamodb.repair.quarantine import READERS, Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
 from slotq_core.adapters.ended_attempts import expires_at
 from slotq_core.errors import Conflict
@@ -70,6 +73,7 @@ class _Seen:
     pools: set[str] = field(default_factory=set)
     definitions: list[Item] = field(default_factory=list)
     limits: Item | None = None
+    tasks: list[Item] = field(default_factory=list)
     aside: list[Item] = field(default_factory=list)
     count: int = 0
 
@@ -79,6 +83,8 @@ class _Seen:
         kind, _, name = pk.partition("#")
         if kind in {"WAITING", table.DUE} or sk.startswith(_COPIES):
             self.copies[bearer((pk, sk))][pk, sk] = item
+        if pk in READERS:
+            self.tasks.append(item)
         match kind:
             case "JOB" if sk == table.JOB:
                 self.jobs[name] = item
@@ -104,12 +110,15 @@ class Inspection:
         configuration: Configuration,
         quarantine: Quarantine,
         bounds: LineBounds,
+        *,
         history: int,
+        clock: Callable[[], int],
     ) -> None:
         self._calls = calls
         self._bounds = bounds
         self._audit = LineAudit(calls, bounds)
         self._awaited = AwaitedJobs(calls, history)
+        self._conditions = Conditions(calls, configuration, quarantine, clock)
         self._configuration = configuration
         self._quarantine = quarantine
         self._keeps = history
@@ -142,6 +151,7 @@ class Inspection:
 
     def _judge(self, seen: _Seen, *, whole: bool, mend: bool) -> Iterator[Iterable[Finding]]:
         """Yield the findings in parts that take little time each."""
+        yield self._conditions.check(seen.tasks, mend=mend)
         yield self._definitions(seen, mend=mend)
         yield self._limits(seen)
         for name in sorted({*seen.jobs, *seen.copies}):
@@ -196,7 +206,7 @@ class Inspection:
             sorted((key for copies in seen.copies.values() for key in copies), reverse=True)
         )
         for line, item in seen.lines.items():
-            if "N" not in item.get("touched", {}) or not is_line(line):
+            if not is_line(line) or not has_touch(item):
                 text = "the line, or the time of its last touch, cannot be read"
                 if mend:
                     self._quarantine.take(poison_of((table.LINES, line), text))

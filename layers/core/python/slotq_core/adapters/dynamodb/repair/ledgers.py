@@ -7,6 +7,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
+    NEW_AGE,
     Item,
     foreign_attribute,
     free_attribute,
@@ -16,9 +17,6 @@ from slotq_core.adapters.dynamodb.repair.copies import TRIES, ledger_in
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.pools import Pool
 from slotq_core.ports.stored import Finding
-
-_NEW_AGE = 1 << 40
-"""The new version if the old one is unreadable: far above any version that was ever seen."""
 
 
 class Ledgers:
@@ -48,7 +46,7 @@ class Ledgers:
         raise Unavailable(f"pool {name}: its record is changing; try again")
 
     def _mend(self, name: str, ledger: Item, read: Holders, pool: Pool | None) -> None:
-        version = read.ledger.version + 1 if read.whole else _NEW_AGE
+        version = read.ledger.version + 1 if read.whole else NEW_AGE
         after: Item = {
             "version": {"N": str(version)},
             "holders": {"N": str(read.held_marks)},

@@ -72,16 +72,16 @@ class LineAudit:
             elif line.own and line.bound:
                 yield from self.hidden(line.name, line.bound, mend=True)
             if line.own and is_counted(line.name):
-                self._count(line)
+                self._count(line, item)
             if line.outlived(now) and self._is_empty(line):
                 self._bounds.remove(line, now=now)
 
-    def _count(self, line: StoredLine) -> None:
+    def _count(self, line: StoredLine, item: Item) -> None:
         """Count the line's jobs anew. No finding: a count may lag."""
         partition = expressions.partition(table.waiting_partition(line.name))
         waiting = self._calls.count(partition, limit=MOST_COUNTED)
         if waiting != line.waiting and not (waiting == MOST_COUNTED < (line.waiting or 0)):
-            corrected = expressions.correct_waiting(line.waiting, waiting)
+            corrected = expressions.correct_waiting(item, waiting)
             with suppress(Conflict):  # Somebody has counted since.
                 self._calls.update(table.line_key(line.name), corrected)
 

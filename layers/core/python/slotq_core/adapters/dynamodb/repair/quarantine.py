@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    history_note_of,
+    in_parts_of,
+    opening_of,
+)
 from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.notices.outbox import pending_of
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
 from slotq_core.adapters.dynamodb.transactions import Action, update
@@ -19,27 +25,38 @@ from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.ports.stored import Poison
 
+READERS: Mapping[str, Callable[[Item], object]] = {
+    table.PARTS: in_parts_of,
+    table.OPENING: opening_of,
+    table.HISTORY: history_note_of,
+    table.PENDING: pending_of,
+}
+"""Partitions of tasks, and what reads an item there. An unreadable one would keep those behind it
+waiting, or its name from being used again. Nothing else depends on it, so it is set aside."""
+
+_ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX})
+"""Items of a pool that nothing else depends on."""
+
 
 class Quarantine:
     def __init__(self, calls: TableCalls, configuration: Configuration, bounds: LineBounds) -> None:
         self._calls = calls
-        self._bounds = bounds
+        self._bounds, self._configuration = bounds, configuration
         self.copies = Copies(calls, bounds)
         self.ledgers = Ledgers(calls, configuration)
 
     def take(self, poison: Poison) -> None:
         key = key_in(poison)
         kind = key[1].partition("#")[0]
-        if key[0] == table.CONFIG:
+        if key == table.revision_key():
+            self._configuration.mend_counts()
+        elif key[0] == table.CONFIG:
             self._definition(key, poison)
         elif key[0] == table.LINES:
             self._line(key, poison)
         elif kind == table.LEDGER:
             self._ledger(key[0].removeprefix(table.POOL_PREFIX))
-        elif f"{kind}#" in {table.HELD_PREFIX, table.YIELD_PREFIX} or kind in {
-            table.HEALTH,
-            table.PARTS,
-        }:
+        elif key[0] in READERS or f"{kind}#" in _ALONE or kind == table.HEALTH:
             self._aside(key, poison)
         else:
             self.copies.check(bearer(key), [key], mend=True)

@@ -1,0 +1,125 @@
+"""The pages of the whole queue: the first is a queue by itself, the others hold its further jobs.
+
+All pages are of one queue. Each is read anew, so a cursor carries a digest of what the pages before
+have shown; where a decision has changed that, the caller begins again. The first page says how many
+jobs it leaves out, so a caller who reads no further knows that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+from typing import Any, Self
+
+from slotq_core.errors import InvalidRequest, Outdated
+from slotq_core.model.snapshot import StandingQueue
+from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.scenario.views import (
+    ScenarioView,
+    StandingGroupView,
+    StandingJobView,
+    YieldedView,
+    scenario_view,
+)
+
+_CURSOR = re.compile(r"([0-9a-f]{12})~([0-9]{1,7})")
+_FRAME = 200
+"""Bytes of a page besides what is measured: the cursor, and the names of its lists."""
+
+Part = StandingJobView | StandingGroupView | YieldedView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScenarioCursor:
+    """How far the pages of one queue have come."""
+
+    digest: str
+    """Of the queue (`digest_of`)."""
+    start: int
+    """How many parts the pages before have shown."""
+
+    def text(self) -> str:
+        return f"{self.digest}~{self.start}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises InvalidRequest if no page has answered this."""
+        found = _CURSOR.fullmatch(text)
+        if found is None:
+            raise InvalidRequest("next takes what the page before answered as next", field="next")
+        return cls(digest=found[1], start=int(found[2]))
+
+
+def digest_of(queue: StandingQueue, revision: int) -> str:
+    """A digest of what users and passes have decided. Reports and passing time do not change it."""
+    jobs = sorted(
+        (
+            job.name,
+            job.entry_time,
+            job.state.value,
+            job.attempts,
+            job.priority,
+            job.project,
+            job.pools,
+            job.claim.pool if job.claim else "",
+        )
+        for job in queue.jobs
+    )
+    return hashlib.sha256(repr((revision, jobs)).encode()).hexdigest()[:12]
+
+
+def scenario_page(
+    queue: StandingQueue,
+    settings: Settings,
+    revision: int,
+    after: ScenarioCursor | None = None,
+    *,
+    most: int,
+) -> ScenarioView:
+    """A page of at most `most` bytes as JSON without defaults, and with one part at least. `after`:
+    what the page before answered as next; None: the first page, which alone has the configuration
+    and what is known of pools and spending. Raises Outdated if the queue is no longer the one of
+    the pages before."""
+    digest, start = digest_of(queue, revision), after.start if after else 0
+    if after is not None and after.digest != digest:
+        raise Outdated("the queue has changed between two pages; begin with the first again")
+    whole = scenario_view(queue, settings, revision)
+    parts = [*_parts(whole)]
+    page = _with(whole, [])
+    if after is not None:
+        page = page.model_copy(update={"configuration": {}, "pools": [], "spent": None})
+    sizes = accumulate((_size(part) + 1 for part in parts[start:]), initial=_size(page) + _FRAME)
+    fitting = sum(1 for _ in takewhile(most.__ge__, sizes)) - 1
+    end = start + max(fitting, 1)
+    left = sum(isinstance(part, StandingJobView) for part in parts[end:])
+    following = ScenarioCursor(digest=digest, start=end).text() if parts[end:] else None
+    return _with(page, parts[start:end], left_out=queue.left_out + left, next=following)
+
+
+def _parts(view: ScenarioView) -> Iterator[Part]:
+    """What pages consist of: the yields, and the jobs in their order, each behind its group."""
+    yield from view.yields
+    groups = {group.name: group for group in view.groups}
+    for job in view.jobs:
+        if job.group in groups:
+            yield groups.pop(job.group)
+        yield job
+    yield from groups.values()
+
+
+def _with(view: ScenarioView, parts: list[Part], **more: Any) -> ScenarioView:
+    return view.model_copy(
+        update={
+            "jobs": [it for it in parts if isinstance(it, StandingJobView)],
+            "groups": [it for it in parts if isinstance(it, StandingGroupView)],
+            "yields": [it for it in parts if isinstance(it, YieldedView)],
+            **more,
+        }
+    )
+
+
+def _size(view: ScenarioView | Part) -> int:
+    return len(view.model_dump_json(exclude_defaults=True).encode())

@@ -1,0 +1,99 @@
+"""Promise 11: no refusal of one user's job changes what another user's jobs may have."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq_core.model.pools import HEALTHY
+from slotq_core.policy.lifecycle.quota_refusals import NO_EVICTION_FOR
+from slotq_core.wire.submission import parse_submission
+from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
+
+PROCESSING = "Number of instances across all processing jobs"
+SPOT = f"{INSTANCE_TYPE} for spot training job usage"
+RULES = [{"RuleConfigurationName": "rule", "RuleEvaluatorImage": "image"}]
+FIELDS: dict[str, dict[str, Any]] = {
+    SPOT: {
+        "EnableManagedSpotTraining": True,
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86_400, "MaxWaitTimeInSeconds": 86_400},
+    },
+    PROCESSING: {"ProfilerRuleConfigurations": RULES},
+}
+STEP = 20
+"""Seconds between two looks at a world."""
+
+
+class Wanted(NamedTuple):
+    """A submission: when (s), by whom, how large, how urgent, and the quota that refuses it."""
+
+    at: int
+    slots: int
+    priority: int
+    quota: str = ""
+
+
+def _wanted(priorities: st.SearchStrategy[int], quotas: st.SearchStrategy[str]) -> Any:
+    one = st.builds(Wanted, st.integers(0, 5), st.integers(1, 2), priorities, quotas)
+    return st.lists(one, min_size=1, max_size=4)
+
+
+ordinary = _wanted(st.integers(1, 3), st.just(""))
+refused = _wanted(st.integers(0, 1), st.sampled_from(sorted(FIELDS)))
+urgent = _wanted(st.integers(4, 6), st.sampled_from(sorted(FIELDS)))
+
+
+def _submit(world: QueueWorld, name: str, by: str, wanted: Wanted) -> None:
+    body = request(name, slots=wanted.slots, priority=wanted.priority)
+    submission, parsed = parse_submission({**body, **FIELDS.get(wanted.quota, {})})
+    world.manager.submissions.submit(submission, parsed, submitter=by)
+
+
+def _play(
+    bens: list[Wanted], anns: list[Wanted], *, used_up: bool, seconds: int
+) -> tuple[QueueWorld, list[dict[str, str]]]:
+    """The world after so long, and the states of Ben's jobs at each step. No pool may change.
+    `used_up`: Ann's quotas are 4, and no instance is left; else they are 0."""
+    world = QueueWorld(pool(slots=3), runtime=70_000)
+    world.plane.knobs.quotas = {} if used_up else dict.fromkeys(FIELDS, 0)
+    refusing = {"refuse_for_quota": 1_000_000, "match": "ann*"} if used_up else {}
+    world.plane.knobs.turn(refusing)
+    seen = []
+    for step in range(seconds // STEP):
+        for owner, jobs in (("ann", anns), ("ben", bens)):
+            for number, wanted in enumerate(jobs):
+                if wanted.at == step:
+                    _submit(world, f"{owner}{number}", owner, wanted)
+        world.deliver()
+        found = world.store.pool("p")
+        assert found is not None and found.health == HEALTHY
+        states = world.states()
+        seen.append({name: state for name, state in states.items() if name.startswith("ben")})
+        assert all(world.job(name).attempts for name in states if states[name] == "failed")
+        world.later(STEP)
+    return world, seen
+
+
+@given(ordinary, refused, st.booleans())
+def test_refused_jobs_of_others_change_nothing(
+    bens: list[Wanted], anns: list[Wanted], used_up: bool
+) -> None:
+    """Ben's jobs are as urgent as Ann's, or more: they run as if she had submitted none."""
+    later = [wanted._replace(priority=0) for wanted in anns]
+    _, beside = _play(bens, later, used_up=used_up, seconds=400)
+    _, alone = _play(bens, [], used_up=used_up, seconds=400)
+    assert beside == alone
+
+
+@given(ordinary, urgent)
+def test_a_refused_job_evicts_once_at_most_in_a_while(
+    bens: list[Wanted], anns: list[Wanted]
+) -> None:
+    """Ann's jobs are more urgent, so each may evict; but not again and again in vain."""
+    seconds = NO_EVICTION_FOR // 1000
+    world, _ = _play(bens, anns, used_up=True, seconds=seconds)
+    evictions = sum(world.job(f"ben{number}").evictions for number in range(len(bens)))
+    most = sum(wanted.slots for wanted in anns)
+    assert evictions <= most
