@@ -98,8 +98,8 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
         return False
     drain = drained = None
     why = explain.gang_blocked(gang, state, steps.rules)
-    rooms = (state.rooms[name] for name in whole.pools if name in state.rooms)
-    timed = any(room.timed for room in rooms) or any(job.refused_in for job in gang.standing)
+    every = (state.rooms[name] for name in whole.pools if name in state.rooms)
+    timed = any(room.timed for room in every) or any(job.refused_in for job in gang.standing)
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
