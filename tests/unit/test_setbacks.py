@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -47,13 +48,14 @@ class Refusing(MemoryStore):
         seen: Mapping[str, int] | None = None,
         group_decisions: int | None = None,
         part: Part | None = None,
+        **how: Any,
     ) -> tuple[Job, ...]:
         self.commits += 1
         assert self.commits < ENDLESS, "the commits do not end"
         wrong = self.closed.intersection(seen or ())
         if wrong or any(change.before.name in self.refuses for change in changes):
             raise ConditionFalse("no condition holds", pools=frozenset(wrong))
-        return super().commit(changes, seen=seen, group_decisions=group_decisions, part=part)
+        return super().commit(changes, seen=seen, group_decisions=group_decisions, part=part, **how)
 
 
 def states(world: QueueWorld, *names: str) -> list[JobState]:
