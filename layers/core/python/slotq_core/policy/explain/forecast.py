@@ -158,8 +158,14 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
             kind = outlook.KeptForAMove if claim.moved else outlook.Owed
         yield _kept(kind, other, name)
     drains = state.waiting.get(room.drain.job) if room.drain else None
-    if drains is not None:
-        yield replace(_kept(outlook.Drains, drains, name), held_back=room.drain.held_back)
+    if room.drain and drains is not None:
+        yield outlook.Drains(
+            pool=name,
+            job=whole_name(drains.name),
+            project=drains.project,
+            slots=drains.demand.slots,
+            held_back=room.drain.held_back,
+        )
 
 
 def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:

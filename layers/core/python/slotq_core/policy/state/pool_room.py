@@ -116,8 +116,8 @@ class PoolRoom:
         """Whether the pool drains for an earlier job, so that this one may not start here without a
         claim. "A drain always holds back the later jobs of its own project."
 
-        `place`: of the job, or of its gang; None: after all others. `within_share`: whether its project stays within the
-        fair share with the job or the gang.
+        `place`: of the job, or of its gang; None: after all others. `within_share`: whether its
+        project stays within the fair share with the job or the gang.
         """
         drain = self.drain
         if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
