@@ -399,10 +399,26 @@ CASES = [
         others=(waits("mate", group="g", since=70_000, project="a"),),
         groups=(Group(name="g", members=("job", "mate")),),
         job=waits("job", group="g", since=70_000, project="a"),
-        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains="p", project="a"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="p",
+            project="a",
+            lacks=reasons.Lacks(
+                member="mate",
+                pool="p",
+                member_needs=1,
+                pool_free=0,
+                holder="b",
+                holder_project="b",
+                other_holders=1,
+            ),
+        ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
         "starts nothing of project a behind it; other projects still start jobs there within their "
-        "fair shares",
+        "fair shares. Pool p has 0 free for mate, which needs 1 slot; b of project b and 1 job "
+        "more hold slots there",
     ),
     Case(
         sentence="as many of its sweep as may hold slots already",
