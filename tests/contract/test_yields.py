@@ -109,7 +109,29 @@ def test_a_workload_class_is_part_of_the_rank(store: Store) -> None:
     sliced(store)
     commit(store, yielding(runs(store, "a", submitter=USERS[0], workload=Workload.INTERACTIVE)))
     (found,) = store.load(NOW + 4).snapshot.yields
-    assert found == Yielded(user=USERS[0], workload=Workload.INTERACTIVE, priority=1, at=NOW + 3)
+    assert found == Yielded(
+        user=USERS[0], workload=Workload.INTERACTIVE, priority=1, at=NOW + 3, project=""
+    )
+
+
+def test_a_yield_counts_in_its_project(store: Store) -> None:
+    """One role often submits for several projects."""
+    sliced(store, "p5", "p4")
+    commit(store, yielding(runs(store, "a", submitter=USERS[0], project="x")))
+    other = commit(store, yielding(runs(store, "b", submitter=USERS[0], project="y"), at=NOW + 5))
+    at = {each.project: each.at for each in store.load(NOW + 6).snapshot.yields}
+    assert at == {"x": NOW + 3, "y": NOW + 5}
+    mine = waits(store, "mine", submitter=USERS[0], project="z", line_by_user=True)
+    theirs = waits(
+        store, "theirs", submitter=USERS[1], project="z", entry_time=NOW + 1, line_by_user=True
+    )
+    assert [store.load(NOW + 6).ahead_of(job).jobs for job in (mine, theirs)] == [0, 1]
+    late = NOW + 5 + KEPT_FOR
+    waits(store, "older", submitter=USERS[0], project="x", entry_time=NOW - 1, line_by_user=True)
+    commit(store, completing(other))
+    store.load(late).keep_bounds()
+    kept = {each.project for each in store.load(late + 1).snapshot.yields}
+    assert kept == {"x"}, "the yield in y is forgotten: no job of that project can notice it"
 
 
 def test_without_a_time_slice_nobody_has_yielded(store: Store) -> None:
@@ -222,7 +244,7 @@ def test_half_a_transaction_still_tells_who_yields(fake_client: Any) -> None:
     sliced(store)
     commit(store, yielding(runs(store, "a", submitter=USERS[0])))
     key = layout.yield_key(
-        "p5", Yielded(user=USERS[0], workload=Workload.TRAINING, priority=1, at=0)
+        "p5", Yielded(user=USERS[0], workload=Workload.TRAINING, priority=1, at=0, project="")
     )
     fake_client.delete_item(TableName="t", Key={"pk": {"S": key[0]}, "sk": {"S": key[1]}})
     assert yields(store) == {(USERS[0], 1, NOW + 3)}

@@ -185,6 +185,25 @@ def test_a_job_counts_as_the_lower_class_after_its_time(account: Account) -> Non
     assert view["admitted_class"] == "SPRINT"
 
 
+def test_a_demoted_job_counts_in_the_lower_class_of_its_users_limits(
+    account: Account, slotq: Any
+) -> None:
+    """So the user's next job of the class starts, and a limit is enforced where the job counts."""
+    entered(account, "first", by=MEMBER, priority="SPRINT")
+    entered(account, "second", by=MEMBER, priority="SPRINT")
+    assert shown(account, "second", by=MEMBER)["state"] == "pending"
+    assert quotas(account, MEMBER)[MEMBER, "SPRINT"] == (1, 1)
+    account.clock.set(account.clock.now() + 1_800_000)
+    account.send("tick")
+    assert [shown(account, name, by=MEMBER)["state"] for name in ("first", "second")] == [
+        "running"
+    ] * 2
+    assert quotas(account, MEMBER)[MEMBER, "SPRINT"] == (1, 1)
+    assert quotas(account, MEMBER)[MEMBER, "NORMAL"] == (1, 1)
+    told = slotq("set", "everybody", "NORMAL", "main", "0", "--enforce").stderr
+    assert [line.split()[0] for line in told.splitlines()] == ["first"]
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [

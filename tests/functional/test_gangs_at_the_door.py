@@ -214,9 +214,27 @@ def test_a_gang_that_waits_says_why_with_its_numbers(account: Account):
     account.settle()
     told = shown(account)[1]
     assert (told["state"], told["reason"]["code"]) == ("pending", "gang_blocked")
-    assert told["reason"]["numbers"] == {"group": "ring", "needed": 2, "free": 0, "drains": ""}
-    words = "gang ring needs room for 2 of its jobs at once; its pools have 0 slots free"
-    assert told["reason"]["text"] == words
+    numbers = told["reason"]["numbers"]
+    assert numbers == {
+        "group": "ring",
+        "needed": 2,
+        "free": 0,
+        "drains": "",
+        "project": "",
+        "member": "a",
+        "member_needs": 1,
+        "pool": "main",
+        "pool_free": 0,
+        "site": "",
+        "resource": "slots",
+        "holder": "busy-0",
+        "holder_project": "",
+        "other_holders": 1,
+    }
+    assert told["reason"]["text"] == (
+        "gang ring needs room for 2 of its jobs at once; its pools have 0 slots free. Pool main "
+        "has 0 free for a, which needs 1 slot; busy-0 and 1 job more hold slots there"
+    )
 
 
 def test_a_gang_without_a_mandatory_member_says_who_is_missing(account: Account):

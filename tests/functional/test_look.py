@@ -72,7 +72,8 @@ def test_the_list_explains_the_first_job_of_each_line(full: Account):
     whole = {"job2": NO_FREE_SLOTS, "job3": NO_FREE_SLOTS}
     assert reasons(full) == {name: reason_of(name, full) for name in whole} == whole
     full.call(add_job(TrainingJobName="job4", Tags=[{"Key": "priority", "Value": "0"}]))
-    assert reasons(full) == {**whole, "job4": "2 jobs are ahead of it"}
+    behind = f"2 jobs are ahead of it; job3, the first of its line, waits: {NO_FREE_SLOTS}"
+    assert reasons(full) == {**whole, "job4": behind}
 
 
 def test_a_page_explains_the_first_job_of_each_of_its_lines(full: Account):

@@ -13,7 +13,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import EVERYWHERE, Project
 from tests.functional.account import Account, forget
 from tests.functional.sharing import (
     ADMIN,
@@ -37,6 +37,12 @@ from tests.functional.sharing import (
 
 JOB = "theirs"
 """A job of project vision that OWNER has submitted."""
+
+
+NEVER = (
+    "the job waits until the configuration changes: needs 1 slot without eviction, which speech "
+    "may hold only within its quota: 0 of 0 used"
+)
 
 
 @pytest.fixture
@@ -133,6 +139,44 @@ class TestSubmissions:
         assert amend(shared, "two", by=MEMBER, tags={"priority": "11"})[0] == 403
         assert amend(shared, "two", by=ADMIN, tags={"priority": "99"})[1]["priority"] == 99
         assert amend(shared, "two", by=MEMBER, tags={"priority": "50"})[0] == 200  # It goes down.
+
+    def test_a_job_that_no_quota_lets_start_is_accepted_with_a_warning(self, shared: Account):
+        """Project speech has no quota, so what cannot be evicted never starts there."""
+        status, said = submit(shared, "shell", by=OTHER, **{"slotq:class": "interactive"})
+        assert (status, said["state"], said["warnings"]) == (202, "pending", [NEVER])
+        _, waits = shared.call(request("GET", "/jobs/shell", by=OTHER))
+        assert waits["reason"]["code"] == "quota_for_non_preemptible"
+        status, said = submit(shared, "firm", by=OTHER, **{"slotq:preemptible": "false"})
+        assert (status, said["warnings"]) == (202, [NEVER])
+        assert submit(shared, "usual", by=OTHER)[1]["warnings"] == []
+        assert (
+            submit(shared, "fits", by=OWNER, **{"slotq:class": "interactive"})[1]["warnings"] == []
+        )
+
+    def test_so_is_a_job_larger_than_its_projects_limit(self, shared: Account):
+        limited = replace(SPEECH, limit={EVERYWHERE: {"slots": 0}})
+        share(replace(SHARING, projects=(VISION, limited)))
+        (warning,) = submit(shared, "one", by=OTHER)[1]["warnings"]
+        assert warning == (
+            "the job waits until the configuration changes: needs 1 slot; speech holds 0 of its "
+            "limit 0"
+        )
+
+    def test_an_amended_job_is_warned_of_as_a_new_one(self, shared: Account):
+        submit(shared, "one", by=OTHER)
+        fixed = {"tags": {"slotq:preemptible": "false"}}
+        status, said = amend(shared, "one", by=OTHER, **fixed)
+        assert (status, said["warnings"]) == (200, [NEVER])
+        assert amend(shared, "one", by=OTHER, tags={"priority": "1"})[1]["warnings"] == []
+
+    def test_a_groups_members_are_warned_of_once(self, shared: Account):
+        members = [
+            submission(name, "speech", **{"slotq:class": "interactive"}) for name in ("a", "b")
+        ]
+        body = {"name": "grid", "max_parallel": 1, "members": members}
+        status, said = shared.call(request("POST", "/groups", by=OTHER, body=body))
+        assert status == 202, said
+        assert [job["warnings"] for job in said["jobs"]] == [[NEVER], []]
 
     def test_the_projects_pools_are_those_of_jobs_that_name_none(
         self, account: Account, monkeypatch

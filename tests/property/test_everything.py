@@ -21,12 +21,15 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.outlook import Outlook
+from slotq_core.model.reasons import BehindInLine, SweepLimit
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.plan import Evict, Move, Plan
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.ports.stored import Ahead
+from slotq_core.wire.views.reasons import reason_view
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain, stopped
 
@@ -204,6 +207,34 @@ def test_every_waiting_job_can_be_explained_without_changing_the_plan(
             _check(asked.outlook, snapshot)
             earliest = asked.outlook.earliest
             assert earliest is None or (asked.wake_at or earliest + 1) <= earliest, job.name
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_every_job_behind_others_names_the_head_of_its_line(scenario: Scenario) -> None:
+    """Promise 10. In a settled world each waiting job has a reason of its own, a limit's that keeps
+    it back whatever its place, or that of the first job of its line, which waits as well."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        if planned.decisions:
+            return
+        whole, apart = plan(snapshot, now), by_user(snapshot)
+        lines = {job.name: Line.of(job, by_user=apart) for job in snapshot.waiting}
+        sweeps = {each.name for each in snapshot.groups if each.max_parallel is not None}
+        for job in snapshot.waiting:
+            reason = why(job, whole, Ahead(jobs=0))
+            assert reason is not None
+            assert reason_view(reason).text == reason.text()
+            if isinstance(reason, BehindInLine) and not reason.head:
+                # Its gang holds coming slots for as many members as it needs, without this one.
+                assert job.group in gangs(snapshot)
+            elif isinstance(reason, BehindInLine):
+                assert lines[reason.head] == lines[job.name]
+                assert reason.head_waits == whole.reasons[reason.head]
+                assert reason.head_waits.code not in {"sweep_limit", "job_limit_reached"}
+            if isinstance(reason, SweepLimit):
+                assert job.group == reason.group in sweeps
 
     simulate(scenario, watch)
 

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.plan import Plan
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Evict, Move, Plan, Start, StartGang
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.quotas.budgets import Budgets
+from tests.property.first_jobs import plan_from_first_jobs
 
 MOST_PLANS = 150
 """In one moment: each of eight jobs is started and stopped a few times at most."""
@@ -48,6 +52,11 @@ def worlds(draw: st.DrawFn) -> Scenario:
             }
         )
     departments = [department] if any(each["department"] for each in projects) else []
+    if draw(st.sampled_from([False, False, True])):
+        for owner in (*projects, *departments):
+            for kind in ("quota", "limit"):
+                if owner.get(kind) is not None:
+                    owner[kind] = dict.fromkeys(capacities, owner[kind])
     return Scenario.model_validate(
         {"pools": pools, "projects": projects, "departments": departments, "jobs": jobs}
     )
@@ -97,6 +106,100 @@ def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
             assert [job.name for job in snapshot.waiting if job.claim] == [], now
 
     simulate(scenario, watch)
+
+
+@given(worlds())
+def test_a_job_moves_jobs_of_others_only_within_its_shares(scenario: Scenario) -> None:
+    """The job's project and department are within their fair shares with it, counting the moves and
+    what the plan decided before."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        held = Held(snapshot, now)
+        for decision in planned.decisions:
+            held.count(decision)
+            if isinstance(decision, Move):
+                job = decision.beneficiary
+                if any(moved.project != job.project for moved, _ in decision.moved):
+                    held.assert_within_share(job, decision.claim.pool)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_a_move_makes_room_for_the_job_that_waits(scenario: Scenario) -> None:
+    """Nothing moves unless the waiting job then fits into the pool whose slots it claims."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        pools = {pool.name: pool for pool in snapshot.pools}
+        for decision in planned.decisions:
+            if isinstance(decision, Move):
+                pool, moved = decision.claim.pool, [job.name for job, _ in decision.moved]
+                assert moved and {job.attempt.pool for job, _ in decision.moved} == {pool}
+                stay = [
+                    job.demand
+                    for job in snapshot.active
+                    if job.attempt.pool == pool and job.state is not JobState.STOPPING
+                    if job.name not in moved
+                ]
+                needed = sum(stay, decision.beneficiary.demand)
+                assert needed.within(pools[pool].capacity), (pool, now)
+                assert decision.claim.amount == decision.beneficiary.demand
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_a_plan_from_the_first_jobs_of_lines_is_the_plan_from_all(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        assert plan(snapshot, now) == planned == plan_from_first_jobs(snapshot, now)
+
+    simulate(scenario, watch)
+
+
+class Held:
+    """What each project and department holds, by scope, as the decisions of one plan come."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self._accounts = PlanState(snapshot, now, Budgets(snapshot, now)).accounts
+        self._held: Counter[tuple[str, str]] = Counter()
+        for job in snapshot.active:
+            if job.state is not JobState.STOPPING:
+                self._add(job, job.attempt.pool)
+        for job in (*snapshot.active, *snapshot.waiting):
+            if job.claim:
+                self._add(job, job.claim.pool)
+
+    def count(self, decision: object) -> None:
+        match decision:
+            case StartGang(starts=starts):
+                for start in starts:
+                    self.count(start)
+            case Start(job=job, pool=pool):
+                self._begin(job, pool)
+            case Evict(beneficiary=job, victims=victims, claim=claim, along=along):
+                for victim in victims:
+                    self._add(victim, victim.attempt.pool, -1)
+                for member, owed in ((job, claim), *along):
+                    self._begin(member, owed.pool)
+            case Move(beneficiary=job, moved=moved, claim=claim):
+                for moving, owed in moved:
+                    self._add(moving, moving.attempt.pool, -1)
+                    self._add(moving, owed.pool)
+                self._begin(job, claim.pool)
+
+    def assert_within_share(self, job: Job, pool: str) -> None:
+        for account in self._accounts.of(job, pool):
+            held = self._held[account.key, self._accounts.scope(pool)]
+            assert held <= account.share.slots, (account.key, held, account.share)
+
+    def _begin(self, job: Job, pool: str) -> None:
+        if job.claim:
+            self._add(job, job.claim.pool, -1)
+        self._add(job, pool)
+
+    def _add(self, job: Job, pool: str, times: int = 1) -> None:
+        for account in self._accounts.of(job, pool):
+            self._held[account.key, self._accounts.scope(pool)] += times * job.demand.slots
 
 
 @given(worlds())

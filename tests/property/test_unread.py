@@ -18,7 +18,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, WaitingLine, by_user, first_read, in_lines
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.ports.stored import World
-from tests.property import test_flow
+from tests.property import test_flow, test_time_sharing
 from tests.property.test_everything import worlds
 from tests.property.worlds import NOW, snapshots
 
@@ -108,6 +108,17 @@ def test_exact_bounds_are_enough_where_shares_exist(scenario: Scenario) -> None:
     """With projects, users, time slices and moves; a line's stand-in knows how many wait. A bound
     below the first job's place would only change the order of projects that are equally
     deprived."""
+
+    def watch(everything: Snapshot, planned: Plan, now: int) -> None:
+        check(everything, now, lambda: 0)
+
+    simulate(scenario, watch=watch)
+
+
+@given(test_time_sharing.worlds() | test_time_sharing.of_one_user())
+def test_exact_bounds_are_enough_where_users_have_limits(scenario: Scenario) -> None:
+    """A line names the class that a demoted job had at first; its stand-in counts in the same
+    classes."""
 
     def watch(everything: Snapshot, planned: Plan, now: int) -> None:
         check(everything, now, lambda: 0)

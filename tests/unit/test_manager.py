@@ -12,6 +12,7 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.reasons import BehindInLine
 from slotq_core.names import training_job_name
 from slotq_core.operations import status
 from slotq_core.operations.effects import HANDLER_LIFETIME
@@ -126,9 +127,10 @@ def test_places_are_listed_only_where_all_waiting_jobs_are_known(monkeypatch):
     world.submit("job4")
     listed = world.manager.jobs.statuses([JobState.PENDING])
     assert [it.place for it in listed] == [None] * 3
-    assert {it.reason.sentence() for it in listed} <= {
-        "other jobs are ahead of it",
-        world.manager.jobs.status("job1").reason.sentence(),
+    head = world.manager.jobs.status("job1").reason.sentence()
+    assert {it.reason.sentence() for it in listed} == {
+        head,
+        f"other jobs are ahead of it; job1, the first of its line, waits: {head}",
     }
     assert world.manager.jobs.status("job4").place == 4
 
@@ -410,9 +412,12 @@ def test_the_list_is_in_queue_order():
         ("job2", "pending", 2),
         ("job4", "pending", 3),
     ]
-    assert world.manager.jobs.status("job4").reason.code == "no_free_slots"
+    head = world.manager.jobs.status("job4").reason
+    assert head.code == "no_free_slots"
     world.submit("job5", priority=1)
-    assert world.manager.jobs.status("job5").reason.sentence() == "3 jobs are ahead of it"
+    assert world.manager.jobs.status("job5").reason == BehindInLine(
+        ahead=3, head="job4", head_waits=head
+    )
 
 
 def test_one_handler_serves_a_burst_of_submissions():

@@ -229,7 +229,7 @@ def test_no_job_moves_that_could_not_start_again(spent: int, moves: bool) -> Non
     planned = plan(
         world(
             project("a", beyond=HARD),
-            Project(name="b"),
+            Project(name="b", quota={EVERYWHERE: Demand(slots=1)}),
             active=(runs("a1", NOW - 1, pools=("p", "q")),),
             waiting=(waits("b1", project="b"),),
             spent=spent,

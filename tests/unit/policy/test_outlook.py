@@ -170,6 +170,39 @@ def test_times_are_listed_earliest_first():
     assert found.times[0].sentence() == "at 1970-01-01T00:16:42.000Z pool q drains for it"
 
 
+def test_the_room_kept_for_a_jobs_own_move_is_not_missing():
+    moves = Claim(pool="p", amount=Demand(slots=1), since=0, moved=True)
+    found = asked(waits("job", claim=moves), active=(stops("a"), runs("b")))
+    assert found.rooms == (outlook.Room(pool="p", needed=1, free=0, coming=1, missing=0),)
+
+
+def test_a_jobs_own_claim_does_not_use_up_its_projects_share():
+    owed = Claim(pool="p", amount=Demand(slots=2), since=0)
+    found = asked(
+        waits("job", project="a", slots=2, claim=owed),
+        pools=(pool(slots=3),),
+        projects=(Project(name="a", quota=quota(2)), Project(name="b", quota=quota(1))),
+        active=(runs("x", project="b", slots=2), runs("y", project="b")),
+    )
+    assert [each.code for each in found.spared] == ["would_not_help"]
+
+
+def test_a_drain_beyond_a_share_says_who_still_starts():
+    found = asked(
+        waits("job", project="a"),
+        pools=(pool(slots=4, reserve_after=0),),
+        projects=(Project(name="a", quota=quota(2)), Project(name="b", quota=quota(2))),
+        active=(runs("one", project="a"), runs("two", project="b", slots=2)),
+        others=(waits("big", project="a", slots=2, since=10_000),),
+    )
+    drains = outlook.Drains(pool="p", job="big", project="a", slots=2, held_back="a")
+    assert found.reserved == (drains,)
+    assert drains.sentence() == (
+        "2 slots of pool p are reserved for big of project a: nothing of project a behind it "
+        "starts there; other projects still start jobs there within their fair shares"
+    )
+
+
 def test_no_holder_is_listed_when_slots_are_coming_anyway():
     found = asked(waits("job"), active=(stops("a"), runs("b")))
     assert found.spared == ()

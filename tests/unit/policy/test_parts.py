@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,9 +15,12 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, first_read, line_of
 from slotq_core.policy.plan import DropClaim, Evict, Start
+from slotq_core.ports.stored import World
+from slotq_core.wire.views.reasons import reason_view
 
 NOW = 1_000_000
 POOLS = tuple(
@@ -68,12 +72,31 @@ def test_a_job_starts_when_all_its_parts_fit():
 
 
 def test_a_job_waits_when_one_part_does_not_fit_and_others_pass_it():
-    wide, small = job("wide", parts=PARTS), job("small")
+    wide, small = job("wide", parts=PARTS), replace(job("small"), entry_time=NOW - 50)
     done = planned(wide, small, active=(running(job("a", pool="gpu")),))
     assert done.decisions == (Start(job=small, pool="cpu"),)
     why = done.reasons["wide"]
-    assert why == reasons.NeedsSeveralPools(needed=(("cpu", 2), ("gpu", 1)), drains="")
-    assert why.sentence() == "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time"
+    lacks = reasons.Lacks(member="wide", pool="gpu", member_needs=1, pool_free=0, holder="a")
+    assert why == reasons.NeedsSeveralPools(needed=(("cpu", 2), ("gpu", 1)), drains="", lacks=lacks)
+    assert why.text() == (
+        "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time. Pool gpu has 0 free "
+        "for wide, which needs 1 slot; a holds slots there"
+    )
+    numbers = json.loads(reason_view(why).model_dump_json())["numbers"]
+    assert numbers["needed"] == {"cpu": 2, "gpu": 1}
+    assert (numbers["pool"], numbers["holder"]) == ("gpu", "a")
+
+
+def test_a_job_behind_others_in_parts_says_what_the_first_of_them_waits_for():
+    jobs = [replace(job(f"wide{n}", parts=PARTS), entry_time=NOW + n) for n in range(4)]
+    snapshot = Snapshot(
+        pools=POOLS, active=(running(job("a", pool="gpu")),), waiting=tuple(jobs[:3])
+    )
+    world = World(snapshot=snapshot, ledgers={})
+    why = looked_into(jobs[3], world, NOW).reason
+    assert isinstance(why, reasons.BehindInLine)
+    assert why.head == "wide0"
+    assert isinstance(why.head_waits, reasons.NeedsSeveralPools)
 
 
 def test_a_running_job_holds_slots_in_each_of_its_pools():

@@ -17,7 +17,9 @@ from slotq_core.model.projects import Project
 from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import User
+from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
+from slotq_core.ports.stored import World
 from slotq_core.wire.views.reasons import reason_view
 
 NOW = 1_000_000
@@ -209,6 +211,19 @@ CASES = [
         text="pool p starts nothing behind this job until the job has its 2 slots; 1 free so far",
     ),
     Case(
+        sentence="the pool drains for it, and its project would be beyond its share",
+        pools=(pool(slots=4, reserve_after=60_000),),
+        projects=(
+            Project(name="a", quota={"": Demand(slots=2)}),
+            Project(name="b", quota={"": Demand(slots=2)}),
+        ),
+        active=(runs("a", project="a"), runs("b", project="b", slots=2)),
+        job=waits("job", slots=2, since=70_000, project="a"),
+        reason=reasons.Reserved(pool="p", needed=2, free=1, project="a"),
+        text="pool p starts nothing of project a behind this job until the job has its 2 slots; "
+        "1 free so far; other projects still start jobs there within their fair shares",
+    ),
+    Case(
         sentence="it may still be passed",
         pools=(pool(reserve_after=60_000),),
         active=(runs("a"),),
@@ -272,8 +287,89 @@ CASES = [
         others=(waits("mate", group="g"),),
         groups=(Group(name="g", members=("job", "mate")),),
         job=waits("job", group="g"),
-        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains=""),
-        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free",
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="",
+            lacks=reasons.Lacks(member="mate", pool="p", member_needs=1, pool_free=0, holder="a"),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. "
+        "Pool p has 0 free for mate, which needs 1 slot; a holds slots there",
+    ),
+    Case(
+        sentence="a site of its federated job is full of another project's jobs",
+        pools=(pool("p"), pool("q", slots=4)),
+        projects=(Project(name="nlp"), Project(name="vision", quota={"": Demand(slots=6)})),
+        active=(
+            runs("v1", at="q", pools=("q",), project="vision", slots=1),
+            runs("v2", at="q", pools=("q",), project="vision", slots=3),
+        ),
+        others=(waits("north", group="g", project="nlp", pools=("q",)),),
+        groups=(
+            Group(
+                name="g",
+                members=("job", "north"),
+                sites={"north": "hospital-north", "job": "hospital-south"},
+            ),
+        ),
+        job=waits("job", group="g", project="nlp"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=2,
+            drains="",
+            lacks=reasons.Lacks(
+                member="north",
+                pool="q",
+                site="hospital-north",
+                member_needs=1,
+                pool_free=0,
+                holder="v2",
+                holder_project="vision",
+                other_holders=1,
+            ),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 2 slots free. "
+        "Pool q (site hospital-north) has 0 free for north, which needs 1 slot; v2 of project "
+        "vision and 1 job more hold slots there",
+    ),
+    Case(
+        sentence="a claim keeps the slots that its gang needs",
+        active=(stops("s", slots=1),),
+        others=(
+            waits("mate", group="g"),
+            waits("big", slots=2, claim=Claim(pool="p", amount=Demand(slots=2), since=0)),
+        ),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="",
+            lacks=reasons.Lacks(member="job", pool="p", member_needs=1, pool_free=0, holder="big"),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. "
+        "Pool p has 0 free for job, which needs 1 slot; big holds slots there",
+    ),
+    Case(
+        sentence="one pool of its gang is paused",
+        pools=(pool("p"), pool("q", state=PoolState.PAUSED)),
+        others=(waits("mate", group="g", pools=("q",)),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=4,
+            drains="",
+            lacks=reasons.Lacks(member="mate", pool="q", member_needs=1, pool_free=2),
+            also=reasons.PoolClosed(pool="q", state="paused"),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 4 slots free. "
+        "Pool q has 2 free for mate, which needs 1 slot. "
+        "Also: pool q is paused: nothing starts there",
     ),
     Case(
         sentence="a pool drains for its gang",
@@ -282,9 +378,47 @@ CASES = [
         others=(waits("mate", group="g", since=70_000),),
         groups=(Group(name="g", members=("job", "mate")),),
         job=waits("job", group="g", since=70_000),
-        reason=reasons.GangBlocked(group="g", needed=2, free=1, drains="p"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="p",
+            lacks=reasons.Lacks(member="mate", pool="p", member_needs=1, pool_free=0, holder="a"),
+        ),
         text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
-        "is kept free for it",
+        "is kept free for it. Pool p has 0 free for mate, which needs 1 slot; a holds slots there",
+    ),
+    Case(
+        sentence="a pool drains for its gang, which brings its project beyond its share",
+        pools=(pool(slots=4, reserve_after=60_000),),
+        projects=(
+            Project(name="a", quota={"": Demand(slots=2)}),
+            Project(name="b", quota={"": Demand(slots=2)}),
+        ),
+        active=(runs("a", project="a"), runs("b", project="b", slots=2)),
+        others=(waits("mate", group="g", since=70_000, project="a"),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g", since=70_000, project="a"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="p",
+            project="a",
+            lacks=reasons.Lacks(
+                member="mate",
+                pool="p",
+                member_needs=1,
+                pool_free=0,
+                holder="b",
+                holder_project="b",
+                other_holders=1,
+            ),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free, and pool p "
+        "starts nothing of project a behind it; other projects still start jobs there within their "
+        "fair shares. Pool p has 0 free for mate, which needs 1 slot; b of project b and 1 job "
+        "more hold slots there",
     ),
     Case(
         sentence="as many of its sweep as may hold slots already",
@@ -372,6 +506,116 @@ CASES += [
         "1970-01-01T00:17:20.000Z",
         wake_at=NOW + 40_000,
     ),
+    Case(
+        sentence="jobs of the same user and rank would have to move",
+        pools=(pool(slots=2, consolidate=True), pool("q")),
+        active=(
+            runs("a", person="ann", pools=("p", "q")),
+            runs("b", person="ann", pools=("p", "q")),
+        ),
+        job=waits("job", person="ann"),
+        reason=reasons.SameUser(pool="p", needed=1, free=0, held=2),
+        text="needs 1 slot; pool p has 0 free, and jobs of the same user and priority hold 2: "
+        "they are not interrupted for each other",
+    ),
+    Case(
+        sentence="the time slices are those of the same user",
+        pools=(pool(slots=2, time_slice=60_000),),
+        active=(runs("a", slots=2, person="ann", since=90_000),),
+        job=waits("job", person="ann"),
+        reason=reasons.SameUser(pool="p", needed=1, free=0, held=2),
+        text="needs 1 slot; pool p has 0 free, and jobs of the same user and priority hold 2: "
+        "they are not interrupted for each other",
+    ),
+]
+
+
+FULL_FOR_ANN = reasons.UserLimitReached(
+    pool="p", needed=1, user="ann", priority_class="HIGH", used=2, limit=2
+)
+CASES += [
+    Case(
+        sentence="its user may hold no more, and the pool is full as well",
+        users=(ANN,),
+        active=(
+            runs("a", priority_class="HIGH", priority=30, person="ann"),
+            runs("b", priority_class="HIGH", priority=30, person="ann"),
+        ),
+        job=waits("job", priority_class="HIGH", priority=30, person="ann"),
+        reason=replace(
+            FULL_FOR_ANN,
+            also=reasons.NoFreeSlots(pool="p", needed=1, free=0, capacity=2, lower_ranked=0),
+        ),
+        text="needs 1 slot; user ann holds 2 of its limit 2 for HIGH in pool p. Also: needs 1 "
+        "slot; pool p has 0 free of 2, and no job there has a lower priority",
+    ),
+    Case(
+        sentence="its user and its project may hold no more",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        projects=(Project(name="nlp", quota={"": Demand(slots=2)}, limit={"": {"slots": 2}}),),
+        active=(
+            runs("a", priority_class="HIGH", priority=30, person="ann", project="nlp"),
+            runs("b", priority_class="HIGH", priority=30, person="ann", project="nlp"),
+        ),
+        job=waits("job", priority_class="HIGH", priority=30, person="ann", project="nlp"),
+        reason=replace(
+            FULL_FOR_ANN,
+            also=reasons.LimitReached(owner="nlp", needed=1, used=2, limit=2),
+        ),
+        text="needs 1 slot; user ann holds 2 of its limit 2 for HIGH in pool p. Also: needs 1 "
+        "slot; nlp holds 2 of its limit 2",
+    ),
+    Case(
+        sentence="its pool is paused, and its user may hold no more",
+        pools=(pool(slots=8, state=PoolState.PAUSED),),
+        users=(ANN,),
+        active=(
+            runs("a", priority_class="HIGH", priority=30, person="ann"),
+            runs("b", priority_class="HIGH", priority=30, person="ann"),
+        ),
+        job=waits("job", priority_class="HIGH", priority=30, person="ann"),
+        reason=reasons.PoolClosed(pool="p", state="paused", also=FULL_FOR_ANN),
+        text="pool p is paused: nothing starts there. Also: needs 1 slot; user ann holds 2 of its "
+        "limit 2 for HIGH in pool p",
+    ),
+    Case(
+        sentence="its sweep holds all that it may, and the pool is full as well",
+        pools=(pool(slots=1),),
+        active=(runs("a", group="s"),),
+        groups=(Group(name="s", members=("a", "job"), max_parallel=1),),
+        job=waits("job", group="s"),
+        reason=reasons.SweepLimit(
+            group="s",
+            active=1,
+            limit=1,
+            also=reasons.NoFreeSlots(pool="p", needed=1, free=0, capacity=1, lower_ranked=0),
+        ),
+        text="at most 1 job of sweep s may hold slots at once; 1 hold or are owed them. Also: "
+        "needs 1 slot; pool p has 0 free of 1, and no job there has a lower priority",
+    ),
+    Case(
+        sentence="its user's limit would keep its gang back in the empty pool, too",
+        pools=(pool(slots=3),),
+        users=(User(name="ann", limits={"p": {"HIGH": 1}}),),
+        active=(runs("a", slots=2),),
+        others=(waits("mate", group="g", priority_class="HIGH", priority=30, person="ann"),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g", priority_class="HIGH", priority=30, person="ann"),
+        reason=reasons.GangBlocked(
+            group="g",
+            needed=2,
+            free=1,
+            drains="",
+            lacks=reasons.Lacks(member="mate", pool="p", member_needs=1, pool_free=0, holder="a"),
+            also=reasons.UserLimitReached(
+                pool="p", needed=2, user="ann", priority_class="HIGH", used=0, limit=1
+            ),
+        ),
+        text="gang g needs room for 2 of its jobs at once; its pools have 1 slot free. Pool p has "
+        "0 free for mate, which needs 1 slot; a holds slots there. Also: needs 2 slots; user ann "
+        "holds 0 of its limit 1 for HIGH in pool p",
+    ),
 ]
 
 
@@ -450,10 +694,13 @@ def test_a_waiting_job_has_the_reason_with_its_numbers(case: Case) -> None:
     )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason
-    assert case.reason.sentence() == case.text
+    assert case.reason.text() == case.text
     assert planned.wake_at == case.wake_at
     view = reason_view(case.reason)
-    assert json.loads(view.model_dump_json())["numbers"].keys() == case.reason.numbers().keys()
+    shown = json.loads(view.model_dump_json())
+    assert shown["numbers"].keys() == case.reason.numbers().keys()
+    assert shown["text"] == case.text
+    assert (shown["also"] is None) == (case.reason.also is None)
 
 
 def test_all_codes_are_different_and_have_numbers() -> None:
@@ -472,3 +719,75 @@ def test_all_codes_are_different_and_have_numbers() -> None:
     assert many.numbers() == {"ahead": 1_001, "or_more": True}
     some = reasons.BehindInLine(ahead=0, or_more=True)
     assert some.sentence() == "other jobs are ahead of it"
+
+
+def why_of(job: Job, **world) -> reasons.Reason | None:
+    """Why one of several waiting jobs waits, as a person who asks sees it."""
+    snapshot = Snapshot(pools=world.pop("pools", (pool(),)), **world)
+    return looked_into(job, World(snapshot=snapshot, ledgers={}), NOW).reason
+
+
+def test_each_job_of_a_sweep_beyond_its_limit_says_so_not_its_first_alone() -> None:
+    jobs = tuple(waits(f"s{n}", group="s", since=9 - n, slots=1 + n % 2) for n in range(6))
+    group = Group(name="s", members=("a", *(job.name for job in jobs)), max_parallel=1)
+    world = {"active": (runs("a", group="s"),), "waiting": jobs, "groups": (group,)}
+    for job in jobs:
+        why = why_of(job, pools=(pool(slots=9),), **world)
+        assert why == reasons.SweepLimit(group="s", active=1, limit=1), job.name
+
+
+def test_each_job_beyond_max_jobs_says_so() -> None:
+    jobs = tuple(waits(f"j{n}", since=9 - n) for n in range(3))
+    settings = SchedulerSettings(max_jobs=1)
+    for job in jobs:
+        why = why_of(
+            job, pools=(pool(slots=9),), active=(runs("a"),), waiting=jobs, scheduler=settings
+        )
+        assert why == reasons.JobLimitReached(active=1, limit=1), job.name
+
+
+def test_a_member_that_starts_or_is_owed_slots_is_not_kept_back() -> None:
+    jobs = tuple(waits(f"s{n}", group="s", since=9 - n) for n in range(3))
+    group = Group(name="s", members=tuple(job.name for job in jobs), max_parallel=1)
+    told = [why_of(job, waiting=jobs, groups=(group,)) for job in jobs]
+    limit = reasons.SweepLimit(group="s", active=1, limit=1)
+    assert told == [reasons.NextPass(pool="p"), limit, limit]
+
+
+def test_a_job_behind_others_says_what_the_first_of_its_line_waits_for() -> None:
+    active = (runs("a"), runs("b"))
+    jobs = tuple(waits(f"j{n}", since=9 - n) for n in range(3))
+    world = {"active": active, "waiting": jobs}
+    head = reasons.NoFreeSlots(pool="p", needed=1, free=0, capacity=2, lower_ranked=0)
+    assert why_of(jobs[0], **world) == head
+    why = why_of(jobs[2], **world)
+    assert why == reasons.BehindInLine(ahead=0, head="j0", head_waits=head)
+    assert why.text() == (
+        "0 jobs are ahead of it; j0, the first of its line, waits: needs 1 slot; pool p has 0 free "
+        "of 2, and no job there has a lower priority"
+    )
+    assert reason_view(why).numbers == {"ahead": 0, "head": "j0", "head_reason": "no_free_slots"}
+
+
+def test_what_the_head_waits_for_is_repeated_in_short() -> None:
+    cause = "no capacity, says the service, " * 40
+    head = reasons.PoolBacksOff(pool="p", until=NOW, cause=cause)
+    told = reasons.BehindInLine(ahead=2, head="j0", head_waits=head).text()
+    assert told.startswith("2 jobs are ahead of it; j0, the first of its line, waits: pool p is ")
+    assert told.endswith("…")
+    assert len(told) < 320
+
+
+def test_the_head_is_of_the_jobs_own_line() -> None:
+    """Of three lines in one pool, each job behind its head names that one."""
+    active = (runs("a", slots=2),)
+    jobs = tuple(
+        waits(f"{letter}{n}", since=9 - n, slots=slots)
+        for letter, slots in (("x", 1), ("y", 2))
+        for n in range(2)
+    )
+    gone = waits("z1", pools=("gone",))
+    told = {job.name: why_of(job, active=active, waiting=(*jobs, gone)) for job in jobs}
+    assert told["x1"].head == "x0"
+    assert told["y1"].head == "y0"
+    assert why_of(waits("z2", pools=("gone",)), waiting=(gone,)).head == "z1"

@@ -31,14 +31,13 @@ COLORS = {
 
 
 def priority_text(job: JobView) -> str:
-    """The priority, with its class if it has one, and the class that counts in limits if that is
-    another."""
+    """The priority, with its class if it has one, and the class that it was demoted from."""
     if not job.priority_class:
         return str(job.priority)
     admitted = job.admitted_class not in {"", job.priority_class}
-    counts = f", counts as {job.admitted_class}" if admitted else ""
+    before = f", demoted from {job.admitted_class}" if admitted else ""
     number = "" if job.priority_class == AUTO else f" ({job.priority})"
-    return f"{job.priority_class}{number}{counts}"
+    return f"{job.priority_class}{number}{before}"
 
 
 def job_page(job: JobView) -> RenderableType:

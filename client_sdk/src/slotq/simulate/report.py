@@ -11,6 +11,7 @@ from slotq.simulate.run.record import Event, Record
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import Expectation
 from slotq_core.model.outlook import Outlook
+from slotq_core.model.reasons import BehindInLine
 from slotq_core.operations.status import Status
 
 _RUNNING = {"starting", "running"}
@@ -98,7 +99,7 @@ def _said(status: Status | None) -> dict[str, Any] | None:
     """The status of a waiting job, in the form of an expectation. None: the job does not wait."""
     if status is None:
         return None
-    outlook = status.outlook or Outlook()
+    outlook, reason = status.outlook or Outlook(), status.reason
     evictions: Counter[str] = Counter()
     reserved: Counter[str] = Counter()
     for each in outlook.spared:
@@ -106,7 +107,9 @@ def _said(status: Status | None) -> dict[str, Any] | None:
     for kept in outlook.reserved:
         reserved[kept.job] += kept.slots
     return {
-        "reason": status.reason.code if status.reason else None,
+        "reason": reason.code if reason else None,
+        "also": reason.also.code if reason and reason.also else None,
+        "head": reason.head or None if isinstance(reason, BehindInLine) else None,
         "place": status.place,
         "evictions": dict(evictions),
         "reserved": dict(reserved),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -12,11 +12,8 @@ from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
 from slotq.document.user_limits import Limit, with_limit
 from slotq.output.quota_tables import quotas_table
-from slotq_core.model.jobs import ACTIVE_STATES, JobState, Workload
 from slotq_core.model.reasons import units
-from slotq_core.model.users import PriorityClass, classes_of, names_by_value
 from slotq_core.wire.document.values import EVERYONE
-from slotq_core.wire.document.views import UserQuotaView
 from slotq_core.wire.views.jobs import JobView
 
 
@@ -77,41 +74,7 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
-    over = [each for each in client.quotas(whose).quotas if _is_over(each, limit)]
-    jobs = client.jobs(sorted(ACTIVE_STATES)) if over else []
-    counted = [job for job in jobs if _class_of(job, document) == limit.priority_class]
-    for quota_of_user in over:
-        for job in _newest_beyond(quota_of_user, counted):
-            yield client.requeue(job.name)
-
-
-def _class_of(job: JobView, document: Mapping[str, Any]) -> str:
-    """The class whose limit counts the job: the one that admitted it, or that of its number."""
-    configured = (
-        PriorityClass(name=each["name"], value=each["value"])
-        for each in document.get("classes", ())
-    )
-    named = job.admitted_class or job.priority_class
-    return named or names_by_value(classes_of(configured)).get(job.priority, "")
-
-
-def _is_over(quota_of_user: UserQuotaView, limit: Limit) -> bool:
-    here = (quota_of_user.priority_class, quota_of_user.pool)
-    if here != (limit.priority_class, limit.pool) or quota_of_user.total is None:
-        return False
-    return quota_of_user.used > quota_of_user.total
-
-
-def _newest_beyond(quota_of_user: UserQuotaView, jobs: Sequence[JobView]) -> Iterator[JobView]:
-    """Yield the newest of the class's jobs until the rest fits; never one that may not be evicted.
-    Jobs that are being stopped already count as gone."""
-    here = (quota_of_user.user, quota_of_user.pool)
-    counted = [job for job in jobs if (job.user, job.pool) == here]
-    assert quota_of_user.total is not None
-    stopping = sum(job.demand["slots"] for job in counted if job.state == JobState.STOPPING)
-    over = quota_of_user.used - quota_of_user.total - stopping
-    for job in sorted(counted, key=lambda job: (job.entry_time, job.name), reverse=True):
-        evictable = job.preemptible and job.workload == Workload.TRAINING
-        if over > 0 and job.state != JobState.STOPPING and evictable:
-            over -= job.demand["slots"]
-            yield job
+    for each in client.quotas(whose).quotas:
+        if (each.priority_class, each.pool) == (limit.priority_class, limit.pool):
+            for name in each.beyond:
+                yield client.requeue(name)

@@ -114,6 +114,10 @@ def _unknown_in(where: Loc, why: WhySpec, jobs: Iterable[str]) -> Iterator[Fault
             yield unknown((*where, "reserved", name), "job", name, jobs)
     if why.reason is not None and why.reason not in REASONS:
         yield unknown((*where, "reason"), "reason", why.reason, REASONS)
+    if why.also is not None and why.also not in REASONS:
+        yield unknown((*where, "also"), "reason", why.also, REASONS)
+    if why.head is not None and why.head not in jobs:
+        yield unknown((*where, "head"), "job", why.head, jobs)
     for code in why.evictions:
         if code not in SPARED:
             yield unknown((*where, "evictions", code), "cause", code, SPARED)

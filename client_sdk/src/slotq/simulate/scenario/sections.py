@@ -229,6 +229,10 @@ class WhySpec(Section):
     """Slots kept for other jobs, by job."""
     earliest: Seconds | None = None
     """The earliest known time. Null: none is known."""
+    also: Name | None = None
+    """The code of the second cause. Null: none is named."""
+    head: Name | None = None
+    """The job that the reason `behind_in_line` names. Null: none is named."""
 
 
 class Expectation(Section):

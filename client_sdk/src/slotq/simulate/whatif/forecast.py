@@ -52,7 +52,7 @@ def forecast(told: Told, *, hours: float, runtimes: Runtimes) -> Forecast:
         told=told,
         first=plan(snapshot, told.at),
         record=go_on(replace(world, until=until), opening),
-        reasons={name: reason.sentence() for name, reason in last[-1].reasons.items()},
+        reasons={name: reason.text() for name, reason in last[-1].reasons.items()},
         runtimes=runtimes,
         until=until,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import Rank, Yields, entered, rank
+from slotq_core.policy.order import Rank, Yields, entered, last_yield, rank
 from slotq_core.timestamps import from_iso, iso
 
 _TOP = 1_000_000
@@ -34,8 +34,10 @@ def key_after(job: Job, line: Line, yields: Yields) -> str:
     A user who has yielded counts as having entered just then. So the job is behind whoever entered
     by the moment of its user's yield, and ahead of the users who have yielded since."""
     since = entered(job, yields)
-    if line.rank == rank(job) and yields.get((line.user, line.rank), since) > since:
-        return ""
+    if line.rank == rank(job) and yields:
+        theirs = last_yield(line.project, line.user, line.rank, yields)
+        if theirs is not None and theirs > since:
+            return ""
     return order_key(job) if since == job.entry_time else first_key(rank(job), since + 1)
 
 

@@ -1,7 +1,8 @@
 """Who has yielded to a time slice: kept by pool, by one rule for every store.
 
 The transaction that makes a job yield keeps the yield, so no crash comes between. One is kept for
-each pool, user and rank. A yield that nobody can notice any more is forgotten (`outlived`).
+each pool, project, user and rank. A yield that nobody can notice any more is forgotten
+(`outlived`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lifecycle.yields import yield_in, yield_of
-from slotq_core.policy.order import rank, rank_of
+from slotq_core.policy.order import Rank, rank, rank_of
 from slotq_core.ports.stored import Change
 
 KEPT_FOR = 3_600_000
@@ -32,7 +33,7 @@ def yields_in(changes: Iterable[Change]) -> Iterator[tuple[str, Yielded]]:
 def latest_yields(
     pools: Sequence[Pool], kept: Iterable[Yielded], active: Iterable[Job]
 ) -> tuple[Yielded, ...]:
-    """Return the last yield of each user and rank; nothing where no pool has a time slice.
+    """Return the last yield of each project, user and rank; nothing where no pool has a time slice.
 
     A read that shows part of a transaction may show the stopping job and not its yield. The job
     then tells the yield. Afterwards it does not: it may have been demoted while it stops.
@@ -40,15 +41,20 @@ def latest_yields(
     if all(pool.time_slice is None for pool in pools):
         return ()
     found = sorted(kept, key=lambda each: each.at)
-    moments = {(each.user, each.at) for each in found}
+    moments = {(each.project, each.user, each.at) for each in found}
     told = [this for job in active if (this := yield_of(job))]
-    found += [each for each in told if (each.user, each.at) not in moments]
+    found += [
+        each
+        for each in told
+        if moments.isdisjoint((project, each.user, each.at) for project in (each.project, None))
+    ]
     return tuple({each.of: each for each in found}.values())
 
 
 def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yielded]:
     """Return the yields that matter no more: the longest slice has passed since, and no job of that
-    user and rank waits or runs that entered before. Such a job alone would come later for it.
+    project, user and rank waits or runs that entered before. Such a job alone would come later for
+    it.
 
     A job that is held all the while is not seen; released, it has its own place again.
     """
@@ -56,12 +62,14 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
     old = [each for each in kept if each.at + max(longest, KEPT_FOR) <= now]
     if not old:
         return []
-    oldest: dict[tuple[str, tuple[int, int]], int] = {}
+    oldest: dict[tuple[str | None, str, Rank], int] = {}
     for job in (*snapshot.active, *snapshot.waiting, *snapshot.due):
-        key = (job.person, rank(job))
-        oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
+        for project in (job.project, None):
+            key = (project, job.person, rank(job))
+            oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
     return [
         each
         for each in old
-        if oldest.get((each.user, rank_of(each.workload, each.priority)), now) > each.at
+        if oldest.get((each.project, each.user, rank_of(each.workload, each.priority)), now)
+        > each.at
     ]

@@ -10,6 +10,7 @@ user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits
 roles           which execution roles a caller may name
 training_plans  which training plans a submission may name
+waits_for_change  what a new job waits for until the configuration changes: a warning
 prescribed      what a project fills into requests, and what it forbids
 caller_limits   how much a caller may ask of the queue
 subscription    quotas that departments, pools or running jobs contradict

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slotq_core.admission.user_groups import users_among
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
+from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.user_limits import Rights
-
-Held = Counter[tuple[str, str, str]]
-"""Slots held, stopping jobs included, by user, pool and class."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,26 +24,55 @@ class UserQuota:
     used: int
     total: int | None
     """None: no limit."""
+    beyond: tuple[str, ...]
+    """The newest jobs that would have to give their slots back for the rest to be within the limit,
+    as far as they may be evicted; the newest first. Jobs that are being stopped count as gone."""
 
 
 def user_quotas(
     sharing: Sharing, pools: Sequence[Pool], active: Iterable[Job], users: Iterable[str] | None
 ) -> Iterator[UserQuota]:
     """Yield the quotas of these users (None: of all who hold slots or are listed), those that are
-    above 0 or used: in the order of pools, then of classes, the highest first."""
-    active = [job for job in active if job.person]
-    everybody = {job.person for job in active} | {user.name for user in sharing.users}
-    wanted = sorted(everybody if users is None else users)
+    above 0 or used: in the order of pools, then of classes, the highest first. A demoted job counts
+    in one of its classes, as in a plan."""
+    newest_first = sorted(active, key=lambda job: (job.entry_time, job.name), reverse=True)
+    held: dict[str, list[Job]] = {}
+    for job in newest_first:
+        if job.person:
+            held.setdefault(job.person, []).append(job)
+    wanted = sorted({*held, *(user.name for user in sharing.users)} if users is None else users)
     rights = Rights(sharing.classes, users_among(sharing, wanted), sharing.user_groups)
-    held: Held = Counter()
-    for job in active:
-        for name, demand in job.holds:
-            held[job.person, name, rights.class_of(job)] += demand.slots
     for user in wanted:
         for pool in pools:
-            for name in (*rights.classes, ""):
-                used, total = held[user, pool.name, name], rights.total(user, name, pool.name)
+            own = [job for job in held.get(user, ()) if pool.name in dict(job.holds)]
+            counts = ClassCounts(rights.limits(user, pool.name))
+            for job in own:
+                slots, classes = dict(job.holds)[pool.name].slots, rights.come_through(job)
+                counts.enter(CountedJob(job.entry_time, job.name, slots, classes))
+            for class_name in (*rights.classes, ""):
+                used = counts.used(class_name)
+                total = rights.total(user, class_name, pool.name)
                 if used or total:
                     yield UserQuota(
-                        user=user, pool=pool.name, priority_class=name, used=used, total=total
+                        user=user,
+                        pool=pool.name,
+                        priority_class=class_name,
+                        used=used,
+                        total=total,
+                        beyond=tuple(_beyond(own, counts, class_name, pool.name, total)),
                     )
+
+
+def _beyond(
+    newest_first: Iterable[Job], counts: ClassCounts, class_name: str, pool: str, total: int | None
+) -> Iterator[str]:
+    if total is None:
+        return
+    over = counts.used(class_name) - total
+    jobs = [job for job in newest_first if counts.class_of(job.name) == class_name]
+    stopping = [job for job in jobs if job.state is JobState.STOPPING]
+    over -= sum(dict(job.holds)[pool].slots for job in stopping)
+    for job in jobs:
+        if over > 0 and job.state is not JobState.STOPPING and job.evictable:
+            over -= dict(job.holds)[pool].slots
+            yield job.name

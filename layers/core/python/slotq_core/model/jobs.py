@@ -130,7 +130,9 @@ class Job:
     ran_before_class: int = 0
     """The part of `ran` from before the job entered its present class (ms)."""
     admitted_class: str = ""
-    """The class that counts in the user's limits after a demotion; empty: the present class."""
+    """The class that the job had before its demotions, since it was admitted or submitted; empty:
+    the present class. One of the classes from there down to the present one counts in the user's
+    limits (`policy.state.class_counts`)."""
     auto: bool = False
     """Whether the job was submitted as AUTO. It has a class from admission until eviction."""
     checkpoints: bool = True

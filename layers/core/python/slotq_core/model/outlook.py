@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
+from slotq_core.model.reasons.base import WITHIN_SHARES_START
 from slotq_core.timestamps import iso
 
 NAMED = 5
@@ -143,8 +144,8 @@ class InMinRuntime(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfTheSameUser(Spared):
-    """Jobs of the same user and rank in another project. A user's job is never interrupted for one
-    of equal rank."""
+    """Jobs of the same project, user and rank, where others of equal rank would be moved or would
+    yield. They are not interrupted for each other."""
 
     code: ClassVar[str] = "same_user"
 
@@ -278,9 +279,13 @@ class Drains(Reservation):
     """The pool drains for a job that has waited longer than `reserve_after`."""
 
     code: ClassVar[str] = "drains"
+    held_back: str = ""
+    """The project whose jobs the drain holds back, as in `reasons.Reserved.project`."""
 
     def _kept(self, whose: str) -> str:
-        return f"reserved for {whose}: nothing behind it starts there"
+        of = f" of project {self.held_back}" if self.held_back else ""
+        others = f"; {WITHIN_SHARES_START}" if self.held_back else ""
+        return f"reserved for {whose}: nothing{of} behind it starts there{others}"
 
 
 class TimeCause(StrEnum):

@@ -49,7 +49,7 @@ class Snapshot:
     """Users with limits. A user who is not listed has none."""
     user_groups: tuple[UserGroup, ...] = ()
     yields: tuple[Yielded, ...] = ()
-    """The latest for each user and rank."""
+    """The latest for each project, user and rank."""
     scheduler: SchedulerSettings | None = None
 
 

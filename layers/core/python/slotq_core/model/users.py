@@ -98,15 +98,18 @@ class User:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yielded:
-    """When a user's job last yielded to a time slice. All of the user's waiting jobs of that rank
-    count as having entered just after that moment."""
+    """When a user's job last yielded to a time slice. All of the user's waiting jobs of that
+    project and rank count as having entered just after that moment."""
 
     user: str
     workload: Workload
     priority: int
     at: int
+    project: str | None = None
+    """The project of the job; empty: the one implicit project. None: kept by version 0.2.0, which
+    named none. Such a yield counts in every project until it is forgotten."""
 
     @property
-    def of(self) -> tuple[str, str, int]:
-        """The user and the rank."""
-        return (self.user, self.workload, self.priority)
+    def of(self) -> tuple[str | None, str, str, int]:
+        """The project, the user and the rank."""
+        return (self.project, self.user, self.workload, self.priority)

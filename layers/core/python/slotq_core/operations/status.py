@@ -165,12 +165,19 @@ def why(job: Job, planned: Plan, ahead: Ahead) -> Reason | None:
     if not job.waits:
         return None
     known = planned.reasons.get(job.name) or planned.closed.get(job.project)
+    known = known or planned.unexamined.kept_back(job)
     if known is not None:
         return known
     for decision in planned.decisions:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
-    return BehindInLine(ahead=ahead.jobs, or_more=ahead.or_more)
+    head = planned.unexamined.head_of(job)
+    return BehindInLine(
+        ahead=ahead.jobs,
+        or_more=ahead.or_more,
+        head=head,
+        head_waits=planned.reasons.get(head),
+    )
 
 
 def _comes_after(job: Job) -> Reason:

@@ -6,7 +6,7 @@
                 within a project: rank, entry time, name             order.py
     3 walk      each job in that order has a turn, with the least disruptive step first:
                   free slots, then slots coming free                 state/pool_room.py
-                  move running jobs to another pool                  actions/consolidate.py
+                  move running jobs to another pool                  actions/consolidate.py, gate.py
                   take slots back from projects over their share     actions/reclaim.py, gate.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
@@ -22,7 +22,8 @@ A line is a group of waiting jobs that differ only in their place (lines.py). If
 those behind it in the line are not looked at. The snapshot may have only the first jobs of a line,
 or only a lower bound of its first job (turn/unread.py). When the plan has served all the jobs that
 it has of a line, it asks for more. If a user's job has yielded to a time slice in this plan, the
-plan ends when it reaches a waiting job of the same user and rank, because its place has changed.
+plan ends when it reaches a waiting job of the same project, user and rank, because its place has
+changed.
 """
 
 from __future__ import annotations

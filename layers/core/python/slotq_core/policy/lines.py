@@ -1,9 +1,9 @@
 """Lines: equivalence classes of waiting jobs, which are blocked alike.
 
 For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
-A line of a project has one user, because reclaim never interrupts a user's job for one of the same
-user and rank. Where users matter otherwise (`by_user`), each line has one user and one class in
-that user's limits. A store keeps each job in the line that the job itself names
+Where users matter (`by_user`), each line has one user and one class in that user's limits. A line
+of a project has one user in any case: version 0.2.0 told users apart there, and a stored job is
+found by the name of its line. A store keeps each job in the line that the job itself names
 (`Job.line_by_user`), and reads a line whole that does not tell apart what the plan has to. A plan
 begins with the first job of each line and asks for more where a line is
 served. So the cost of a pass grows with lines and decisions, not with jobs. A claimant shares no
@@ -54,7 +54,8 @@ class Line(NamedTuple):
     preemptible: bool
     user: str = ""
     limited_as: str = ""
-    """The class that counts in the user's limits."""
+    """The first of the classes that may count in the user's limits. The others follow from it and
+    the priority (`Rights.come_through`)."""
     role: str = ""
     """A short hash of the execution role: a missing right of one role blocks no other role."""
     by_user: bool = False

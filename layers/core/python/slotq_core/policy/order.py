@@ -21,8 +21,9 @@ _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING:
 Rank = tuple[int, int]
 Position = tuple[int, int, int, bool, int, str]
 
-Yields = Mapping[tuple[str, Rank], int]
-"""The time (ms) of the last yield to a time slice, by user and rank."""
+Yields = Mapping[tuple[str | None, str, Rank], int]
+"""The time (ms) of the last yield to a time slice, by project, user and rank. A yield without a
+project (`Yielded.project`) counts in every project."""
 
 NO_YIELDS: Yields = {}
 
@@ -34,9 +35,13 @@ def rank(job: Job) -> Rank:
 
 
 def same_user_and_rank(job: Job, other: Job) -> bool:
-    """Whether the jobs have the same user and rank; false for a job that names no user. "Never
-    interrupt a user's running job for another job of the same user and rank."""
-    return bool(job.person) and job.person == other.person and rank(job) == rank(other)
+    """Whether the jobs have the same project, user and rank; false for a job that names no user.
+    "Never interrupt a user's running job for another job of the same user and rank. Within one
+    project: between projects only quotas and shares speak (one role often stands for many people)."
+    """
+    if not job.person or job.person != other.person or job.project != other.project:
+        return False
+    return rank(job) == rank(other)
 
 
 def outranks(job: Job, holder: Job) -> bool:
@@ -49,13 +54,22 @@ def rank_of(workload: Workload, priority: int) -> Rank:
 
 
 def last_yields(yields: Iterable[Yielded]) -> Yields:
-    return {(each.user, rank_of(each.workload, each.priority)): each.at for each in yields}
+    return {
+        (each.project, each.user, rank_of(each.workload, each.priority)): each.at for each in yields
+    }
+
+
+def last_yield(project: str, user: str, of: Rank, yields: Yields) -> int | None:
+    """When (ms) a job of that user and rank last yielded in the project; None: not lately."""
+    here, anywhere = yields.get((project, user, of)), yields.get((None, user, of))
+    return anywhere if here is None else max(here, anywhere or here)
 
 
 def entered(job: Job, yields: Yields) -> int:
     """When (ms) the job counts as having entered: "the user whose job yielded counts, for all that
     user's waiting jobs of that rank, as having entered just after that moment"."""
-    return max(job.entry_time, yields.get((job.person, rank(job)), job.entry_time))
+    yielded = last_yield(job.project, job.person, rank(job), yields) if yields else None
+    return job.entry_time if yielded is None else max(job.entry_time, yielded)
 
 
 def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
@@ -64,5 +78,6 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     entry = job.entry_time
     yielded = entry - 1
     if yields:
-        yielded = yields.get((job.person, (workload, priority)), yielded)
+        last = last_yield(job.project, job.person, (workload, priority), yields)
+        yielded = yielded if last is None else last
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)

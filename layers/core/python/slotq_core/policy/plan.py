@@ -163,6 +163,21 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
     return (decision.job,)
 
 
+class Unexamined:
+    """What a plan knows of waiting jobs that it did not examine: here, nothing."""
+
+    def kept_back(self, job: Job) -> Reason | None:
+        """The limit that keeps every job of its kind back, if one does."""
+        return None
+
+    def head_of(self, job: Job) -> str:
+        """The first job of its line that was examined and waits; empty: none is known."""
+        return ""
+
+
+NOTHING_KNOWN = Unexamined()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     decisions: tuple[Decision, ...] = ()
@@ -171,6 +186,8 @@ class Plan:
     """The reason of each job examined and left waiting, by job name."""
     closed: Mapping[str, Reason] = field(default_factory=dict)
     """The reason of every waiting job of a project that may start none, by project."""
+    unexamined: Unexamined = field(default=NOTHING_KNOWN, compare=False)
+    """Why jobs wait that are not in `reasons`. Each answer costs the same, whatever waits."""
     outlook: Outlook | None = None
     """The outlook of the job that someone asked about, if its turn came."""
     wake_at: int | None = None

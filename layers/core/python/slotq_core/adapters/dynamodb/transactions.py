@@ -145,7 +145,8 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
 
 
 def _yield_actions(name: str, changes: Sequence[Change]) -> Iterator[Action]:
-    """Yield the actions that keep who yields to a time slice, one for each user, rank and pool.
+    """Yield the actions that keep who yields to a time slice, one for each project, user, rank and
+    pool.
 
     They have no condition: the decision's own, on the pool's ledger, puts such transactions in
     order.

@@ -109,7 +109,7 @@ class MemoryStore:
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
-        self._yields: dict[tuple[str, tuple[str, str, int]], Yielded] = {}
+        self._yields: dict[tuple[str, tuple[str | None, str, str, int]], Yielded] = {}
         """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
         self.restored: Restore | None = None

@@ -16,7 +16,12 @@ The policy produces them, `wire` carries them, people read `sentence`.
 from __future__ import annotations
 
 from slotq_core.model.reasons.base import Number, Reason, codes, units
-from slotq_core.model.reasons.gang_incomplete import EndangersItsGang, GangBlocked, GangIncomplete
+from slotq_core.model.reasons.gang_incomplete import (
+    EndangersItsGang,
+    GangBlocked,
+    GangIncomplete,
+    Lacks,
+)
 from slotq_core.model.reasons.limits import (
     BudgetSpent,
     ClassNotAllowed,
@@ -35,6 +40,7 @@ from slotq_core.model.reasons.room import (
     NoFreeSlots,
     PoolsTooSmall,
     Reserved,
+    SameUser,
     ShareUsed,
     SlotsComing,
     TurnComes,
@@ -66,6 +72,7 @@ __all__ = [
     "GroupNotWhole",
     "HeldForOthers",
     "JobLimitReached",
+    "Lacks",
     "LimitReached",
     "LowerRankedProtected",
     "NeedsSeveralPools",
@@ -82,6 +89,7 @@ __all__ = [
     "Reason",
     "Reserved",
     "RightsMissing",
+    "SameUser",
     "ShareUsed",
     "SlotsComing",
     "StartForbidden",

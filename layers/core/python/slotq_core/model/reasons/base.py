@@ -6,7 +6,10 @@ from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import ClassVar
 
-Number = str | int | tuple[str, ...] | None
+WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
+"""What a drain for a job beyond its project's fair share lets pass, in words."""
+
+Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""
 
 
@@ -15,14 +18,27 @@ class Reason:
     """Base of all reasons. `code` is stable and meant for programs."""
 
     code: ClassVar[str]
+    also: Reason | None = None
+    """A second cause, which would keep the job back without this one; None: none is known."""
 
     def sentence(self) -> str:
         """One sentence for people, including the numbers."""
         raise NotImplementedError
 
+    def text(self) -> str:
+        """The sentence, and that of the second cause."""
+        return f"{self.sentence()}. Also: {self.also.text()}" if self.also else self.sentence()
+
     def numbers(self) -> dict[str, Number]:
-        """The fields by name, for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """The fields by name, for JSON, without the second cause."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "also"}
+
+
+def kept_free(pool: str, project: str) -> str:
+    """What a drain for a gang does, in words. `project`: as in `Reserved`."""
+    if not project:
+        return f"pool {pool} is kept free for it"
+    return f"pool {pool} starts nothing of project {project} behind it; {WITHIN_SHARES_START}"
 
 
 def in_slots(n: int) -> str:

@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots
+from slotq_core.model.reasons.base import (
+    Number,
+    Reason,
+    in_jobs,
+    in_slots,
+    kept_free,
+    units,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lacks:
+    """A member of a gang, or a part of a job, for which its pool has no room, and who holds it."""
+
+    member: str
+    """The member; of a job in parts, the job."""
+    pool: str
+    """The member's first pool."""
+    site: str = ""
+    """The member's site; empty: it has no other name than the job's."""
+    member_needs: int
+    pool_free: int
+    """What is free there beside the other members."""
+    resource: str = "slots"
+    """The resource that the numbers count."""
+    holder: str = ""
+    """The job that holds most there, or that the pool drains for; empty: no job of the queue."""
+    holder_project: str = ""
+    other_holders: int = 0
+    """How many more jobs hold slots there."""
+
+    def sentence(self) -> str:
+        where = f"Pool {self.pool} (site {self.site})" if self.site else f"Pool {self.pool}"
+        needs = units(self.member_needs, self.resource)
+        text = f"{where} has {self.pool_free} free for {self.member}, which needs {needs}"
+        if not self.holder:
+            return text
+        whose = f" of project {self.holder_project}" if self.holder_project else ""
+        more = f" and {in_jobs(self.other_holders)} more hold" if self.other_holders else " holds"
+        return f"{text}; {self.holder}{whose}{more} slots there"
+
+    def numbers(self) -> dict[str, Number]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +77,22 @@ class GangBlocked(Reason):
     """Free slots in all pools of the gang together."""
     drains: str
     """The pool that drains for this job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
+    lacks: Lacks | None = None
+    """The first of its jobs for which no room is left; None: limits alone keep the gang back."""
 
     def sentence(self) -> str:
         must = f"gang {self.group} needs room for {self.needed} of its jobs at once"
         text = f"{must}; its pools have {in_slots(self.free)} free"
-        return f"{text}, and pool {self.drains} is kept free for it" if self.drains else text
+        text = f"{text}, and {kept_free(self.drains, self.project)}" if self.drains else text
+        return f"{text}. {self.lacks.sentence()}" if self.lacks else text
+
+    def numbers(self) -> dict[str, Number]:
+        """With those of `lacks`, if set."""
+        said = Reason.numbers(self)
+        del said["lacks"]
+        return said | (self.lacks.numbers() if self.lacks else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slotq_core.model.reasons.base import Reason, in_slots, units
+from slotq_core.model.reasons.base import (
+    WITHIN_SHARES_START,
+    Number,
+    Reason,
+    in_slots,
+    kept_free,
+    units,
+)
+from slotq_core.model.reasons.gang_incomplete import Lacks
 from slotq_core.timestamps import iso
 
 
@@ -105,11 +113,16 @@ class Reserved(Reason):
     pool: str
     needed: int
     free: int
+    project: str = ""
+    """The job's project if the job brings it beyond its fair share: jobs of other projects within
+    theirs then still start. Empty: nothing behind the job starts."""
 
     def sentence(self) -> str:
+        whose = f" of project {self.project}" if self.project else ""
+        others = f"; {WITHIN_SHARES_START}" if self.project else ""
         return (
-            f"pool {self.pool} starts nothing behind this job until the job has its "
-            f"{in_slots(self.needed)}; {self.free} free so far"
+            f"pool {self.pool} starts nothing{whose} behind this job until the job has its "
+            f"{in_slots(self.needed)}; {self.free} free so far{others}"
         )
 
 
@@ -128,6 +141,25 @@ class TurnComes(Reason):
         return (
             f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free, and the "
             f"first time slice there ends at {iso(self.until)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SameUser(Reason):
+    """The pool is full. Jobs of the same project, user and rank hold enough slots that another
+    user's job would get by a move or a time slice. They are not interrupted for each other."""
+
+    code: ClassVar[str] = "same_user"
+    pool: str
+    needed: int
+    free: int
+    held: int
+    """Slots in the pool that these jobs hold."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free, and jobs of "
+            f"the same user and priority hold {self.held}: they are not interrupted for each other"
         )
 
 
@@ -177,8 +209,22 @@ class NeedsSeveralPools(Reason):
     """Slots by pool."""
     drains: str
     """A pool that drains for the job; empty: none."""
+    project: str = ""
+    """As in `Reserved`, of that pool."""
+    lacks: Lacks | None = None
+    """The first part for which no room is left; None: limits alone keep the job back."""
 
     def sentence(self) -> str:
         parts = " and ".join(f"{in_slots(slots)} in pool {pool}" for pool, slots in self.needed)
-        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
-        return f"needs {parts} at the same time{kept}"
+        kept = f"; {kept_free(self.drains, self.project)}" if self.drains else ""
+        text = f"needs {parts} at the same time{kept}"
+        return f"{text}. {self.lacks.sentence()}" if self.lacks else text
+
+    def numbers(self) -> dict[str, Number]:
+        """`needed` as an object, and the numbers of `lacks`, if set."""
+        said: dict[str, Number] = {
+            "needed": dict(self.needed),
+            "drains": self.drains,
+            "project": self.project,
+        }
+        return said | (self.lacks.numbers() if self.lacks else {})

@@ -9,6 +9,9 @@ from slotq_core.model.jobs import GROUP_END
 from slotq_core.model.reasons.base import Number, Reason
 from slotq_core.timestamps import iso
 
+MOST_REPEATED = 240
+"""The most characters of a head's reason that the jobs behind it repeat."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
@@ -19,16 +22,36 @@ class BehindInLine(Reason):
     """Jobs in the same pools that come first in the order."""
     or_more: bool = False
     """True if `ahead` is a lower bound: so many were counted."""
+    head: str = ""
+    """The first job of the line that is blocked; empty: it was not examined."""
+    head_waits: Reason | None = None
+    """Why that job waits. What it waits for, this job waits for as well. Set only with `head`."""
 
     def sentence(self) -> str:
+        ahead = self._ahead()
+        if self.head_waits is None:
+            return ahead
+        return f"{ahead}; {self.head}, the first of its line, waits: {self._head_waits()}"
+
+    def numbers(self) -> dict[str, Number]:
+        """`or_more`, `head` and `head_reason` (the code of why the head waits) only where known."""
+        said: dict[str, Number] = {"ahead": self.ahead}
+        if self.or_more:
+            said["or_more"] = True
+        if self.head_waits is not None:
+            said |= {"head": self.head, "head_reason": self.head_waits.code}
+        return said
+
+    def _ahead(self) -> str:
         if self.or_more:
             many = f"more than {self.ahead - 1:,}" if self.ahead > 1 else "other"
             return f"{many} jobs are ahead of it"
         return f"{self.ahead} {'job is' if self.ahead == 1 else 'jobs are'} ahead of it"
 
-    def numbers(self) -> dict[str, Number]:
-        """`or_more` only where it is true."""
-        return {"ahead": self.ahead, "or_more": True} if self.or_more else {"ahead": self.ahead}
+    def _head_waits(self) -> str:
+        """Why the head waits, shortened: a long list may repeat it for each job of the line."""
+        text = self.head_waits.text() if self.head_waits else ""
+        return text if len(text) <= MOST_REPEATED else f"{text[: MOST_REPEATED - 1]}…"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

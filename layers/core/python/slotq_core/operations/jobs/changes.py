@@ -38,6 +38,7 @@ from slotq_core.operations.amend import (
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs.lookup import JobLookup, no_such_job
+from slotq_core.operations.jobs.warnings import notices_of_bounds
 from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import Status
 from slotq_core.policy.lifecycle.apply import cancelled
@@ -111,8 +112,15 @@ class Changes:
                 self.stop(job)
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
-            return Changed(job=job, anew=True, notices=notices_of(decided))
+            notices = (*notices_of(decided), *self._notices_of_bounds(decided))
+            return Changed(job=job, anew=True, notices=notices)
         raise Unavailable(f"job {wish.name} keeps changing; try again")
+
+    def _notices_of_bounds(self, change: Change) -> tuple[str, ...]:
+        """The warning of a job that this change makes wait until the configuration changes."""
+        if _bound_alike(change.before) == _bound_alike(change.after) or not change.after.waits:
+            return ()
+        return notices_of_bounds(change.after, self._store.configuration())
 
     def stop(self, job: Job) -> None:
         """Carry out the job's intent now. The intent stays stored, so the next pass retries
@@ -245,6 +253,11 @@ def _with_assurance(
     if after.active or taken.checkpoints == after.checkpoints:
         return after, request
     return taken, provided(request, taken)
+
+
+def _bound_alike(job: Job) -> tuple[object, ...]:
+    """What decides which quotas and limits bind the job."""
+    return job.project, job.demand, job.pools, job.preemptible, job.workload
 
 
 def _is_cancelled(job: Job) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotq_core.admission.dependencies import after_end_of, check_members
 from slotq_core.admission.groups.gangs import check_room
@@ -32,6 +32,7 @@ from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_watch import Predecessors
 from slotq_core.operations.jobs.submissions import After, Submissions
+from slotq_core.operations.jobs.warnings import notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
@@ -99,6 +100,16 @@ class _Judged:
     members of earlier waves only."""
     asked: Mapping[After, Predecessors]
     """What members come after, where no other member is among it."""
+    notices: Mapping[str, tuple[str, ...]]
+    """What the user should know, by member; of members that are alike, of the first."""
+
+
+def _notices(jobs: Iterable[Job], stand: Configuration) -> dict[str, tuple[str, ...]]:
+    """What the user should know of the members. Asks once for all members that are alike."""
+    alike: dict[object, Job] = {}
+    for job in jobs:
+        alike.setdefault((job.demand, job.pools, job.parts, job.preemptible, job.workload), job)
+    return {job.name: notices_of_bounds(job, stand) for job in alike.values()}
 
 
 class GroupsOfJobs:
@@ -145,10 +156,16 @@ class GroupsOfJobs:
         GroupUnfinished and Unavailable. After a refusal no member is in a line.
         """
         until = self._clock.now() + _BUDGET
-        stored = self._known(wanted, submitter) or self._stored(wanted, submitter, until)
+        known = self._known(wanted, submitter)
+        stored, notices = (known, {}) if known else self._stored(wanted, submitter, until)
         self._enter(wanted.name, until=until)
         self._wake()
-        return self._lookup.shown(stored, submitter)
+        shown = self._lookup.shown(stored, submitter)
+        members = {
+            name: replace(member, notices=(*member.notices, *notices.get(name, ())))
+            for name, member in shown.members.items()
+        }
+        return replace(shown, members=members)
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
         """Go on with submissions whose handlers have died; cancel the members of those that nobody
@@ -184,9 +201,12 @@ class GroupsOfJobs:
         """Whether a group with this digest is the caller's."""
         return self._lookup.is_person(submitter, digest.partition(" ")[2])
 
-    def _stored(self, wanted: NewGroup, submitter: str, until: int) -> StoredGroup:
+    def _stored(
+        self, wanted: NewGroup, submitter: str, until: int
+    ) -> tuple[StoredGroup, Mapping[str, tuple[str, ...]]]:
         """Store the members and then the record; or return the record, if another handler was
-        faster. Raises GroupUnfinished if there is no time for all of them before `until` (ms)."""
+        faster. With it, what the user should know, by member. Raises GroupUnfinished if there is no
+        time for all of them before `until` (ms)."""
         now = self._clock.now()
         stand = self._store.configuration()
         judged = self._judge(wanted, submitter, stand)
@@ -206,11 +226,11 @@ class GroupsOfJobs:
             self._store.groups.keep(stored)
         except (Refused, Conflict) as error:
             if (known := self._known(wanted, submitter)) is not None:
-                return known
+                return known, judged.notices
             if isinstance(error, Refused):
                 raise
             raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
-        return stored
+        return stored, judged.notices
 
     def _judge(self, wanted: NewGroup, submitter: str, stand: Configuration) -> _Judged:
         """Check every member and the whole, and store nothing."""
@@ -250,6 +270,7 @@ class GroupsOfJobs:
         return _Judged(
             project=projects[0],
             request=requests[wanted.ends_with or jobs[0].name],
+            notices=_notices(jobs, stand),
             missing=[[number for number in wave if number in missing] for wave in waves],
             asked={after: it for after, it in asked.items() if not ours & {*after[0], *after[1]}},
         )

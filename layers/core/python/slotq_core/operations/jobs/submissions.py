@@ -21,6 +21,7 @@ from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import Predecessors
+from slotq_core.operations.jobs.warnings import notices_of_bounds
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
@@ -251,7 +252,9 @@ class Submissions:
                     opener=rights.opener,
                     watched=watched,
                 )
-                return Changed(job=stored, anew=True, notices=judged.notices)
+                of_bounds = () if job.group else notices_of_bounds(stored, stand)
+                notices = (*judged.notices, *of_bounds)
+                return Changed(job=stored, anew=True, notices=notices)
             except StoredAlready as known:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter, methodcaller
 
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import (
@@ -26,6 +27,7 @@ from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.user_limits import NO_CLASS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +42,12 @@ class Preemption:
             return None
         options = [(room, self._candidates(job, room)) for room in rooms]
         base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
-        found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
+        users = self.state.accounts.users
+        found = [
+            self._in_pool(job, room, candidates, base, missing)
+            for room, candidates in options
+            for missing in users.missing(job, room.pool.name).items()
+        ]
         return least_harm(found, base)
 
     def _may_gain(self, job: Job, room: PoolRoom) -> bool:
@@ -48,17 +55,23 @@ class Preemption:
         Only jobs of the same user give to the user's limit."""
         if not job.demand.within(room.both + room.jobs.below(rank(job), job.project)):
             return False
-        return not self.state.accounts.users.over(job, room.pool.name) or any(
+        return NO_CLASS in self.state.accounts.users.missing(job, room.pool.name) or any(
             other.person == job.person for each in _outranked(job, room) for other in each.jobs
         )
 
     def _in_pool(
-        self, job: Job, room: PoolRoom, candidates: Sequence[Candidate], base: Rank
+        self,
+        job: Job,
+        room: PoolRoom,
+        candidates: Sequence[Candidate],
+        base: Rank,
+        missing: tuple[str, Demand],
     ) -> Eviction | None:
+        """The victims in one room. `missing`: a class of the job, and what its user lacks there."""
         if not candidates:
             return None
         found: list[Shortfall] = []
-        for shortfall in self._shortfalls(job, room):
+        for shortfall in self._shortfalls(job, room, missing):
             if not shortfall.can_be_met_by(candidates):
                 return None
             found.append(shortfall)
@@ -68,11 +81,13 @@ class Preemption:
             return None
         return Eviction(room=room, victims=better(chosen, candidates, shortfalls, base))
 
-    def _shortfalls(self, job: Job, room: PoolRoom) -> Iterator[Shortfall]:
+    def _shortfalls(
+        self, job: Job, room: PoolRoom, missing: tuple[str, Demand]
+    ) -> Iterator[Shortfall]:
         """What victims must give, most often in vain first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
-        counted = partial(state.accounts.counted, pool=name)
-        yield Shortfall(users.over(job, name), lambda each: users.gives(each.jobs, job, name))
+        counted, (of_class, slots) = partial(state.accounts.counted, pool=name), missing
+        yield Shortfall(slots, lambda each: users.gives(each.jobs, of_class, job.person, name))
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)
         yield Shortfall(room.missing(job), methodcaller("frees", name))

@@ -7,8 +7,9 @@ quota takes no project below quota if waiting in-quota work of that project woul
 back.
 
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." "Never interrupt a user's running job for another job of the same user
-and rank", in whichever project it runs.
+candidates holds within it." Where that order, in which the last start of this plan comes first,
+lets the gate close too early, the order of the next plan counts: that would else evict a job which
+this plan has started. Who the users are does not matter between projects.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
-from slotq_core.policy.order import Rank, same_user_and_rank
+from slotq_core.policy.order import Rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -37,13 +38,21 @@ class Reclaims:
     state: PlanState
 
     def find(
-        self, job: Job, rooms: Sequence[PoolRoom], spare: AbstractSet[str] = frozenset()
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        spare: AbstractSet[str] = frozenset(),
+        *,
+        once_started: bool = False,
     ) -> Eviction | None:
         """The least harmful reclaim that lets the job start in one of these rooms, or None. It
-        stops none of the candidates named in `spare`."""
+        stops none of the candidates named in `spare`. `once_started`: as the next plan would find
+        it, for which all that this plan has started runs."""
         of = self.state.accounts.of
         able = [room for room in rooms if may_reclaim(job, of(job, room.pool.name))]
-        searches = [_InPool(job, room, self, set(spare)) for room in able]
+        searches = [
+            _InPool(job, room, self, set(spare), once_started=once_started) for room in able
+        ]
         found = [(each, victims) for each in searches if (victims := each.victims())]
         if not found:
             return None
@@ -60,11 +69,14 @@ class Reclaims:
 class _InPool:
     """The search for what one job may reclaim in one pool, within its project's share."""
 
-    def __init__(self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str]) -> None:
+    def __init__(
+        self, job: Job, room: PoolRoom, reclaims: Reclaims, spare: set[str], *, once_started: bool
+    ) -> None:
         self.job, self.room, self._state = job, room, reclaims.state
         self._accounts = reclaims.state.accounts
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
+        self._once_started = once_started
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
@@ -80,8 +92,11 @@ class _InPool:
         if not self._givers:
             return None  # Earlier steps have served what fits without an eviction.
         self._missing = self.room.missing(self.job)
+        if self._once_started:
+            self._spare |= self._state.running.protected_after_start()
         victims = self._fair_to_all()
-        if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
+        safe = self._state.running.protected_after_start() if victims is None else set()
+        if not self._spare.issuperset(safe):
             # The next plan at this moment would find them protected, and might choose others.
             self._spare |= safe
             victims = self._fair_to_all()
@@ -93,22 +108,11 @@ class _InPool:
         return min(first.rank for first in firsts if first)
 
     def _candidates(self, project: str) -> Iterator[Candidate]:
-        for each in self.room.jobs.candidates(project):
-            if each.name not in self._spare and not any(
-                same_user_and_rank(self.job, job) and job.attempt for job, _ in each.places
-            ):
+        jobs = self.room.jobs
+        in_order = jobs.candidates_once_started if self._once_started else jobs.candidates
+        for each in in_order(project):
+            if each.name not in self._spare:
                 yield each
-
-    def _safe_once_started(self) -> set[str]:
-        """Names of candidates that are none once this plan is carried out: a `min_runtime` then
-        protects them, or they hold a job of the same user and rank."""
-        candidates = (
-            candidate for project in self._givers for candidate in self._candidates(project)
-        )
-        same_user = (
-            each for each in candidates if any(same_user_and_rank(self.job, j) for j in each.jobs)
-        )
-        return self._state.running.protected_after_start().union(each.name for each in same_user)
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
-from slotq_core.policy.order import rank
+from slotq_core.policy.order import last_yield, rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -61,6 +62,13 @@ class TimeSlices:
             protection, _ = room.jobs.protections.get(other.name, (end, other))
             if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
+
+    def of_its_user(self, job: Job, room: PoolRoom) -> Demand:
+        """What the job's own user holds here by jobs that would yield to another user's."""
+        if room.pool.time_slice is None or not job.person or job.group in self.state.gangs:
+            return NOTHING
+        held = [other for other in room.jobs.running(job.project) if self._may_yield(other, job)]
+        return Demand.total([other.demand for other in held if other.person == job.person])
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
         name = room.pool.name
@@ -118,13 +126,17 @@ class TimeSlices:
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
-        yielded = self.state.yields.get((job.person, rank(job)), since)
-        return max(since, yielded) + room.pool.time_slice
+        yielded = last_yield(job.project, job.person, rank(job), self.state.yields)
+        return max(since, yielded or since) + room.pool.time_slice
 
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
+        return self._may_yield(other, job) and other.person != job.person
+
+    def _may_yield(self, other: Job, job: Job) -> bool:
+        """The same, whoever the users are."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
-        return able and _alike(other, job) and other.person != job.person
+        return able and _alike(other, job)
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:

@@ -31,9 +31,12 @@ def better(
 ) -> tuple[Candidate, ...]:
     """The least harmful set of candidates that meets the shortfalls: `chosen`, or a better one.
 
-    `candidates`: in eviction order. Of equally harmful sets, the one without the latest wins.
+    `candidates`: in eviction order. Of equally harmful sets, the one without the latest wins. A
+    start of this plan counts only up to the last of `chosen`: "the last started is taken first".
     `base`: as in `Eviction.harm`.
     """
+    last = max((victim.order for victim in chosen), default=None)
+    candidates = [each for each in candidates if not (each.started and last and each.order > last)]
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
     useful = [

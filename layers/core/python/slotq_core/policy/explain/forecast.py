@@ -60,12 +60,17 @@ class Question:
         """Record the outlook at the turn of this job, or of its gang."""
         if not self._names:
             return
-        gang = self._state.gangs.get(job.group)
+        gang, journal = self._state.gangs.get(job.group), self._state.journal
         together = gang.waiting if gang and not gang.runs else ()
-        for each in gang.standing if gang and together else [job]:
-            if self._is_about(each):
-                self._gang = together
-                self._look(each, self._state.rooms_of(each))
+        jobs = gang.standing if gang and together else [job]
+        about = list(filter(self._is_about, jobs))
+        before = journal.checkpoint()
+        for each in jobs if about else ():  # As in its turn, or its own claim would count twice.
+            self._state.take_its_claim(each)
+        for each in about:
+            self._gang = together
+            self._look(each, self._state.rooms_of(each))
+        journal.rollback(before)
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         served = self._served_in(job, rooms)
@@ -153,8 +158,14 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
             kind = outlook.KeptForAMove if claim.moved else outlook.Owed
         yield _kept(kind, other, name)
     drains = state.waiting.get(room.drain.job) if room.drain else None
-    if drains is not None:
-        yield _kept(outlook.Drains, drains, name)
+    if room.drain and drains is not None:
+        yield outlook.Drains(
+            pool=name,
+            job=whole_name(drains.name),
+            project=drains.project,
+            slots=drains.demand.slots,
+            held_back=room.drain.held_back,
+        )
 
 
 def _kept(kind: type[outlook.Reservation], holder: Job, pool: str) -> outlook.Reservation:
@@ -183,7 +194,9 @@ def _spared(
 def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
     kind, numbers = cause
     names = sorted({whole_name(job.name) for job in jobs})
-    timed = {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
+    timed: dict[str, Any] = (
+        {"until": until} if kind in {outlook.InMinRuntime, outlook.SliceNotOver} else {}
+    )
     return kind(
         pool=pool,
         jobs=tuple(names[: outlook.NAMED]),
@@ -217,7 +230,7 @@ def _causes(
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
-            yield other, *_in_its_project(job, other, yielding, missing)
+            yield other, *_in_its_project(job, other, room, yielding, missing)
         else:
             yield other, _in_another(state, job, other, room, missing), None
 
@@ -232,13 +245,16 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
 
 
 def _in_its_project(
-    job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
+    job: Job, other: Job, room: PoolRoom, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
     """The cause within one project, with the end of a slice (ms)."""
     if rank(other) < rank(job):
         return _no_help(missing), None
     if other.name in yielding:
         return (outlook.SliceNotOver, ()), yielding[other.name]
+    between_equals = room.pool.consolidate or room.pool.time_slice is not None
+    if between_equals and same_user_and_rank(job, other):
+        return (outlook.OfTheSameUser, ()), None
     return (outlook.NoLowerRank, ()), None
 
 
@@ -248,8 +264,6 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return outlook.NoLowerRank, ()
-    if same_user_and_rank(job, other):
-        return outlook.OfTheSameUser, ()
     if not may_reclaim(job, mine):
         over = explain.beyond(mine[0], job, mine[0].share)
         return outlook.OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)

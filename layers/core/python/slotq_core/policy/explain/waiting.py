@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,18 @@ from slotq_core.policy.lifecycle.quota_refusals import (
     no_eviction_until,
     takes_only_free_slots,
 )
-from slotq_core.policy.order import outranks, rank
+from slotq_core.policy.order import outranks, rank, same_user_and_rank
 from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.job_parts import whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.gate import may_reclaim
 from slotq_core.policy.state.user_limits import UserBooks
+
+ClosedTo = Callable[[Job, PoolRoom], bool]
+"""Whether the room drains for a job ahead."""
 
 
 def _numbers(job: Job, room: PoolRoom) -> dict[str, Any]:
@@ -48,7 +52,9 @@ def coming(job: Job, room: PoolRoom) -> Reason:
 
 
 def reserved(job: Job, room: PoolRoom) -> Reason:
-    return reasons.Reserved(**_numbers(job, room))
+    """The reason of a job that the room drains for."""
+    held_back = room.drain.held_back if room.drain else ""
+    return reasons.Reserved(**_numbers(job, room), project=held_back)
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
@@ -81,31 +87,111 @@ def incomplete(gang: Gang) -> Reason:
     )
 
 
-def gang_blocked(gang: Gang, rooms: Iterable[PoolRoom], drain: PoolRoom | None) -> Reason:
-    """The reason of a gang without room. `rooms`: those of its pools."""
+def gang_blocked(gang: Gang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
+    """The reason of a gang without room, with what keeps it back besides."""
+    rooms = [state.rooms[name] for name in gang.lead.pools if name in state.rooms]
     return reasons.GangBlocked(
         group=gang.group.name,
         needed=gang.needed,
         free=sum(max(0, room.free_now.slots) for room in rooms),
-        drains=drain.pool.name if drain else "",
+        drains="",
+        lacks=_lacks(gang, state, rules.eligible.closed_to),
+        also=_also_of_gang(gang, state),
     )
+
+
+def _lacks(gang: Gang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
+    """The first member, in the order of service, for which the others leave no room."""
+    left = {name: state.rooms[name].free for name in gang.lead.pools if name in state.rooms}
+    for job in gang.standing:
+        rooms = state.rooms_of(job)
+        able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
+        room = next((each for each in able if job.demand.within(left[each.pool.name])), None)
+        if room is not None:
+            left[room.pool.name] -= job.demand
+        elif rooms:
+            room = rooms[0]
+            free = left[room.pool.name]
+            drains = room.drain if job.demand.within(free) and closed_to(job, room) else None
+            return _lacks_in(room, job, free, gang, state.waiting[drains.job] if drains else None)
+    return None
+
+
+def _lacks_in(
+    room: PoolRoom, job: Job, left: Demand, gang: Gang, drains: Job | None
+) -> reasons.Lacks:
+    """What the member lacks in its first pool, and who holds most there: first the job that the
+    pool drains for, if that keeps the member out."""
+    resource = short(job, left)
+    jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
+    others = {each.name: each for each in jobs if each.group != gang.group.name}
+    holders = sorted(others.values(), key=lambda each: (-each.demand[resource], each.name))
+    holders = [drains] if drains else holders
+    site = gang.group.site(job.name)
+    return reasons.Lacks(
+        member=whole_name(job.name),
+        pool=room.pool.name,
+        site="" if site == job.name else site,
+        member_needs=job.demand[resource],
+        pool_free=max(0, left[resource]),
+        resource=resource,
+        holder=whole_name(holders[0].name) if holders else "",
+        holder_project=holders[0].project if holders else "",
+        other_holders=max(0, len(holders) - 1),
+    )
+
+
+def _also_of_gang(gang: Gang, state: PlanState) -> Reason | None:
+    """Pools that are shut to a member, or else a limit or quota that keeps back one member or, if
+    all are needed, all of them."""
+    alike = {
+        (job.demand, job.pools, job.priority_class, job.evictable): job for job in gang.standing
+    }
+    for job in alike.values():
+        rooms = state.rooms_of(job)
+        if rooms and (found := shut(job, rooms)):
+            return found
+    whole = [gang.lead] if gang.needed == len(gang.waiting) else []
+    for job in (*alike.values(), *whole):
+        every = [bounds(job, room, state) for room in state.rooms_of(job)]
+        if every and all(every):
+            return every[0][0]
+    return None
 
 
 def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
     return reasons.EndangersItsGang(**_numbers(job, room), group=job.group, counts_as=counts_as)
 
 
-def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules) -> Reason:
-    """The reason that keeps the job out of the pool where the fewest slots are missing. Pools that
-    are unavailable, or lack a right, count only if there are no others."""
+def shut(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
+    """The reason if each of these rooms is unavailable, or lacks a right that the job needs."""
+    if any(_is_well(job, room) for room in rooms):
+        return None
+    return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
+
+
+def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
+    """The available room where the fewest slots are missing. Raises ValueError if all are shut."""
+    well = (room for room in rooms if _is_well(job, room))
+    return min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+
+
+def _is_well(job: Job, room: PoolRoom) -> bool:
+    return not room.unavailable and not room.rights.keeps_out(job)
+
+
+def bounds(job: Job, room: PoolRoom, state: PlanState) -> list[Reason]:
+    """The limits and quotas that keep the job out of the room, whatever is free."""
+    found = (
+        state.budgets.reason(job.project) if _is_by_budget(bound, job, state) else bound
+        for bound in _bounds(job, room, state.accounts)
+    )
+    return list(dict.fromkeys(found))
+
+
+def no_room(job: Job, room: PoolRoom, state: PlanState, rules: Rules) -> Reason:
+    """The reason that lies in the room."""
     accounts = state.accounts
-    well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
-    if not well:
-        return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
-    room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
-    bound = _bound(job, room, accounts)
-    if bound:
-        return state.budgets.reason(job.project) if _is_by_budget(bound, job, state) else bound
     if room.rights.missing(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
     if not job.demand.within(room.free_now) and takes_only_free_slots(
@@ -124,8 +210,25 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules)
     until = min(rules.slices.yielding(job, room).values(), default=None)
     if until is not None:
         return reasons.TurnComes(**_numbers(job, room), until=until)
+    own = _of_the_same_user(job, room, rules)
+    if own is not None:
+        return own
     full = _full(job, room, accounts, held)
     return state.budgets.reason(job.project) if _is_by_budget(full, job, state) else full
+
+
+def _of_the_same_user(job: Job, room: PoolRoom, rules: Rules) -> Reason | None:
+    """The reason of a job that would start by a move or a time slice if the jobs of its user and
+    rank in its project were another user's; else None."""
+    held = [other for other in room.jobs.running(job.project) if same_user_and_rank(job, other)]
+    if not held:
+        return None
+    moves = rules.consolidation.find(job, [room], same_user=True)
+    if moves is None and not job.demand.within(
+        room.left(job) + rules.slices.of_its_user(job, room)
+    ):
+        return None
+    return reasons.SameUser(**_numbers(job, room), held=sum(other.demand.slots for other in held))
 
 
 def _is_by_budget(why: Reason, job: Job, state: PlanState) -> bool:
@@ -180,25 +283,24 @@ def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
     )
 
 
-def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
-    """The user, project or department limit, or the quota of work that cannot be evicted, that
-    keeps the job back, or None."""
+def _bounds(job: Job, room: PoolRoom, accounts: Accounts) -> Iterator[Reason]:
+    """The user, project and department limits, and the quotas of work that cannot be evicted, that
+    keep the job back."""
     if accounts.users.admits_in(job, room.pool.name) is None:
-        return _user_bound(job, room.pool.name, accounts.users)
+        yield _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
         if account.over_limit(job.demand):
-            return _limit(job, account)
+            yield _limit(job, account)
         if not job.evictable and not account.fixed_in_quota(job.demand):
             held = account.fixed + job.demand
             over = next(name for name in account.resources if held[name] > account.quota[name])
-            return reasons.QuotaExceeded(
+            yield reasons.QuotaExceeded(
                 owner=account.name,
                 needed=job.demand[over],
                 used=account.fixed[over],
                 quota=account.quota[over],
                 resource=over,
             )
-    return None
 
 
 def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:

@@ -2,7 +2,7 @@
 
 "A class may demote: after 30 minutes of running time at ABOVE_NORMAL a job counts as NORMAL.
 Running time adds up over attempts, so a resumed job does not win its class back (no thrashing).
-Demotion changes rank only; limits count the class it was admitted in."
+Demotion changes the rank." For limits see state/class_counts.py.
 """
 
 from __future__ import annotations

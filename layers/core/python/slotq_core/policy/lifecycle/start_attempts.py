@@ -51,7 +51,7 @@ def failed_attempt(
     """Record a failed attempt of one job, or of a gang's members: "a group counts as one"."""
     assert settings.max_schedule_count is not None, "attempts are not counted"
     attempts = 1 + max(job.schedule_attempts for job in jobs)
-    said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
+    said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.text()}"
     changes: dict[str, Any] = {"cause": NOT_SCHEDULED, "message": said}
     state = JobState.BACKOFF
     if attempts >= settings.max_schedule_count:

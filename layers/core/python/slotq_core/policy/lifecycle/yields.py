@@ -18,7 +18,13 @@ def yield_of(job: Job) -> Yielded | None:
     stop = job.attempt.stop if job.attempt else None
     if stop is None or stop.cause is not StopCause.YIELDED:
         return None
-    return Yielded(user=job.person, workload=job.workload, priority=job.priority, at=stop.at)
+    return Yielded(
+        user=job.person,
+        workload=job.workload,
+        priority=job.priority,
+        at=stop.at,
+        project=job.project,
+    )
 
 
 def yield_in(before: Job | None, after: Job) -> Yielded | None:
@@ -27,7 +33,7 @@ def yield_in(before: Job | None, after: Job) -> Yielded | None:
 
 
 def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
-    """The last yield of each user and rank, after one change of a job."""
+    """The last yield of each project, user and rank, after one change of a job."""
     this = yield_in(before, after)
     if this is None:
         return tuple(yields)

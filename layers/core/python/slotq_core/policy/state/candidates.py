@@ -32,7 +32,7 @@ class Later(str):
         return str.__lt__(self, other)
 
 
-Order = tuple[Rank, int, int, int, Later, Later]
+Order = tuple[Rank, int, int, int, int, Later, Later]
 """The sort key of candidates."""
 
 
@@ -53,10 +53,13 @@ class Candidate:
     """Work that stopping may cost, summed over all jobs (ms times slots)."""
     slots: int
     """Slots in all pools."""
+    started: int = 0
+    """If only this plan has started the candidate, a number that grows with each start; else 0."""
     order: Order = field(init=False)
     """The sort key of candidates, the first victim first: "lowest rank, then least time since the
     last reported checkpoint (else since the attempt's start), then larger, then later entry, then
-    later name". The last job's name breaks ties between a gang and a job of one name."""
+    later name". But of the starts of this plan the last is taken first, and before jobs that run.
+    The last job's name breaks ties between a gang and a job of one name."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -81,12 +84,18 @@ class Candidate:
         held = [job.demand for job, _ in self.places]
         return held[0] if len(held) == 1 else Demand.total(held)
 
+    @property
+    def order_once_started(self) -> Order:
+        """The sort key in the next plan, for which everything that this plan has started runs."""
+        return (*self.order[:2], 0, *self.order[3:])
+
     def __post_init__(self) -> None:
         name, last = Later(self.name), Later(self.places[-1][0].name)
-        self.order = (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
+        larger, later = -self.slots, -self.entry_time
+        self.order = (self.rank, self.unsaved, -self.started, larger, later, name, last)
 
 
-def alone(job: Job, pool: str, now: int) -> Candidate:
+def alone(job: Job, pool: str, now: int, started: int) -> Candidate:
     """A single job as a candidate; quicker than `candidate_of`."""
     cost = unsaved(job, now)
     return Candidate(
@@ -98,6 +107,7 @@ def alone(job: Job, pool: str, now: int) -> Candidate:
         unsaved=cost,
         lost=cost * job.demand.slots,
         slots=job.demand.slots,
+        started=started,
     )
 
 
@@ -108,19 +118,37 @@ class RunningGang:
         """`ranked`: also members that may yet join, so that a join changes nothing."""
         self._name, self._ranked, self._now = name, ranked, now
         self.places: list[Place] = []
+        self.started: dict[str, int] = {}
+        """By member that this plan has started, the number of the start."""
         self.protected = False
         """Whether a `min_runtime` protects a member that ran before this plan."""
         self.is_known = False
         """Whether `as_one` still holds."""
         self._as_one: Candidate | None = None
 
+    def add(self, job: Job, pool: str, number: int) -> None:
+        """Add a member. `number`: of the start, if this plan starts the member; else 0."""
+        self.places.append((job, pool))
+        if number:
+            self.started[job.name] = number
+
+    def remove(self, job: Job, pool: str) -> None:
+        self.places.remove((job, pool))
+        self.started.pop(job.name, None)
+
     def as_one(self) -> Candidate | None:
         """The whole gang as one candidate; None unless every member may be stopped."""
         if not self.is_known:
             self.is_known, self._as_one = True, None
             if self.places and not self.protected and self.may_be_stopped():
+                as_a_whole = len(self.started) == len(self.places)
                 self._as_one = candidate_of(
-                    self.places, self._name, self._now, gang=True, ranked=self._ranked
+                    self.places,
+                    self._name,
+                    self._now,
+                    gang=True,
+                    ranked=self._ranked,
+                    started=max(self.started.values()) if as_a_whole else 0,
                 )
         return self._as_one
 
@@ -129,7 +157,13 @@ class RunningGang:
 
 
 def candidate_of(
-    places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
+    places: Iterable[Place],
+    name: str,
+    now: int,
+    *,
+    gang: bool = False,
+    ranked: Iterable[Job] = (),
+    started: int = 0,
 ) -> Candidate:
     """These jobs as one candidate. `ranked`: other jobs that count for its rank and entry time."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
@@ -144,6 +178,7 @@ def candidate_of(
         unsaved=max(unsaved(job, now) for job in jobs),
         lost=sum(job.demand.slots * unsaved(job, now) for job in jobs),
         slots=sum(job.demand.slots for job in jobs),
+        started=started,
     )
 
 

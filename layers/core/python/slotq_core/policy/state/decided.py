@@ -24,8 +24,8 @@ class Decided:
         self.reasons: dict[str, Reason] = {}
         self.dropped: dict[str, DropClaim] = {}
         """Abandoned claims, by job. If there are any, the plan decides nothing else."""
-        self.yielded: set[tuple[str, Rank]] = set()
-        """Users and ranks at which a job has yielded its slots in this plan."""
+        self.yielded: set[tuple[str, str, Rank]] = set()
+        """Projects, users and ranks of which a job has yielded its slots in this plan."""
         self.wake_at: int | None = None
 
     def decide(self, name: str, decision: Decision) -> None:
@@ -51,11 +51,11 @@ class Decided:
 
     def has_yielded(self, victims: Iterable[Job]) -> None:
         for victim in victims:
-            self._journal.add(self.yielded, (victim.person, rank(victim)))
+            self._journal.add(self.yielded, _turns_of(victim))
 
     def moves_its_place(self, job: Job) -> bool:
         """Whether a yield in this plan moves the place of the job's user at that rank."""
-        return bool(self.yielded) and (job.person, rank(job)) in self.yielded
+        return bool(self.yielded) and _turns_of(job) in self.yielded
 
     def drop(self, waiting: Job) -> None:
         """Give up the claim of a waiting job."""
@@ -74,3 +74,8 @@ class Decided:
         """Bring `wake_at` forward to the earliest of these times that is still to come."""
         ahead = [at for at in (*moments, self.wake_at) if at is not None and at > now]
         self._journal.set(self, "wake_at", min(ahead, default=None))
+
+
+def _turns_of(job: Job) -> tuple[str, str, Rank]:
+    """Whose turns the job takes: its user's, in its project and rank."""
+    return (job.project, job.person, rank(job))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.order import Position, position
 from slotq_core.policy.plan import Evict
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -26,7 +30,24 @@ class Eligibility:
         """Whether the room drains for a job ahead of this one."""
         if room.drain is None:
             return False
-        return room.drains_against(job, within_share=self._state.shares.within(job, room.pool.name))
+        state, name = self._state, room.pool.name
+        within = state.shares.within(self.with_its_gang(job, name), name)
+        place = None if self._is_asked_last(job, name) else self.place(job)
+        return room.drains_against(job, place, within_share=within)
+
+    def place(self, job: Job) -> Position:
+        """The place of the job, or of the gang that starts with it, in its project's order."""
+        gang = self._gang_to_start(job)
+        return position(gang.lead if gang else job, self._state.yields)
+
+    def with_its_gang(self, job: Job, pool: str) -> Job:
+        """The job with all that its gang, if it starts with one, asks for at least in the quotas
+        that count the pool."""
+        gang = self._gang_to_start(job)
+        if gang is None:
+            return job
+        by_pool = self._state.accounts.scope(pool) != EVERYWHERE
+        return replace(job, demand=gang.demand_in(pool, job) if by_pool else gang.lead.demand)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
@@ -52,6 +73,16 @@ class Eligibility:
         if not admitting:
             return None
         return admitted_in(waiting, users.classes[admitting], users.classes)
+
+    def _gang_to_start(self, job: Job) -> Gang | None:
+        gang = self._state.gangs.get(job.group)
+        return gang if gang and not gang.runs else None
+
+    def _is_asked_last(self, job: Job, pool: str) -> bool:
+        """Whether a bar on the job, or on its gang, lets it be asked there after all others."""
+        gang = self._gang_to_start(job)
+        barred = self._state.barred
+        return any(pool in barred.get(each.name, ()) for each in (gang.waiting if gang else [job]))
 
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))

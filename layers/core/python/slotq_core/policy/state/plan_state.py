@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
@@ -136,6 +137,16 @@ class PlanState:
                 job = next((job for job in line.jobs if not self._is_served(job)), None)
                 if job and not self.concurrency.keeps_back(job):
                     yield job
+
+    def own_claims(self, job: Job, pool: str) -> Demand:
+        """What the claim of the job, or the claims of the gang that it stands for, hold in the
+        accounts that count the pool. Until its turn takes them, they are part of what is used."""
+        if not job.claim:
+            return NOTHING
+        gang = self.gangs.get(job.group)
+        owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
+        same = self.accounts.same_scope
+        return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
     def take_its_claim(self, job: Job) -> None:
         """Free what the job's claim keeps, for the job's own turn."""

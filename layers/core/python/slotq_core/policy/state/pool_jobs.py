@@ -35,6 +35,8 @@ class PoolJobs:
         self._running: dict[str, dict[str, Job]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
         """By project, in the order of eviction."""
+        self._once_started: dict[str, list[Candidate]] = {}
+        """By project, in the order of the next plan, until the project's jobs change."""
         self._alone: dict[str, Candidate] = {}
         """The candidates that are single jobs, by job name."""
         self._projects: set[str] = set()
@@ -46,8 +48,8 @@ class PoolJobs:
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)
         self.protections: dict[str, Protection] = {}
         """By job, the first to end first. A gang is protected as long as any of its jobs is."""
-        self.placed: dict[str, Job] = {}
-        """The jobs that this plan gave slots here."""
+        self.placed: dict[str, int] = {}
+        """The jobs that this plan gave slots here, each with a number: later starts have larger."""
         self.safe: dict[str, Job] = {}
         """Those of `placed` that a `min_runtime` will protect once the plan is carried out."""
 
@@ -71,6 +73,14 @@ class PoolJobs:
     def held_below(self, than: Rank, project: str) -> Demand:
         """What the project's jobs of a lower rank hold here, evictable or not."""
         return Demand.total([job.demand for job in self.running(project) if rank(job) < than])
+
+    def candidates_once_started(self, project: str) -> Sequence[Candidate]:
+        """The same in the order of the next plan, for which all that this plan has started runs."""
+        found = self._once_started.get(project)
+        if found is None:
+            key = attrgetter("order_once_started")
+            found = self._once_started[project] = sorted(self.candidates(project), key=key)
+        return found
 
     def candidates(self, project: str) -> Sequence[Candidate]:
         """The project's candidates here, in the order of eviction."""
@@ -104,11 +114,12 @@ class PoolJobs:
         self._changed.update(self._running)
         self.protections = dict(sorted(self.protections.items(), key=_first_to_end))
 
-    def add(self, job: Job, project_min: int) -> None:
-        """Add a job that this plan gives slots, or one whose eviction is rolled back."""
+    def add(self, job: Job, project_min: int, number: int) -> None:
+        """Add a job that this plan gives slots, or one whose eviction is rolled back. `number`: of
+        the start, if this plan starts the job; else 0."""
         self._running.setdefault(job.project, {})[job.name] = job
-        if job.attempt is None:
-            self.placed[job.name] = job
+        if number:
+            self.placed[job.name] = number
             if is_safe_once_started(job, self._pool, project_min):
                 self.safe[job.name] = job
         self._note_a_change(job.project)
@@ -135,6 +146,7 @@ class PoolJobs:
     def _note_a_change(self, project: str) -> None:
         self._changed.add(project)
         self._below.pop(project, None)
+        self._once_started.pop(project, None)
 
     def _may_be_stopped(self, job: Job) -> bool:
         """Whether the job, or its gang, is a candidate. Nobody may take the room of a job that
@@ -155,7 +167,8 @@ class PoolJobs:
         if together:
             return together
         if job.name not in self._alone:
-            self._alone[job.name] = alone(job, self._pool.name, self._now)
+            number = self.placed.get(job.name, 0)
+            self._alone[job.name] = alone(job, self._pool.name, self._now, number)
         return self._alone[job.name]
 
 

@@ -16,7 +16,7 @@ from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
-from slotq_core.policy.order import position
+from slotq_core.policy.order import Position, position
 from slotq_core.policy.state.claims import Claims, kept
 from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.journal import Journal
@@ -29,10 +29,18 @@ class Drain:
     """The job that a pool drains for, and its gang. No later job is admitted there."""
 
     job: str
+    project: str
+    place: Position
+    """The place of the job, or of its gang, in the order of its project."""
     gang: str = ""
     beyond_share: bool = False
-    """Whether the job would bring its project beyond its fair share. The drain then holds back
-    nobody who stays within theirs."""
+    """Whether the job would bring its project beyond its fair share. The drain then holds back no
+    job of another project that stays within its own fair share."""
+
+    @property
+    def held_back(self) -> str:
+        """The project that alone is held back whatever its share; empty: every project is."""
+        return self.project if self.beyond_share else ""
 
 
 class PoolRoom:
@@ -104,14 +112,21 @@ class PoolRoom:
         left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
-    def drains_against(self, job: Job, *, within_share: bool) -> bool:
+    def drains_against(self, job: Job, place: Position | None, *, within_share: bool) -> bool:
         """Whether the pool drains for an earlier job, so that this one may not start here without a
-        claim. `within_share`: whether the project stays within its fair share with this job."""
+        claim. "A drain always holds back the later jobs of its own project."
+
+        `place`: of the job, or of its gang; None: after all others. `within_share`: whether its
+        project stays within the fair share with the job or the gang.
+        """
         drain = self.drain
         if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
-        owed = job.claim is not None and job.claim.pool == self.pool.name
-        return not owed and not (drain.beyond_share and within_share)
+        if job.claim is not None and job.claim.pool == self.pool.name:
+            return False
+        if job.project == drain.project:
+            return place is None or place > drain.place
+        return not (drain.beyond_share and within_share)
 
     @property
     def unavailable(self) -> bool:

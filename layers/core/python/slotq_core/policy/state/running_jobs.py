@@ -30,7 +30,7 @@ class RunningJobs:
             if there is not None and job.attempt and job.state is not JobState.STOPPING:
                 there.take_in(job, self._minima.get(job.project, 0))
                 if job.group in self._gangs:
-                    self._gangs[job.group].places.append((job, job.attempt.pool))
+                    self._gangs[job.group].add(job, job.attempt.pool, 0)
         for gang in self._gangs.values():
             self._protect_whole(gang)
         for jobs in self.pools.values():
@@ -47,23 +47,23 @@ class RunningJobs:
     def add(self, job: Job, pool: str) -> None:
         """Add a job that this plan gives slots in the pool."""
         self._journal.record(self._remove, job, pool)
-        self._add(job, pool)
+        self._add(job, pool, self._journal.checkpoint())
 
     def remove(self, job: Job, pool: str) -> None:
         """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
-        self._journal.record(self._add, job, pool)
+        self._journal.record(self._add, job, pool, self.pools[pool].placed.get(job.name, 0))
         self._remove(job, pool)
 
-    def _add(self, job: Job, pool: str) -> None:
-        self.pools[pool].add(job, self._minima.get(job.project, 0))
+    def _add(self, job: Job, pool: str, number: int) -> None:
+        self.pools[pool].add(job, self._minima.get(job.project, 0), number)
         if job.group in self._gangs:
-            self._gangs[job.group].places.append((job, pool))
+            self._gangs[job.group].add(job, pool, number)
             self._gang_has_changed(job)
 
     def _remove(self, job: Job, pool: str) -> None:
         self.pools[pool].remove(job)
         if job.group in self._gangs:
-            self._gangs[job.group].places.remove((job, pool))
+            self._gangs[job.group].remove(job, pool)
             self._gang_has_changed(job)
 
     def _gang_has_changed(self, job: Job) -> None:

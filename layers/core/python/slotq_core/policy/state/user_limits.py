@@ -2,13 +2,12 @@
 
 "Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
 smaller jobs. A class missing in a user's limits is 0 once the user has any limit for that pool,
-else unlimited. Limits count the class it was admitted in." A personal limit comes before those of
-the user's groups; of several groups the largest limit holds. Stopping jobs and claims count.
+else unlimited." A personal limit comes before those of the user's groups; of several groups the
+largest limit holds. Stopping jobs and claims count. class_counts.py says which class counts a job.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -16,7 +15,6 @@ from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import (
-    AUTO,
     PriorityClass,
     User,
     UserGroup,
@@ -24,20 +22,17 @@ from slotq_core.model.users import (
     classes_of,
     names_by_value,
 )
+from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.journal import Journal
-
-NO_LIMITS: UserLimits = {}
 
 _ANYBODYS = PriorityClass(name="", value=0)
 
-Key = tuple[str, str, str]
-"""User, class and pool: what one limit counts."""
-
-Counted = tuple[Key, int]
-"""The limit that counts the slots of one job, and how many slots."""
-
 Place = tuple[str, str]
 """A job's name and a pool. A moving job holds slots in one pool and a claim in another."""
+
+NO_CLASS = ""
+"""Where no user's limit keeps a job back."""
 
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
@@ -85,9 +80,14 @@ class Rights:
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
 
+    def limits(self, user: str, pool: str) -> Mapping[str, int] | None:
+        """The slots that the user may hold in the pool by class; None: no limit. A class without an
+        entry may hold none."""
+        return self._limits.get(user, {}).get(pool)
+
     def total(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots that the user may hold in the class and pool; None: no limit."""
-        limits = self._limits.get(user, {}).get(pool)
+        limits = self.limits(user, pool)
         return None if limits is None else limits.get(class_name, 0)
 
     def told(self, user: str, pools: Iterable[str]) -> str:
@@ -111,13 +111,29 @@ class Rights:
         return not chosen_by or any(name in chosen_by for name in user)
 
     def class_of(self, job: Job) -> str:
-        """The class that counts the job; empty: its number is no class's value."""
+        """The class that the job was submitted with or, for AUTO, admitted in; empty: its number is
+        no class's value."""
         named = job.admitted_class or job.priority_class
         return named or self._by_value.get(job.priority, "")
 
-    def choices(self, job: Job) -> Iterable[str]:
-        """The classes that may admit the job, the best first."""
-        return self.classes if _is_open(job) else (self.class_of(job),)
+    def choices(self, job: Job) -> tuple[str, ...]:
+        """The classes that may admit the job, the best first: for AUTO the highest class, for a
+        demoted job the lowest."""
+        if not job.auto or job.attempt is not None:
+            return self.come_through(job)
+        return (job.admitted_class,) if job.admitted_class else tuple(self.classes)
+
+    def come_through(self, job: Job) -> tuple[str, ...]:
+        """The classes that the job has come through, the lowest first, which is its present one.
+
+        They follow from the name of its first class and from its priority, as its line does.
+        """
+        found = [self.class_of(job)]
+        while (now := self.classes.get(found[-1])) and now.demote_to in self.classes:
+            if self.classes[now.demote_to].value < job.priority:
+                break
+            found.append(now.demote_to)
+        return tuple(reversed(found))
 
 
 class UserBooks(Rights):
@@ -126,10 +142,15 @@ class UserBooks(Rights):
     def __init__(self, snapshot: Snapshot, journal: Journal) -> None:
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._journal = journal
-        self._held: Counter[Key] = Counter()
-        self._counted: dict[Place, Counted] = {}
-        self._stopping: Counter[Key] = Counter()
-        """The part of `_held` that was stopping when the plan began."""
+        self._members = {job.name: job for job in snapshot.waiting if job.group}
+        """Members of groups by name: a gang ranks as its lowest member, but each member counts in
+        its own class."""
+        self._counts: dict[tuple[str, str], ClassCounts] = {}
+        """By user and pool."""
+        self._counted: dict[Place, tuple[str, CountedJob]] = {}
+        """What is held and claimed, with the user."""
+        self._stopping: dict[str, set[str]] = {}
+        """By pool, the names of the jobs that were stopping when the plan began."""
 
     def begin(self, snapshot: Snapshot) -> None:
         """Enter what is held and claimed when the plan begins."""
@@ -138,9 +159,8 @@ class UserBooks(Rights):
         for job in snapshot.active:
             assert job.attempt is not None
             self.take(job, job.attempt.pool)
-            if job.state is JobState.STOPPING and (job.name, job.attempt.pool) in self._counted:
-                key, slots = self._counted[job.name, job.attempt.pool]
-                self._stopping[key] += slots
+            if job.state is JobState.STOPPING:
+                self._stopping.setdefault(job.attempt.pool, set()).add(job.name)
         for job in (*snapshot.active, *snapshot.waiting):
             if job.claim:
                 self.take(job, job.claim.pool)
@@ -148,9 +168,10 @@ class UserBooks(Rights):
     def take(self, job: Job, pool: str) -> None:
         """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.person, pool):
-            counted = self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
-            key = (job.person, counted, pool)
-            self._enter((job.name, pool), (key, job.demand.slots))
+            own, slots = self._members.get(job.name, job), job.demand.slots
+            classes = self._once_admitted(job, pool)
+            counted = CountedJob(own.entry_time, job.name, slots, classes)
+            self._enter((job.name, pool), (job.person, counted))
             self._journal.record(self._remove, (job.name, pool))
 
     def give_back(self, job: Job, pool: str) -> None:
@@ -159,88 +180,91 @@ class UserBooks(Rights):
             self._journal.record(self._enter, place, self._counted[place])
             self._remove(place)
 
-    def _enter(self, place: Place, counted: Counted) -> None:
-        key, slots = self._counted[place] = counted
-        self._held[key] += slots
+    def _enter(self, place: Place, counted: tuple[str, CountedJob]) -> None:
+        self._counted[place] = user, job = counted
+        self._of(user, place[1]).enter(job)
 
     def _remove(self, place: Place) -> None:
-        key, slots = self._counted.pop(place)
-        self._held[key] -= slots
+        user, job = self._counted.pop(place)
+        self._of(user, place[1]).remove(job.name)
 
     def class_held(self, job: Job, pool: str) -> str:
-        """The class that counts the job in the pool; empty: no limit counts the job."""
-        (_, class_name, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
-        return class_name
+        """The class that has admitted the job in the pool; empty: no limit counts the job."""
+        place = (job.name, pool)
+        return self._counted[place][1].classes[-1] if place in self._counted else ""
 
     def held(self, user: str, class_name: str, pool: str) -> int:
-        return self._held[user, class_name, pool]
+        return self._of(user, pool).used(class_name)
 
     def left(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots still left to the user in the class and pool; None: no limit."""
-        total = self.total(user, class_name, pool)
-        return None if total is None else max(0, total - self.held(user, class_name, pool))
+        return self._of(user, pool).left(class_name)
+
+    def choices(self, job: Job) -> tuple[str, ...]:
+        return super().choices(self._members.get(job.name, job))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
         highest class in which the user has room." (DESIGN 5.3)"""
-        user, slots = job.person, job.demand.slots
-        limits = self._limits.get(user, NO_LIMITS).get(pool)
-        for class_name in self._choices_in(job, pool):
-            if limits is None:
-                return class_name
-            if self._held[user, class_name, pool] + slots <= limits.get(class_name, 0):
-                return class_name
-        return None
+        counts, slots = self._of(job.person, pool), job.demand.slots
+        choices = self._choices_in(job, pool)
+        return next((name for name in choices if counts.has_room(name, slots)), None)
 
     def will_admit(self, job: Job, pool: str) -> bool:
         """Whether a class will admit the job in the pool once stopping jobs have stopped."""
         if not self.limited(job.person, pool):
             return True
-        return any(
-            self._over(job, class_name, pool) <= self._stopping[job.person, class_name, pool]
-            for class_name in self._choices_in(job, pool)
-        )
+        counts = self._of(job.person, pool).without(self._stopping.get(pool, ()))
+        return any(counts.has_room(name, job.demand.slots) for name in self._choices_in(job, pool))
 
     def common_class(self, parts: Sequence[Job]) -> str:
         """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
         there is none, the highest class."""
         choices = list(self.choices(parts[0]))
+        counts = [(self._of(part.person, part.pools[0]), part.demand.slots) for part in parts]
         with_room = (
-            class_name
-            for class_name in choices
-            if not any(
-                self.limited(part.person, part.pools[0])
-                and self._over(part, class_name, part.pools[0])
-                for part in parts
-            )
+            name for name in choices if all(each.has_room(name, slots) for each, slots in counts)
         )
         return next(with_room, choices[0])
 
-    def over(self, job: Job, pool: str) -> Demand:
-        """The slots that others of the same limit would have to give for the job to fit. Nobody
-        gives for an AUTO job: it is below every class."""
-        if job.auto or not self.limited(job.person, pool):
-            return NOTHING
-        over = self._over(job, self.class_of(job), pool)
-        return Demand(slots=over) if over else NOTHING
+    def missing(self, job: Job, pool: str) -> Mapping[str, Demand]:
+        """By class, the slots that other jobs which count there would have to give for the job to
+        fit; nothing in `NO_CLASS` if the job fits. No job gives for an AUTO job: it is below every
+        class."""
+        if job.auto or self.admits_in(job, pool) is not None:
+            return {NO_CLASS: NOTHING}
+        counts, slots = self._of(job.person, pool), job.demand.slots
+        return {
+            name: Demand(slots=counts.over(name, slots)) for name in self._choices_in(job, pool)
+        }
 
-    def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
-        """What these jobs would give to the limit that counts the job in the pool."""
-        key = (job.person, self.class_of(job), pool)
-        counted = (self._counted.get((other.name, pool)) for other in others)
-        return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
+    def gives(self, others: Iterable[Job], class_name: str, user: str, pool: str) -> Demand:
+        """What these jobs would give to the user's limit for the class in the pool."""
+        counts, found = self._of(user, pool), 0
+        for other in others:
+            owner, counted = self._counted.get((other.name, pool), ("", None))
+            if counted and owner == user and counts.class_of(other.name) == class_name:
+                found += counted.slots
+        return Demand(slots=found)
 
-    def _over(self, job: Job, class_name: str, pool: str) -> int:
-        total = self.total(job.person, class_name, pool) or 0
-        return max(0, self._held[job.person, class_name, pool] + job.demand.slots - total)
+    def _of(self, user: str, pool: str) -> ClassCounts:
+        if (user, pool) not in self._counts:
+            self._counts[user, pool] = ClassCounts(self.limits(user, pool))
+        return self._counts[user, pool]
 
-    def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
+    def _choices_in(self, job: Job, pool: str) -> Sequence[str]:
         """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""
-        if job.claim and job.claim.pool == pool and job.claim.priority_class and _is_open(job):
-            return (job.claim.priority_class,)
+        bound = job.claim.priority_class if job.claim and job.claim.pool == pool else ""
+        open_still = job.auto and job.attempt is None and not job.admitted_class
+        if open_still and bound in self.classes:
+            return (bound,)
         return self.choices(job)
 
-
-def _is_open(job: Job) -> bool:
-    """Whether the job is AUTO and not admitted to a class yet."""
-    return job.auto and job.attempt is None and job.admitted_class in {"", AUTO}
+    def _once_admitted(self, job: Job, pool: str) -> tuple[str, ...]:
+        """The classes that may count the job once it is admitted in the pool, the lowest first."""
+        choices = self._choices_in(job, pool)
+        if not job.auto or job.attempt is not None:
+            return tuple(choices)
+        admitting = self.classes[self.admits_in(job, pool) or choices[0]]
+        own = self._members.get(job.name, job)
+        return self.come_through(admitted_in(own, admitting, self.classes))

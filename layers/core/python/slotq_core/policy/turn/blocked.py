@@ -6,6 +6,7 @@ A pool may drain for the job, the turn may count as a failed attempt, and the jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
@@ -17,6 +18,7 @@ from slotq_core.policy.order import entered
 from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import Drain, PoolRoom
+from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.steps import Steps
 
 
@@ -41,8 +43,8 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         steps.wake(job, timed)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
+        _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
-        _begin(state, drain, job)
     elif _counts_attempts(state, job):
         _in_vain(state, [job], why_it_waits(steps, job))
     else:
@@ -52,12 +54,38 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
 
 def why_it_waits(steps: Steps, job: Job) -> Reason:
     """The reason of a job that no step could serve and that no pool drains for."""
+    return _first_two(_causes(steps, job))
+
+
+def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
+    """The reason of a job that a concurrency limit keeps back, with what else would."""
+    return _first_two([why, *_causes(steps, job, is_second=True)])
+
+
+def _first_two(causes: Sequence[Reason]) -> Reason:
+    first, *others = dict.fromkeys(causes)
+    return replace(first, also=others[0]) if others else first
+
+
+def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
+    """What keeps the job back, the first cause first. Behind another cause (`is_second`) a lack of
+    room counts only where no step could find any."""
     state = steps.state
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
     if not large:
-        return explain.too_small(job, rooms, state.accounts)
-    return _endangers(steps, job) or explain.blocked(job, large, state, steps.rules)
+        return [explain.too_small(job, rooms, state.accounts)]
+    endangers = _endangers(steps, job)
+    if endangers:
+        return [endangers]
+    if shut := explain.shut(job, large):
+        return [shut, *explain.bounds(job, large[0], state)]
+    room = explain.closest(job, large)
+    bounds = explain.bounds(job, room, state)
+    admitting = steps.rules.eligible.admitting(job, rooms)
+    if (bounds or is_second) and has_prospects(job, admitting, state):
+        return bounds
+    return [*bounds, explain.no_room(job, room, state, steps.rules)]
 
 
 def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
@@ -69,21 +97,23 @@ def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> 
             state.drop_claim(job)
         return False
     drain = drained = None
-    every = [state.rooms[name] for name in whole.pools if name in state.rooms]
+    why = explain.gang_blocked(gang, state, steps.rules)
+    every = (state.rooms[name] for name in whole.pools if name in state.rooms)
     timed = any(room.timed for room in every) or any(job.refused_in for job in gang.standing)
     for job in gang.standing if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
-        drain = _drain(steps, job, rooms, whole)
+        drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
         if drain and not (drained or may_be_whole()):
             drain = None
         if drain and not drain.drain:
-            _begin(state, drain, job, whole)
-        state.decided.say(job, explain.gang_blocked(gang, every, drain))
+            _begin(steps, drain, job, gang.group.name)
+        held = drain.drain.held_back if drain and drain.drain else ""
+        state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
         jobs = gang.standing if state.snapshot.scheduler else gang.waiting
-        _in_vain(state, jobs, explain.gang_blocked(gang, every, None))
+        _in_vain(state, jobs, why)
     return False
 
 
@@ -102,13 +132,11 @@ def explain_spent_budgets(state: PlanState) -> None:
             state.decided.say(job, state.budgets.reason(job.project))
 
 
-def _drain(
-    steps: Steps, job: Job, rooms: Iterable[PoolRoom], whole: Job | None = None
-) -> PoolRoom | None:
+def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None:
     """The pool that drains for the job from now on, or None. "A job kept back by a quota or limit,
-    or whose demand alone exceeds its project's fair share, drains nothing." `whole`: the job with
-    the demand of its gang."""
-    state, entry = steps.state, entered(job, steps.state.yields)
+    or whose demand alone exceeds its project's fair share, drains nothing." For a gang the demand
+    of all its members counts."""
+    state, eligible, entry = steps.state, steps.rules.eligible, entered(job, steps.state.yields)
     may_drain = [
         room
         for room in rooms
@@ -116,16 +144,26 @@ def _drain(
         and at <= state.now
         and job.demand.within(room.size)
         and not takes_only_free_slots(job, room.pool.name, state.now)
-        and state.shares.could_ever_hold(whole or job, room.pool.name)
-        and steps.rules.eligible.within_bounds(job, room)
+        and state.shares.could_ever_hold(
+            eligible.with_its_gang(job, room.pool.name), room.pool.name
+        )
+        and eligible.within_bounds(job, room)
     ]
     return pool_to_drain(job, may_drain)
 
 
-def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None) -> None:
-    beyond = not state.shares.within(whole or job, room.pool.name)
-    gang = job.group if whole else ""
-    state.journal.set(room, "drain", Drain(job=job.name, gang=gang, beyond_share=beyond))
+def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
+    """Let the room's pool drain for the job, and for the gang that starts with it."""
+    eligible, pool = steps.rules.eligible, room.pool.name
+    beyond = not steps.state.shares.within(eligible.with_its_gang(job, pool), pool)
+    drain = Drain(
+        job=job.name,
+        project=job.project,
+        place=eligible.place(job),
+        gang=gang,
+        beyond_share=beyond,
+    )
+    steps.state.journal.set(room, "drain", drain)
 
 
 def _endangers(steps: Steps, job: Job) -> Reason | None:

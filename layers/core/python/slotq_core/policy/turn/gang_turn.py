@@ -59,6 +59,8 @@ class GangTurn:
         """The victims of the current reclaim, each with its beneficiary and pool."""
         self._spare: set[str] = set()
         """The names of candidates that the reclaim must spare."""
+        self._once_started = False
+        """Whether the reclaim takes its candidates in the order of the next plan."""
 
     def served(self) -> bool:
         """Serve the gang. Return False and change nothing if no step can."""
@@ -83,13 +85,17 @@ class GangTurn:
 
     def _reclaimed(self) -> list[str]:
         """Reclaim for the gang. Return who is served. If that fails, try again and spare the
-        candidates that a `min_runtime` will protect, as for a single job (actions/reclaim.py)."""
+        candidates that a `min_runtime` will protect, then in the order of the next plan, as for a
+        single job (actions/reclaim.py)."""
         self._spare.clear()
+        self._once_started = False
+        safe = self._state.running.protected_after_start()
         served = self._fair_to_all()
-        if not served and not self._spare.issuperset(
-            safe := self._state.running.protected_after_start()
-        ):
+        if not served and not self._spare.issuperset(safe):
             self._spare |= safe
+            served = self._fair_to_all()
+        if not served and any(room.jobs.placed for rooms in self._rooms.values() for room in rooms):
+            self._spare, self._once_started = safe, True
             served = self._fair_to_all()
         return served
 
@@ -232,7 +238,8 @@ class GangTurn:
         before = self._state.journal.checkpoint()
         for other, pool in self._to_come.values():
             self._state.accounts.take(other, pool)
-        found = self._rules.reclaims.find(job, within, self._spare)
+        find = self._rules.reclaims.find
+        found = find(job, within, self._spare, once_started=self._once_started)
         self._state.journal.rollback(before)
         if found:
             self._taken += [(job, found.room.pool.name, victim) for victim in found.victims]

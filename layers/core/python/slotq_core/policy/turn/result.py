@@ -9,11 +9,12 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
-from slotq_core.policy.lines import TRIED_AT_ONCE
-from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater
+from slotq_core.policy.lines import TRIED_AT_ONCE, Line, by_user
+from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater, Unexamined
+from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.blocked import why_it_waits
+from slotq_core.policy.turn.blocked import why_it_waits, with_second
 from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
@@ -30,9 +31,11 @@ def result(steps: Steps, turns: TurnOrder, question: Question) -> Generator[Need
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
+    reasons = Reasons(steps, turns)
     return Plan(
         decisions=tuple(decided),
-        reasons=Reasons(steps, turns),
+        reasons=reasons,
+        unexamined=LeftInLine(state, turns, reasons),
         closed={name: state.budgets.reason(name) for name in state.budgets.hard},
         outlook=outlook,
         wake_at=state.decided.wake_at,
@@ -45,6 +48,13 @@ class Reasons(Mapping[str, Reason]):
 
     def __init__(self, steps: Steps, turns: TurnOrder) -> None:
         self._steps, self._turns = steps, turns
+
+    @cached_property
+    def _turned_away(self) -> dict[str, Job]:
+        """By name, the single jobs whose lines are blocked."""
+        gangs = self._steps.state.gangs
+        heads = (head.job for head in self._turns.blocked.everyone())
+        return {job.name: job for job in heads if job.group not in gangs}
 
     @cached_property
     def _made(self) -> dict[str, Reason | Job]:
@@ -63,6 +73,8 @@ class Reasons(Mapping[str, Reason]):
         why = self._made[name]
         if isinstance(why, Job):
             why = self._made[name] = why_it_waits(self._steps, why)
+        elif isinstance(why, CONCURRENCY) and name in self._turned_away:
+            why = self._made[name] = with_second(why, self._steps, self._turned_away.pop(name))
         return why
 
     def __iter__(self) -> Iterator[str]:
@@ -70,6 +82,37 @@ class Reasons(Mapping[str, Reason]):
 
     def __len__(self) -> int:
         return len(self._made)
+
+
+class LeftInLine(Unexamined):
+    """Why jobs wait that no turn has examined: a limit keeps them back, or the head of their
+    line waits."""
+
+    def __init__(self, state: PlanState, turns: TurnOrder, reasons: Reasons) -> None:
+        self._state, self._turns, self._reasons = state, turns, reasons
+
+    def kept_back(self, job: Job) -> Reason | None:
+        why = self._state.concurrency.keeps_back(job)
+        head = self._reasons.get(self.head_of(job)) if why else None
+        return head if isinstance(head, CONCURRENCY) else why
+
+    def head_of(self, job: Job) -> str:
+        return self._heads.get(Line.of(job, by_user=self._by_user), "")
+
+    @cached_property
+    def _by_user(self) -> bool:
+        return by_user(self._state.snapshot)
+
+    @cached_property
+    def _heads(self) -> dict[Line, str]:
+        """By line, the first job that is blocked. A claimant is in no line with others."""
+        state = self._state
+        heads = (head.job for head in self._turns.blocked.everyone())
+        return {
+            Line.of(job, by_user=self._by_user): job.name
+            for job in heads
+            if job.claim is None and job.name not in state.snapshot.unread
+        }
 
 
 def _failed_alike(state: PlanState, head: Head, tried: TryLater) -> Iterator[TryLater]:

@@ -5,6 +5,7 @@ gained, and only these are asked:
 
 - who outranks the job served in its project, and may evict it now;
 - whose project lost a job, and may be below its share now;
+- whose project or department lost a job and is within its share now, where jobs may move;
 - who exceeds its share by an eviction, which nobody may while another project is below its own.
 
 More are asked when no turn is left, because many turns may help them:
@@ -25,7 +26,7 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.gate import givers, may_reclaim
+from slotq_core.policy.state.quotas.gate import givers, may_move_others, may_reclaim
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
@@ -59,6 +60,8 @@ class Revisit:
         """
         vain = [room for room in self._state.rooms.values() if self._drains_in_vain(room)]
         for room in vain:
+            if room.drain and not room.drain.gang:
+                self._state.decided.unsay(self._state.waiting[room.drain.job])
             self._state.journal.set(room, "drain", None)
         return [head for room in vain for head in self._blocked.in_pool(room.pool.name)]
 
@@ -82,6 +85,8 @@ class Revisit:
             if project != job.project:
                 theirs = self._blocked.of_project(project)
                 yield [head for head in theirs if self._may_reclaim(head.job)]
+        if state.evicted:
+            yield self._that_may_move_others()
         if state.accounts.leaves_none_under(job):
             yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
@@ -145,6 +150,21 @@ class Revisit:
     def _may_reclaim(self, job: Job) -> bool:
         accounts = self._state.accounts
         return any(may_reclaim(job, accounts.of(job, pool)) for pool in job.pools)
+
+    def _that_may_move_others(self) -> list[Head]:
+        """The blocked heads whose project or department has lost a job in this turn, so that they
+        may move jobs of other projects now (actions/consolidate.py)."""
+        accounts = self._state.accounts
+        movable = [name for name, room in self._state.rooms.items() if room.pool.consolidate]
+        places = self._state.evicted if movable else []
+        lost = {account.key for job, pool in places for account in accounts.of(job, pool)}
+        return [
+            head
+            for pool in movable
+            for head in self._blocked.in_pool(pool)
+            if any(account.key in lost for account in accounts.of(head.job, pool))
+            if may_move_others(head.job, accounts.of(head.job, pool))
+        ]
 
     def _has_prospects(self, job: Job) -> bool:
         """Whether a turn of the job, or of its gang, may bring it anything now."""

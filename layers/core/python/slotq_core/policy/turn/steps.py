@@ -84,7 +84,9 @@ class Steps:
         return True
 
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self.evict(job, self.rules.reclaims.find(job, rooms))
+        find = self.rules.reclaims.find
+        changed = [room for room in rooms if room.jobs.placed]
+        return self.evict(job, find(job, rooms) or find(job, changed, once_started=True))
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         allow = self.state.limits.quotas_allow

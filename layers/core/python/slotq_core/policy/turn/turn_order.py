@@ -18,6 +18,7 @@ from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.order import Position, position
 from slotq_core.policy.plan import Found, Need
 from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.quotas.account import Account
 
 Key = tuple[Any, ...]
 
@@ -212,7 +213,7 @@ class TurnOrder:
             self._where[project] = now
             self._projects[before].drop(project)
             departments.add(before)
-        key = chain[0].deprivation(job.demand) if chain else (self._ages[project],)
+        key = self._deprivation(chain[0], job) if chain else (self._ages[project],)
         if len(chain) == 1:
             self._alone[now] = project
             self._departments.put(now, key)
@@ -234,4 +235,8 @@ class TurnOrder:
             return
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
-        self._departments.put(department, chain[-1].deprivation(job.demand) if chain else ())
+        self._departments.put(department, self._deprivation(chain[-1], job) if chain else ())
+
+    def _deprivation(self, account: Account, job: Job) -> Key:
+        """The key of an account whose first job this is. The job counts once, also with a claim."""
+        return account.deprivation(job.demand, self._state.own_claims(job, job.pools[0]))

@@ -35,6 +35,8 @@ class UserQuota(Protocol):
     def used(self) -> int: ...
     @property
     def total(self) -> int | None: ...
+    @property
+    def beyond(self) -> tuple[str, ...]: ...
 
 
 NO_BUDGETS: Mapping[str, BudgetStanding] = {}
@@ -144,6 +146,8 @@ class UserQuotaView(BaseModel):
     """Slots that the user's jobs hold, those included that are being stopped."""
     total: int | None
     """Null: no limit."""
+    beyond: list[str] = Field(default=[])
+    """The newest jobs beyond the limit, as far as they may be evicted; the newest first."""
 
 
 class QuotasView(BaseModel):
@@ -250,6 +254,7 @@ def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
             priority_class=each.priority_class,
             used=each.used,
             total=each.total,
+            beyond=[*each.beyond],
         )
         for each in quotas
     ]

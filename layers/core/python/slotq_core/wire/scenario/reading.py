@@ -154,6 +154,7 @@ def yielded_of(view: YieldedView) -> Yielded:
         workload=Workload(view.workload),
         priority=view.priority,
         at=from_iso(view.at),
+        project=view.project,
     )
 
 

@@ -153,12 +153,14 @@ class StandingGroupView(BaseModel):
 
 
 class YieldedView(BaseModel):
-    """When a job of this user and rank last yielded to a time slice."""
+    """When a job of this project, user and rank last yielded to a time slice."""
 
     user: str
     workload: str
     priority: int
     at: str
+    project: str | None = None
+    """Null: it counts in every project (kept by an earlier version)."""
 
 
 class SpentView(BaseModel):
@@ -206,7 +208,13 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
         jobs=[_job(job, queue) for job in queue.jobs],
         groups=[_group(group) for group in queue.groups],
         yields=[
-            YieldedView(user=it.user, workload=it.workload, priority=it.priority, at=iso(it.at))
+            YieldedView(
+                user=it.user,
+                workload=it.workload,
+                priority=it.priority,
+                at=iso(it.at),
+                project=it.project,
+            )
             for it in queue.yields
         ],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),

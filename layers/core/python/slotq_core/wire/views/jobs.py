@@ -134,7 +134,8 @@ class JobView(BaseModel):
     priority_class: str = ""
     """The class that the priority is of; `AUTO` while the job waits for one; empty: none."""
     admitted_class: str = ""
-    """The class that counts in its user's limits, where the job was demoted since."""
+    """The class that the job had before it was demoted; empty: it was not. In its user's limits it
+    counts in the lowest class with room, from its present one up to this one."""
     workload: str = "training"
     """The kind of work: `training`, `interactive` or `inference`."""
     attempts_begun: int

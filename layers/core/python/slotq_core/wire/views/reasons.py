@@ -11,8 +11,12 @@ class ReasonView(BaseModel):
 
     code: str
     text: str
+    """The reason and, where there is one, the second cause, as sentences."""
     numbers: dict[str, Number]
+    also: ReasonView | None = None
+    """A second cause, which would keep the job back without the first one."""
 
 
 def reason_view(reason: Reason) -> ReasonView:
-    return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
+    also = reason_view(reason.also) if reason.also else None
+    return ReasonView(code=reason.code, text=reason.text(), numbers=reason.numbers(), also=also)

@@ -653,6 +653,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "workload": lambda value: Workload(_text(value)),
         "priority": _whole,
         "at": _whole,
+        "project": _text,
     },
     Sighting: {
         "training_job": _text,

@@ -19,7 +19,9 @@
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
-    POOL#<pool>         YIELD#<rank>#<user>       when a user's job last yielded to a slice there
+    POOL#<pool>         YIELD#<rank>#<project>#<user>
+                                                  when a user's job last yielded to a slice there;
+                                                  0.2.0 named no project: YIELD#<rank>#<user>
     DUE                 <moment>#<job>            a copy of a job in back-off, or of one whose end
                                                   is still to be handed on to the jobs after it
     CONFIG              POOL#<pool>               a pool's definition and its position
@@ -268,7 +270,8 @@ def held_key(pool: str, job: str) -> Key:
 
 def yield_key(pool: str, this: Yielded) -> Key:
     rank = f"{this.workload.value}#{this.priority}"
-    return pool_partition(pool), f"{YIELD_PREFIX}{rank}#{this.user}"
+    whose = this.user if this.project is None else f"{this.project}#{this.user}"
+    return pool_partition(pool), f"{YIELD_PREFIX}{rank}#{whose}"
 
 
 def poison_key(text: str) -> Key:

@@ -17,6 +17,9 @@ from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.order import position
 from slotq_core.policy.state.journal import Journal
 
+CONCURRENCY = (JobLimitReached, SweepLimit)
+"""The reasons of jobs that a concurrency limit keeps back."""
+
 ALL = ""
 """The key of `max_jobs` among limits; the other keys are names of sweeps."""
 

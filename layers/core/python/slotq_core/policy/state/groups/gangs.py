@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
@@ -117,11 +117,27 @@ class Gang:
             job,
             priority=lowest.priority,
             priority_class=lowest.priority_class,
-            admitted_class=job.admitted_class or job.priority_class,
             workload=lowest.workload,
             entry_time=max(each.entry_time for each in self.waiting),
             **changes,
         )
+
+    @cached_property
+    def owed(self) -> Mapping[str, Demand]:
+        """By pool, what the claims of the waiting members hold."""
+        claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
+        return Demand.totals(claims)
+
+    def demand_in(self, pool: str, member: Job) -> Demand:
+        """What the gang asks for at least in a pool in which this member is to run."""
+        bound = self._bound_to.get(pool, NOTHING)
+        return bound if member.pools == (pool,) else bound + member.demand
+
+    @cached_property
+    def _bound_to(self) -> Mapping[str, Demand]:
+        """By pool, the demand of the waiting members that accept no other pool."""
+        bound = ((job.pools[0], job.demand, 1) for job in self.waiting if len(job.pools) == 1)
+        return Demand.totals(bound)
 
     def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try. If not all members are needed, the second order serves

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -15,7 +16,9 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import GangBlocked, NeedsSeveralPools, Reason
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import plan
-from slotq_core.policy.plan import Decision, Plan, Planning
+from slotq_core.policy.lines import Line, by_user
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Decision, Plan, Planning, Unexamined
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import UserBooks
 
@@ -33,7 +36,8 @@ def in_parts(planner: Planner) -> Planner:
         if not whole:
             return (yield from planner(snapshot, now, asked))
         apart = _in_one_class(_taken_apart(snapshot))
-        return _rejoined((yield from planner(apart, now, asked)), whole)
+        rejoined = _rejoined((yield from planner(apart, now, asked)), whole)
+        return replace(rejoined, unexamined=_OfWholes(rejoined, snapshot))
 
     return planned
 
@@ -73,7 +77,7 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
     books = UserBooks(apart, Journal())
     books.begin(apart)
     common = {
-        name: next((part.claim.priority_class for part in parts if part.claim), "")
+        name: next((each for each in _claimed(parts) if each in books.classes), "")
         or books.common_class(parts)
         for name, parts in auto.items()
     }
@@ -83,6 +87,11 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         for job in apart.waiting
     )
     return replace(apart, waiting=tuple(waiting))
+
+
+def _claimed(parts: Iterable[Job]) -> Iterator[str]:
+    """The classes to which claims bind these parts."""
+    return (part.claim.priority_class for part in parts if part.claim)
 
 
 def _parts(job: Job) -> Iterator[Job]:
@@ -115,6 +124,35 @@ def _rejoined(parts: Plan, whole: Mapping[str, Job]) -> Plan:
         if name in jobs and jobs[name].name not in reasons:
             reasons[jobs[name].name] = _reason(jobs[name], why)
     return replace(parts, decisions=tuple(decisions), reasons=reasons)
+
+
+class _OfWholes(Unexamined):
+    """Why jobs wait that were not examined, jobs in parts among them."""
+
+    def __init__(self, planned: Plan, snapshot: Snapshot) -> None:
+        self._planned, self._snapshot = planned, snapshot
+        self._others = planned.unexamined
+
+    def kept_back(self, job: Job) -> Reason | None:
+        return self._others.kept_back(job)
+
+    def head_of(self, job: Job) -> str:
+        if not job.parts:
+            return self._others.head_of(job)
+        return self._heads.get(Line.of(job, by_user=self._by_user), "")
+
+    @cached_property
+    def _by_user(self) -> bool:
+        return by_user(self._snapshot)
+
+    @cached_property
+    def _heads(self) -> dict[Line, str]:
+        """By line, the first job in parts that was examined and waits."""
+        heads: dict[Line, str] = {}
+        for job in sorted(self._snapshot.waiting, key=position):
+            if job.parts and job.claim is None and job.name in self._planned.reasons:
+                heads.setdefault(Line.of(job, by_user=self._by_user), job.name)
+        return heads
 
 
 def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
@@ -174,7 +212,11 @@ def _reason(job: Job, why: Reason) -> Reason:
     if not isinstance(why, GangBlocked):
         return why
     return NeedsSeveralPools(
-        needed=tuple((pool, demand.slots) for pool, demand in job.parts), drains=why.drains
+        needed=tuple((pool, demand.slots) for pool, demand in job.parts),
+        drains=why.drains,
+        lacks=why.lacks,
+        also=why.also,
+        project=why.project,
     )
 
 

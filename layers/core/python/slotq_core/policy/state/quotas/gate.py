@@ -1,4 +1,5 @@
-"""The gate of reclaims: who may take slots back from whom (DESIGN 5.2).
+"""The gates between projects: who may take slots back from whom (DESIGN 5.2), and who may move
+jobs of others (DESIGN 5.6).
 
 "The reclaimer must stay within its fair share; the victim's project must be above its share, or
 above its quota while the reclaimer stays within its own. Both are asked where the two branches
@@ -7,18 +8,21 @@ non-preemptible quota and the anti-flap rule are asked at each level, counting v
 
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
 needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
+
+"A job moves jobs of other projects only where, with it, its own project and department stay within
+their fair shares." Nothing is asked of the project whose jobs move: it loses no slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department
-from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -26,6 +30,8 @@ from slotq_core.policy.state.quotas.givers import is_full
 
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
+
+NOBODY_LEAVES: Mapping[str, Demand] = MappingProxyType({})
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
@@ -35,13 +41,21 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the job may reclaim from this victim, before any other eviction."""
-    if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
+    if not may_reclaim(job, mine):
         return False
     taking = Taking(job, mine)
     if not theirs or not taking.is_fair(theirs):
         return False
     taking.lose(victim.demand, theirs)
     return taking.keeps_within_share()
+
+
+def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOBODY_LEAVES) -> bool:
+    """Whether the job may move running jobs of other projects: its project and department stay
+    within their fair shares with it. `leaving`: by account key, what the moves take elsewhere."""
+    return bool(mine) and all(
+        account.in_share(job.demand - leaving.get(account.key, NOTHING)) for account in mine
+    )
 
 
 def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
