@@ -154,6 +154,7 @@ OUTPUTS = {"outputs": ("s3://bucket/team-a",)}
 TYPES = {"instance_types": {"training": ("ml.p4d.*",), "interactive": ("ml.g5.*",)}}
 GROUP = {"InstanceGroupName": "a", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}
 RULE = {"RuleConfigurationName": "r", "RuleEvaluatorImage": "train:1"}
+EVIL_RULE = {"RuleConfigurationName": "e", "RuleEvaluatorImage": "evil"}
 
 
 def algorithm(image: str | None = "train:1", **fields: Any) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def resources(**fields: Any) -> dict[str, Any]:
         (IMAGES, algorithm(None, AlgorithmName="mine"), "AlgorithmSpecification.AlgorithmName"),
         (
             IMAGES,
-            {"DebugRuleConfigurations": [RULE, {**RULE, "RuleEvaluatorImage": "evil"}]},
+            {"DebugRuleConfigurations": [RULE, EVIL_RULE]},
             "DebugRuleConfigurations.1.RuleEvaluatorImage",
         ),
         (

@@ -45,7 +45,7 @@ NO_PLANE: Any = None
 CRASHES = 2
 """The samples of each scenario of the campaign."""
 SERVES = {"QueueManager": "queue", "Door": "door", "Views": "views"}
-REQUESTS = {"submit", "cancel", "requeue"}
+REQUESTS = {"amend", "cancel", "doctor", "requeue", "retry", "submit"}
 """The campaign's name for requests of its users."""
 
 

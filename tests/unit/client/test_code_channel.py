@@ -37,7 +37,6 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[str] | None]] 
     ("none names a group", GROUPS, [channel("a"), FILES], None),
     ("there is no other channel", GROUPS, [], None),
     ("the instances are alike", ALIKE, [channel("a")], None),
-    ("groups are named that are not there", ALIKE, [channel("a", "gpu")], None),
 ]
 
 

@@ -129,6 +129,19 @@ REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
         },
     ),
     (
+        NAMES,
+        {
+            "VpcConfig": VPC,
+            "ResourceConfig": MIXED,
+            "InputDataConfig": [s3(InstanceGroupNames=["gpu"]), s3("b"), files("c")],
+        },
+        {
+            "VpcConfig": VPC,
+            "ResourceConfig": MIXED,
+            "InputDataConfig": [s3(InstanceGroupNames=["gpu"]), files("c")],
+        },
+    ),
+    (
         NAMES.replace("1", "0", 1),
         {"ResourceConfig": MIXED, "InputDataConfig": [s3(InstanceGroupNames=["tpu"])]},
         {"ResourceConfig": MIXED, "InputDataConfig": [s3(InstanceGroupNames=["gpu", "cpu"])]},

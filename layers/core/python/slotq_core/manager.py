@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.caller_limits import counted_as, of_caller
-from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
-from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
+from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
 from slotq_core.errors import ExaminedLately, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.notices.rules import Telling
 from slotq_core.model.reasons import units

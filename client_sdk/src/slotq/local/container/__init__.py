@@ -1,9 +1,7 @@
 """A training container's contract, for processes.
 
 workdir       /opt/ml of each host
-transfer      S3 to /opt/ml and back
-checkpoints   the folder that is kept in S3 while the job runs
-upload_markers  what SageMaker's agent lays beside the files that it copies
+storage       S3 to /opt/ml and back, checkpoints among it
 image         what stands for the job's image: a Python, SageMaker's toolkit
 job_python    the job's own environment over it
 arguments     hyperparameters, and the script's arguments
@@ -14,6 +12,5 @@ signals       who gets SIGTERM
 ports         ports of their own for jobs that share this machine
 isolation     a private /opt/ml by a mount namespace
 paths         names that others chose, below a folder
-archives      unpacks archives that users made
 job_output    from a process's bytes to log lines in the logs service
 """

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slotq.local.container.image import Image
-from slotq.local.container.transfer import Fault
+from slotq.local.container.storage.transfer import Fault
 from slotq.local.container.workdir import Host
 
 _PATIENCE = 60.0

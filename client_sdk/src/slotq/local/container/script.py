@@ -16,7 +16,7 @@ from slotq.local.container.arguments import (
     user_arguments,
 )
 from slotq.local.container.image import Image
-from slotq.local.container.transfer import Fault
+from slotq.local.container.storage.transfer import Fault
 from slotq.local.container.workdir import Host
 
 TOOLKITS_EXIT = 1

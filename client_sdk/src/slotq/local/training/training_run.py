@@ -15,14 +15,15 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.local.container import arguments, isolation, script, transfer
-from slotq.local.container.checkpoints import Checkpoints
+from slotq.local.container import arguments, isolation, script
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image
 from slotq.local.container.job_output import LogStream
 from slotq.local.container.job_python import JobPythons
 from slotq.local.container.ports import own_ports
-from slotq.local.container.transfer import Fault, Storage
+from slotq.local.container.storage import transfer
+from slotq.local.container.storage.checkpoints import Checkpoints
+from slotq.local.container.storage.transfer import Fault, Storage
 from slotq.local.container.variables import environment_of
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.metric_definitions import MetricsInOutput

@@ -41,8 +41,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq_core.admission.roles import ExecutionRoles
-from slotq_core.admission.training_plans import TrainingPlans
+from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits

@@ -8,8 +8,7 @@ dependencies    jobs that come after others
 groups          what is refused of a group as a whole
 user_groups     users' classes and limits, and who is in which group
 user_quotas     what users hold of their limits
-roles           which execution roles a caller may name
-training_plans  which training plans a submission may name
+roles_and_plans  which execution roles and training plans a submission may name
 waits_for_change  what a new job waits for until the configuration changes: a warning
 prescribed      what a project fills into requests, and what it forbids
 caller_limits   how much a caller may ask of the queue

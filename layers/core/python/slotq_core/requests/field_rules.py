@@ -221,6 +221,8 @@ def _groups_of_all_channels_or_none(request: Request) -> Iterator[Breach]:
     )
     for path, channel, groups in channels:
         here = f"{path}.DataSource.S3DataSource.InstanceGroupNames"
+        if groups is None:
+            continue
         if not groups:
             name = str(channel.get("ChannelName"))[:63]
             yield here, f"channel {name} names no instance groups, and other channels do"

@@ -9,9 +9,8 @@ from types import MappingProxyType
 from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
 from slotq_core.admission.requirements import in_parts
-from slotq_core.admission.roles import ExecutionRoles
+from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.admission.rules import admit
-from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, Refused, Unavailable
 from slotq_core.model.groups import end_of

@@ -1,7 +1,8 @@
-"""The execution roles that a submission may name, and who may name them.
+"""The execution roles and training plans that a submission may name, and who may name them.
 
 The queue passes the role to SageMaker with its own right, not the caller's. So admission checks the
-caller's choice; otherwise a user could run code under a role that the user may not pass.
+caller's choice; otherwise a user could run code under a role that the user may not pass. It is the
+same with a training plan, which is paid, reserved capacity.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.errors import RoleNotAllowed
+from slotq_core.errors import PlanNotAllowed, RoleNotAllowed
 from slotq_core.model.access import fits
 
-FIELD = "RoleArn"
+ROLE_FIELD = "RoleArn"
+PLAN_FIELD = "ResourceConfig.TrainingPlanArn"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +39,7 @@ class ExecutionRoles:
         asked = f"'{role[:200]}' is not a role" if role else "there is no role"
         raise RoleNotAllowed(
             f"{asked} that you may use in this queue; you may use: {choice}",
-            field=FIELD,
+            field=ROLE_FIELD,
         )
 
     def _is_for(self, role: str, submitter: str) -> bool:
@@ -46,3 +48,24 @@ class ExecutionRoles:
 
 
 ANY_ROLE = ExecutionRoles()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingPlans:
+    """The training plans that jobs may use."""
+
+    allowed: tuple[str, ...] | None = None
+    """The plans' ARNs; None: any plan, as in the emulator, where plans belong to nobody."""
+
+    def check(self, plan: str) -> None:
+        """Raises PlanNotAllowed, listing the allowed plans. An empty plan is always allowed."""
+        if not plan or self.allowed is None or plan in self.allowed:
+            return
+        choice = ", ".join(self.allowed) or "none at all"
+        raise PlanNotAllowed(
+            f"'{plan[:200]}' is not a training plan that this queue may use; it may use: {choice}",
+            field=PLAN_FIELD,
+        )
+
+
+ANY_PLAN = TrainingPlans()

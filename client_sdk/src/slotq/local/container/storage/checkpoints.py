@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.container.paths import is_own_file
-from slotq.local.container.transfer import Fault, Storage, in_folder, split
-from slotq.local.container.upload_markers import UploadMarkers
+from slotq.local.container.storage.transfer import Fault, Storage, in_folder, split
+from slotq.local.container.storage.upload_markers import UploadMarkers
 from slotq.local.container.workdir import OPT_ML, Host
 
 Signature = tuple[int, int]
