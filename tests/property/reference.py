@@ -113,9 +113,8 @@ class _World:
             and other.priority < job.priority
             and not self.safe(other, pool)
         ]
-        return sorted(
-            options, key=lambda v: (v.priority, self.lost(v), -size(v), -v.entry_time, v.name)
-        )
+        options.sort(key=lambda v: v.name, reverse=True)  # At last, the later name goes first.
+        return sorted(options, key=lambda v: (v.priority, self.lost(v), -size(v), -v.entry_time))
 
     def victims(self, options: list[Job], missing: int, base: int) -> list[Job] | None:
         """Candidates one by one, then the best set if better."""

@@ -394,3 +394,20 @@ def test_a_pool_learns_only_from_the_quota_of_its_own_type():
     assert limit_of(replace(pool(), instance_type="ml.p5.48xlarge"), mine) is None
     assert limit_of(pool(), ServiceQuota(limit=2, all_training=True)) is None
     assert limit_of(pool(), None) is None
+
+
+def test_a_job_that_runs_is_not_moved_to_a_pool_that_refused_it():
+    """There it would be refused again, evict the job that it made room for, and be moved again."""
+    other = replace(pool("q", slots=1), instance_type="ml.c5.xlarge")
+    world = QueueWorld(replace(pool("p", slots=1), consolidate=True), other, runtime=10_000_000)
+    world.plane.knobs.quotas = {"ml.c5.xlarge for spot training job usage": 0}
+    submit(world, "job", pools="q,p", priority="5", **SPOT)
+    world.deliver()
+    job = world.job("job")
+    assert (job.state, job.refused_in, job.denied_in) == (JobState.RUNNING, ("q",), ("q",))
+    submit(world, "small", by="ben", pools="p")
+    world.deliver()
+    assert world.states() == {"job": "running", "small": "pending"}
+    submit(world, "first", by="ben", pools="p", priority="9")
+    world.deliver()
+    assert world.states() == {"job": "preempted", "small": "pending", "first": "running"}

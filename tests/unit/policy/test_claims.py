@@ -8,11 +8,12 @@ import pytest
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.pools import PoolHealth
 from slotq_core.model.projects import EVERYWHERE, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, User
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.plan import Decision, DropClaim, Start
+from slotq_core.policy.plan import Decision, DropClaim, Evict, Start
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 CLAIMANT = waits(
@@ -111,3 +112,21 @@ def test_where_claims_exceed_a_pool_that_shrank_no_later_job_starts_first() -> N
     left = (replace(each, claim=None) if each.name in void else each for each in claimants)
     then = plan(Snapshot(pools=pools, waiting=(high, *left)), NOW).decisions
     assert [(each.job.name, each.pool) for each in then] == [("high", "p"), ("d", "q")]
+
+
+def test_who_starts_by_a_claim_in_the_same_moment_is_the_only_probe():
+    """`first` gets the free slot, and `owed` the slot of `small`: the next plan starts `first`, and
+    until then nothing is evicted for `third` in a pool that may still have no capacity."""
+    claim = Claim(pool="p", amount=Demand(slots=1), since=NOW - 1)
+    snapshot = Snapshot(
+        pools=(pool(slots=5, health=PoolHealth(errors=1, not_before=NOW)),),
+        active=(runs("small"), runs("large", slots=3)),
+        waiting=(
+            waits("first", priority=3),
+            waits("owed", priority=3, claim=claim),
+            waits("third", priority=1),
+        ),
+    )
+    (evicts,) = plan(snapshot, NOW).decisions
+    assert isinstance(evicts, Evict)
+    assert (evicts.beneficiary.name, [job.name for job in evicts.victims]) == ("first", ["small"])

@@ -203,6 +203,25 @@ CASES = [
         wake_at=NOW + 60_000,
     ),
     Case(
+        sentence="a drain that holds back only another project is not why it waits",
+        pools=(pool(slots=5, reserve_after=60_000, min_runtime=50_000),),
+        projects=(
+            Project(name="a", quota={"": Demand(slots=2)}),
+            Project(name="b", quota={"": Demand(slots=3)}),
+        ),
+        active=(runs("safe", slots=3, project="a"), stops("gives", project="a")),
+        others=(
+            waits("big", slots=2, since=70_000, project="a"),
+            waits(
+                "owed", slots=2, project="b", claim=Claim(pool="p", amount=Demand(slots=2), since=0)
+            ),
+        ),
+        job=waits("third", project="b"),
+        reason=reasons.HeldForOthers(pool="p", needed=1, free=1, holder="owed"),
+        text="needs 1 slot; the 1 free in pool p are held for owed",
+        wake_at=NOW + 40_000,
+    ),
+    Case(
         sentence="the pool drains for it",
         pools=(pool(reserve_after=60_000),),
         active=(runs("a"),),

@@ -30,6 +30,7 @@ from slotq_core.policy.lifecycle.apply import cancelled, steps
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
+from slotq_core.policy.lifecycle.quota_refusals import once_it_runs
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.lifecycle.yields import after_yield
@@ -294,8 +295,8 @@ class _World:
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = copied(job.attempt, created=True, running_since=now)
-        marks: dict[str, object] = {"faults": 0, "refused_in": (), "denied_in": ()}
-        running = move(job, JobState.RUNNING, at=now, attempt=attempt, **marks)
+        accepted = once_it_runs(job)
+        running = move(accepted, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)
         self._push_silence(running)

@@ -156,8 +156,8 @@ class Job:
     """Consecutive faults of SageMaker. They set the length of the next back-off."""
     refused_in: tuple[str, ...] = ()
     """The acceptable pools in which a quota of something else refused the job's last start, until
-    an attempt runs. They come after the other pools, in this order: those that refused first, and
-    last those with a quota of 0."""
+    an attempt has run; while it runs, no move goes there. They come after the other pools, in this
+    order: those that refused first, and last those with a quota of 0."""
     denied_in: tuple[str, ...] = ()
     """Those of them where that quota was 0."""
     releases: tuple[int, ...] = ()

@@ -155,7 +155,10 @@ class Consolidation:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
-        """Whether the other pool may take the moving job in, free room aside."""
+        """Whether the other pool may take the moving job in, free room aside. One where a quota
+        refused the job would refuse it again."""
+        if other.pool.name in moving.refused_in:
+            return False
         if other.unavailable or other.drain or other.rights.missing(moving):
             return False
         return self.state.limits.allow_move(moving, room.pool.name, other.pool.name)

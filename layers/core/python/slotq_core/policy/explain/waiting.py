@@ -200,7 +200,8 @@ def no_room(job: Job, room: PoolRoom, state: PlanState, rules: Rules) -> Reason:
         return reasons.QuotaRefused(
             **_numbers(job, room), until=no_eviction_until(job), cause=job.message
         )
-    holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
+    drained_for = room.drain.job if room.drain and rules.eligible.closed_to(job, room) else ""
+    holder = drained_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return _held(job, room, holder, state)
     held = room.jobs.held_below(rank(job), job.project)

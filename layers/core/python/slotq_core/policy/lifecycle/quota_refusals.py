@@ -5,10 +5,12 @@ from the quota of its own instance type for training jobs; every pool backs off 
 the quota of all training jobs. Any other quota concerns the job alone: it waits for its other pools
 and, once all have refused it, backs off. No other job pays for that: until SageMaker accepts the
 job, or `NO_EVICTION_FOR` is over, the job takes only free slots where it was refused.
+While it runs, no move takes it to a pool that refused it: it would be refused again and come back.
 """
 
 from __future__ import annotations
 
+from slotq_core.copies import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, ServiceQuota
@@ -55,6 +57,14 @@ def takes_only_free_slots(job: Job, pool: str, now: int) -> bool:
 def no_eviction_until(job: Job) -> int:
     """When that ends (ms)."""
     return job.changed_at + NO_EVICTION_FOR
+
+
+def once_it_runs(job: Job) -> Job:
+    """The running job with the refusals that still count: those of pools that it is not in."""
+    held = {pool for pool, _ in job.holds}
+    refused = tuple(name for name in job.refused_in if name not in held)
+    denied = tuple(name for name in job.denied_in if name not in held)
+    return copied(job, refused_in=refused, denied_in=denied)
 
 
 def _types(attempt: Attempt) -> tuple[str, ...]:

@@ -84,7 +84,8 @@ def after_end(
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
         attempt = copied(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
     since = attempt.running_since
-    job = copied(job, ran=job.ran + (0 if since is None else max(0, at - since)))
+    if since is not None:
+        job = copied(job, ran=job.ran + max(0, at - since), refused_in=(), denied_in=())
     if outcome is AttemptOutcome.OTHER_QUOTA:
         return Ended(job=_refused_by_quota(job, now, message, limit), attempt=attempt)
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)

@@ -136,10 +136,15 @@ class PoolRoom:
         """Give the job its slots, which later jobs then lack."""
         self._change(free=NOTHING - job.demand)
         self._running.add(job, self.pool.name)
-        if self.pool.health.errors:
-            self._journal.set(self, "probe", job.name)
+        self.expect_start(job)
         self.rights.give(job)
         self._journal.record(self.rights.take_back, job)
+
+    def expect_start(self, job: Job) -> None:
+        """The job starts in this plan, or by a claim in the next one at this moment. After a
+        capacity error it is the probe, and nothing else starts or evicts here."""
+        if self.pool.health.errors:
+            self._journal.set(self, "probe", job.name)
 
     def hold(self, job: Job) -> None:
         """Hold the job's demand against later jobs: free capacity first, then coming slots."""

@@ -78,7 +78,7 @@ class Steps:
         moved = tuple(self._move(found))
         if not moved:
             return self.start(job, [found.room])
-        self.state.hold(job, found.room, explain.coming(job, found.room))
+        self._hold_claimed(job, found.room)
         waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
         self.state.decided.decide(job.name, Move(beneficiary=waiting, moved=moved, claim=claim))
         return True
@@ -115,7 +115,7 @@ class Steps:
         room = found.room
         if not victims and job.group not in self.state.gangs:
             return self.start(job, [room]) or self.wait_for_coming(job, [room], [room])
-        self.state.hold(job, room, explain.coming(job, room))
+        self._hold_claimed(job, room)
         if victims:
             waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
             evict = Evict(beneficiary=waiting, victims=victims, claim=claim, cause=cause)
@@ -125,6 +125,14 @@ class Steps:
             if cause is StopCause.YIELDED:
                 self.state.decided.has_yielded(victims)
         return True
+
+    def _hold_claimed(self, job: Job, room: PoolRoom) -> None:
+        """Hold slots for a job that others are stopped for. If free slots are enough, because only
+        the claims of others lacked the rest, the job starts in the next plan of this moment."""
+        ready = job.demand.within(room.free) and job.group not in self.state.gangs
+        self.state.hold(job, room, explain.coming(job, room))
+        if ready:
+            room.expect_start(job)
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """The rooms where the job has the rights to start, and where no quota of something else has
