@@ -154,6 +154,7 @@ OUTPUTS = {"outputs": ("s3://bucket/team-a",)}
 TYPES = {"instance_types": {"training": ("ml.p4d.*",), "interactive": ("ml.g5.*",)}}
 GROUP = {"InstanceGroupName": "a", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}
 RULE = {"RuleConfigurationName": "r", "RuleEvaluatorImage": "train:1"}
+OTHER_RULE = {**RULE, "RuleConfigurationName": "s"}
 
 
 def algorithm(image: str | None = "train:1", **fields: Any) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def resources(**fields: Any) -> dict[str, Any]:
         (IMAGES, algorithm(None, AlgorithmName="mine"), "AlgorithmSpecification.AlgorithmName"),
         (
             IMAGES,
-            {"DebugRuleConfigurations": [RULE, {**RULE, "RuleEvaluatorImage": "evil"}]},
+            {"DebugRuleConfigurations": [RULE, {**OTHER_RULE, "RuleEvaluatorImage": "evil"}]},
             "DebugRuleConfigurations.1.RuleEvaluatorImage",
         ),
         (
@@ -622,3 +623,36 @@ def test_the_class_of_a_job(account: Account):
     change = event("PATCH", "/jobs/job1", body={"tags": {"slotq:class": "inference"}})
     status, error = account.call(change)
     assert (status, error["code"]) == (409, "too_late")
+
+
+SPOT_TIMES = {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200}
+PIPED = {"S3DataSource": {"S3DataType": "AugmentedManifestFile", "S3Uri": "s3://bucket/list"}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "fields"),
+    [
+        ({"fixed": {"EnableManagedSpotTraining": True}}, {"StoppingCondition": SPOT_TIMES}),
+        ({"defaults": {"EnableManagedSpotTraining": True}}, {"StoppingCondition": SPOT_TIMES}),
+        (
+            {"defaults": {"StoppingCondition.MaxRuntimeInSeconds": 3600}},
+            {
+                "EnableManagedSpotTraining": True,
+                "StoppingCondition": {"MaxWaitTimeInSeconds": 7200},
+            },
+        ),
+        (
+            {"defaults": {"AlgorithmSpecification.TrainingInputMode": "Pipe"}},
+            {
+                "AlgorithmSpecification": {"TrainingImage": "train:1"},
+                "InputDataConfig": [{"ChannelName": "a", "DataSource": PIPED}],
+            },
+        ),
+    ],
+    ids=["fixed spot", "default spot", "default runtime", "default input mode"],
+)
+def test_a_rule_between_fields_sees_what_the_project_fills_in(account: Account, rules, fields):
+    share()
+    assert submit(account, "without", **fields)[0] == 400
+    share(**rules)
+    assert submit(account, "filled", **fields)[0] == 202
