@@ -348,9 +348,7 @@ RULES: tuple[FieldRule, ...] = (
         breaches=_spot_names_its_wait,
         cures=("StoppingCondition.MaxWaitTimeInSeconds",),
     ),
-    FieldRule(
-        source="SDK #4140", breaches=_only_spot_waits, cures=("EnableManagedSpotTraining",)
-    ),
+    FieldRule(source="SDK #4140", breaches=_only_spot_waits, cures=("EnableManagedSpotTraining",)),
     FieldRule(source="API, DataSource", breaches=_a_channel_has_one_source),
     FieldRule(source="API, ChannelName", breaches=_channel_names_are_unique, certain=False),
     FieldRule(source="SDK #5225, #6089", breaches=_groups_of_all_channels_or_none),
