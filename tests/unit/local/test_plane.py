@@ -259,12 +259,13 @@ SPOT = {
     "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60},
 }
 RULE = {"RuleConfigurationName": "rule", "RuleEvaluatorImage": "image"}
+OTHER_RULE = {**RULE, "RuleConfigurationName": "other"}
 QUOTAS = [
     # the quota, its limit, fields of a first and of a second job, the delta of the refused second
     ("ml.m5.large for spot training job usage", 0, {}, SPOT, 1),
     ("ml.m5.large for spot training job usage", 1, SPOT, SPOT, 1),
     ("Number of instances across all training jobs", 1, SPOT, {}, 1),
-    ("Number of instances across all processing jobs", 2, {"ProfilerRuleConfigurations": [RULE]}, {"DebugRuleConfigurations": [RULE, RULE]}, 2),
+    ("Number of instances across all processing jobs", 2, {"ProfilerRuleConfigurations": [RULE]}, {"DebugRuleConfigurations": [RULE, OTHER_RULE]}, 2),
 ]  # fmt: skip
 
 
