@@ -8,12 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 
-from slotq_core.adapters.dynamodb.layout.table import caller_key, limits_key
+from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
+from slotq_core.adapters.dynamodb.layout.items import items_of
+from slotq_core.adapters.dynamodb.layout.table import caller_key, job_key, limits_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.admission.caller_limits import MINUTE
 from slotq_core.errors import Conflict
+from slotq_core.model.jobs import Job
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse, opener_mark
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, NoSuchLine
@@ -28,6 +33,7 @@ from tests.contract.worlds import (
     commit,
     evicted,
     evicting,
+    jobs,
     runs,
     starts,
     waits,
@@ -124,6 +130,30 @@ def test_a_census_names_who_opened_a_line_and_who_waits_in_it(store: Store) -> N
     found = {(line.opener, *line.submitters) for line in store.counters.census().open_lines}
     assert found == {(opener_mark("ada"), ADA, GRACE), ("", GRACE)}
     assert store.counters.census().lines == 2
+
+
+def test_a_census_counts_a_line_that_a_job_will_come_to(store: Store) -> None:
+    """Who fills lines in time pays for them: the queue puts jobs there without asking."""
+    a_queue(store)
+    first = store.submit(replace(a_job("first"), followed=True), REQUEST)
+    store.submit(a_job("b", slots=2, submitter=GRACE, after=(first.name,)), REQUEST)
+    inside = store.submit(a_job("c", slots=2, entry_time=NOW + 1), REQUEST)
+
+    def counted() -> tuple[int, list[list[str]]]:
+        census = store.counters.census()
+        return census.lines, sorted([*line.submitters] for line in census.open_lines)
+
+    assert counted() == (2, [[ADA], [ADA, GRACE]])
+    commit(store, cancelling(inside))
+    assert counted() == (1, [[ADA], [GRACE]])
+
+
+@given(jobs())
+def test_a_census_reads_what_names_a_line(job: Job) -> None:
+    item = items_of(job)[job_key(job.name)]
+    read = {name: item[name] for name in LinesOfItems.ATTRIBUTES if name in item}
+    comes = job.comes_to_line
+    assert LinesOfItems().line_of(read) == (line_of(job) if comes else "", job.waits)
 
 
 def test_a_line_is_opened_within_the_callers_lines_and_submissions(store: Store) -> None:

@@ -192,6 +192,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
     state = state or draw(st.sampled_from(JobState))
     others = draw(st.lists(_names.map("other-{}".format), max_size=3, unique=True))
     after = tuple(others) if state is S.PENDING else ()
+    pools = tuple(draw(st.lists(_names, min_size=1, max_size=4, unique=True)))
     probe = Job(
         name="x", state=state, priority=0, entry_time=0, demand=Demand(), pools=(), after=after
     )
@@ -201,11 +202,14 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         priority=draw(st.integers(-(10**6), 10**6)),
         entry_time=draw(_moments),
         demand=draw(_demands),
-        pools=tuple(draw(st.lists(_names, min_size=1, max_size=4, unique=True))),
+        pools=pools,
         requires=draw(_demands),
         preemptible=draw(st.booleans()),
         min_runtime=draw(_counts),
         retries=draw(_counts),
+        refused_in=draw(st.sampled_from([(), pools[-1:]])),
+        role=draw(_texts),
+        line_by_user=draw(st.booleans()),
         project=draw(_names | st.just("")),
         group=draw(_names | st.just("")),
         after=after,

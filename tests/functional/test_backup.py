@@ -21,6 +21,7 @@ from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.conftest import in_use
 
 MINUTE = 60_000
+HOUR = 60 * MINUTE
 
 
 @pytest.fixture
@@ -91,10 +92,11 @@ BEFORE = {
 def test_a_restored_queue_continues(queue: Account, tmp_path: Path):
     assert states(queue) == BEFORE
     kept, request = items(queue), queue.call(get("runs", "/request"))
-    count = save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    path, clock = tmp_path / "queue.jsonl", queue.clock.now
+    count = save_table(queue.dynamodb, TABLE, path, clock=clock)
     assert count == len(kept)
     assert states(wiped(queue)) == {}
-    assert load_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
+    assert load_table(queue.dynamodb, TABLE, path, clock=clock) == count
     assert items(queue) == kept
     assert states(queue) == BEFORE
     assert queue.call(get("runs", "/request")) == request
@@ -119,12 +121,13 @@ def get(name: str, tail: str = "") -> dict[str, Any]:
 def test_an_older_backup_is_reconciled_with_sagemaker(queue: Account, tmp_path: Path):
     """A job that ran has ended unseen. One that waited runs already: it is adopted, not started
     twice. One that the backup does not know is an orphan and is stopped."""
-    save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    path = tmp_path / "queue.jsonl"
+    save_table(queue.dynamodb, TABLE, path, clock=queue.clock.now)
     queue.completes("urgent")
     assert states(queue)["evicted"] == "running"
     submit(queue, "later", 9)
     assert states(queue)["later"] == "running"
-    load_table(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
+    load_table(wiped(queue).dynamodb, TABLE, path, clock=queue.clock.now)
     assert states(queue) == BEFORE
     for _ in range(8):
         queue.clock.set(queue.clock.now() + 2 * MINUTE)
@@ -355,3 +358,61 @@ def test_the_moment_of_the_copy_may_be_given(small: Account, tmp_path: Path):
     load_table(small.dynamodb, TABLE, path, replace=True, copied_at=0, clock=lambda: MINUTE)
     (row,) = [item for item in small.items() if item["sk"]["S"] == "RESTORED"]
     assert (row["copiedAt"]["S"], row["restoredAt"]["S"]) == (iso(0), iso(MINUTE))
+
+
+@pytest.mark.parametrize(
+    "copied_at",
+    ["x", 5, None, ["2026"], "2026-11-20T10:30:00", "0001-01-01T00:00:00+14:00", iso(10 * HOUR)],
+)
+def test_a_file_of_no_possible_moment_changes_nothing(
+    small: Account, tmp_path: Path, copied_at: object
+):
+    path, there = tmp_path / "queue.jsonl", small.items()
+    save_table(small.dynamodb, TABLE, path)
+    head, *rest = path.read_text().splitlines(keepends=True)
+    changed = {**json.loads(head), "copied_at": copied_at}
+    path.write_text(json.dumps(changed) + "\n" + "".join(rest))
+    with pytest.raises(BackupError, match="moment"):
+        load_table(small.dynamodb, TABLE, path, replace=True, clock=lambda: HOUR)
+    assert small.items() == there
+
+
+def test_a_copy_is_never_later_than_its_restore(small: Account, tmp_path: Path):
+    """The clock of who saved was a little ahead."""
+    path = tmp_path / "queue.jsonl"
+    save_table(small.dynamodb, TABLE, path, clock=lambda: 2 * MINUTE)
+    load_table(small.dynamodb, TABLE, path, replace=True, clock=lambda: MINUTE)
+    (row,) = [item for item in small.items() if item["sk"]["S"] == "RESTORED"]
+    assert (row["copiedAt"]["S"], row["restoredAt"]["S"]) == (iso(MINUTE), iso(MINUTE))
+
+
+LIES = {
+    "no moments": {},
+    "numbers": {"copiedAt": {"N": "1"}, "restoredAt": {"N": "2"}},
+    "without an offset": {
+        "copiedAt": {"S": "2026-11-20T00:00:00"},
+        "restoredAt": {"S": "2026-11-21T00:00:00"},
+    },
+    "the copy is later": {"copiedAt": {"S": iso(HOUR)}, "restoredAt": {"S": iso(0)}},
+    "before all years": {
+        "copiedAt": {"S": "0001-01-01T00:00:00+14:00"},
+        "restoredAt": {"S": "9999-12-31T23:59:59-14:00"},
+    },
+    "in the future": {
+        "copiedAt": {"S": iso(0)},
+        "restoredAt": {"S": "2099-01-01T00:00:00.000Z"},
+    },
+}
+
+
+@pytest.mark.parametrize("row", LIES.values(), ids=LIES)
+def test_a_restore_that_cannot_be_counts_as_none_and_is_found(small: Account, row: dict[str, Any]):
+    key = {"pk": {"S": "SCHEDULER"}, "sk": {"S": "RESTORED"}}
+    small.dynamodb.put_item(TableName=TABLE, Item={**key, **row})
+    small.plane.handle("StopTrainingJob", {"TrainingJobName": "job1"})
+    small.settle()
+    again(small)
+    assert states(small) == {"job1": "stopped"}
+    (finding,) = small.call("examine")[1]["findings"]
+    assert (finding["kind"], finding["mended"]) == ("restore", False)
+    assert "SCHEDULER/RESTORED" in finding["text"]

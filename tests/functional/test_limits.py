@@ -311,6 +311,48 @@ def test_a_lines_bound_is_free_again_when_empty_lines_are_removed(account: Accou
     assert account.call(job("more", Tags=priority(21)))[0] == 202
 
 
+def test_jobs_that_wait_for_others_fill_no_lines_in_time(account: Account, limits):
+    """The attack: as many lines an hour as one may open, which are removed because the jobs wait
+    for a job. When it ends, the queue puts them into all these lines at once."""
+    limits("lines=20,waiting=100")
+    assert submit(account, 2) == [202, 202]
+    account.settle()
+
+    def codes(first: int) -> list[int]:
+        numbers = range(first, first + 12)
+        return [account.call(following(f"a{n}", n))[0] for n in numbers]
+
+    assert codes(20) == [202] * 9 + [429] * 3
+    for _ in range(4):
+        later(account, 3_700)
+        account.send("tick")
+    assert codes(40) == [202] + [429] * 11, "the line of job0 is gone"
+    account.completes("job0")
+    account.settle()
+    account.send("tick")
+    assert account.call(job("theirs", by=OPERATOR, Tags=priority(99)))[0] == 202
+
+
+def following(name: str, rank: int) -> dict[str, Any]:
+    return job(name, Tags=[*priority(rank), {"Key": "slotq:after", "Value": "job0"}])
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["amend", "release"])
+def test_amendments_of_jobs_that_wait_for_others_open_lines_too(account: Account, limits, held):
+    limits("lines=20,waiting=100")
+    assert submit(account, 2) == [202, 202]
+    account.settle()
+    names = [f"a{n}" for n in range(20, 40)]
+    assert {account.call(following(name, 7))[0] for name in names} == {202}
+    if held:
+        assert {account.call(amend(name, {"held": True}))[0] for name in names} == {200}
+    answers = [account.call(tagged(name, priority=name[1:])) for name in names]
+    if held:
+        answers = [account.call(amend(name, {"held": False})) for name in names]
+    assert [_code(answer) for answer in answers] == [""] * 8 + ["too_many_lines"] * 12
+    assert account.call(cancel("a39"))[0] == 200
+
+
 def test_a_pass_may_open_any_line(account: Account, limits):
     """What was running comes back, whatever its caller has opened."""
     limits("lines=1")

@@ -623,3 +623,36 @@ def test_the_class_of_a_job(account: Account):
     change = event("PATCH", "/jobs/job1", body={"tags": {"slotq:class": "inference"}})
     status, error = account.call(change)
     assert (status, error["code"]) == (409, "too_late")
+
+
+SPOT_TIMES = {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200}
+PIPED = {"S3DataSource": {"S3DataType": "AugmentedManifestFile", "S3Uri": "s3://bucket/list"}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "fields"),
+    [
+        ({"fixed": {"EnableManagedSpotTraining": True}}, {"StoppingCondition": SPOT_TIMES}),
+        ({"defaults": {"EnableManagedSpotTraining": True}}, {"StoppingCondition": SPOT_TIMES}),
+        (
+            {"defaults": {"StoppingCondition.MaxRuntimeInSeconds": 3600}},
+            {
+                "EnableManagedSpotTraining": True,
+                "StoppingCondition": {"MaxWaitTimeInSeconds": 7200},
+            },
+        ),
+        (
+            {"defaults": {"AlgorithmSpecification.TrainingInputMode": "Pipe"}},
+            {
+                "AlgorithmSpecification": {"TrainingImage": "train:1"},
+                "InputDataConfig": [{"ChannelName": "a", "DataSource": PIPED}],
+            },
+        ),
+    ],
+    ids=["fixed spot", "default spot", "default runtime", "default input mode"],
+)
+def test_a_rule_between_fields_sees_what_the_project_fills_in(account: Account, rules, fields):
+    share()
+    assert submit(account, "without", **fields)[0] == 400
+    share(**rules)
+    assert submit(account, "filled", **fields)[0] == 202

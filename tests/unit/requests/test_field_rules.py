@@ -11,7 +11,7 @@ import pytest
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.request_check import check
 from slotq_core.errors import InvalidRequest
-from slotq_core.requests.field_rules import RULES, breaches, warnings
+from slotq_core.requests.field_rules import MOST_WARNINGS, RULES, breaches, warnings
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.training_request import submission_faults
 
@@ -97,8 +97,11 @@ REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
         spot(MaxRuntimeInSeconds=3600, MaxWaitTimeInSeconds=3599),
         spot(MaxRuntimeInSeconds=3600, MaxWaitTimeInSeconds=3600),
     ),
-    (WAIT, spot(MaxWaitTimeInSeconds=86_399), spot(MaxWaitTimeInSeconds=86_400)),
-    (WAIT, {"StoppingCondition": {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 2}}, {}),
+    (
+        WAIT,
+        {**spot(MaxRuntimeInSeconds=1, MaxWaitTimeInSeconds=2), "EnableManagedSpotTraining": False},
+        {"EnableManagedSpotTraining": False},
+    ),
     (
         "InputDataConfig.0.DataSource",
         {"InputDataConfig": [{"ChannelName": "a", "DataSource": {}}]},
@@ -126,19 +129,6 @@ REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
                 s3(InstanceGroupNames=["gpu"]),
                 s3("b", InstanceGroupNames=["cpu"]),
             ],
-        },
-    ),
-    (
-        NAMES,
-        {
-            "VpcConfig": VPC,
-            "ResourceConfig": MIXED,
-            "InputDataConfig": [s3(InstanceGroupNames=["gpu"]), s3("b"), files("c")],
-        },
-        {
-            "VpcConfig": VPC,
-            "ResourceConfig": MIXED,
-            "InputDataConfig": [s3(InstanceGroupNames=["gpu"]), files("c")],
         },
     ),
     (
@@ -171,6 +161,8 @@ REFUSED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
 ]
 MISSING: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
     (WAIT, spot(MaxRuntimeInSeconds=60), spot(MaxRuntimeInSeconds=60, MaxWaitTimeInSeconds=60)),
+    (WAIT, spot(MaxWaitTimeInSeconds=86_399), spot(MaxWaitTimeInSeconds=86_400)),
+    (WAIT, {"StoppingCondition": {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 2}}, {}),
     (
         "VpcConfig",
         {"InputDataConfig": [files()]},
@@ -213,6 +205,15 @@ WARNED: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
         "InputDataConfig.1.ChannelName",
         {"InputDataConfig": [s3(), s3()]},
         {"InputDataConfig": [s3(), s3("b")]},
+    ),
+    (
+        "InputDataConfig.1.DataSource",
+        {
+            "VpcConfig": VPC,
+            "ResourceConfig": MIXED,
+            "InputDataConfig": [s3(InstanceGroupNames=["gpu"]), files("b")],
+        },
+        {"VpcConfig": VPC, "ResourceConfig": MIXED, "InputDataConfig": [s3(), files("b")]},
     ),
     (
         "InputDataConfig.0.CompressionType",
@@ -292,6 +293,11 @@ def test_a_doubtful_breach_is_accepted_with_a_warning(path, wrong, right):
     (warned,) = warnings(request(**wrong))
     assert warned.startswith(f"{path}: ") and "(" in warned
     assert not [*warnings(request(**right))]
+
+
+def test_the_warnings_of_one_request_are_few():
+    channels = [{**s3(f"c{n}"), "CompressionType": "Gzip"} for n in range(2_000)]
+    assert len([*warnings(request(InputDataConfig=channels))]) == MOST_WARNINGS
 
 
 def test_each_rule_has_an_example():

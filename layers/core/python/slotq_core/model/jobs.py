@@ -203,6 +203,11 @@ class Job:
         return self.state in WAITING_STATES and not (self.after or self.after_any)
 
     @property
+    def comes_to_line(self) -> bool:
+        """Whether the job waits for slots, or will do so without anybody's doing."""
+        return self.state in WAITING_OR_BACKING_OFF
+
+    @property
     def waits_for(self) -> tuple[str, ...]:
         """The jobs and groups that this one waits for, and the entry of its own group while that is
         not stored whole; empty for an ended job."""

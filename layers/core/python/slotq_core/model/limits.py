@@ -95,7 +95,8 @@ class OpenLine:
     """The mark of the caller who opened the line (`opener_mark`); empty: a pass, or
     an earlier version."""
     submitters: Sequence[str] = ()
-    """Who has jobs in the line, the first to enter first. Empty: nobody."""
+    """Who has jobs in the line, the first to enter first, and then who has jobs that will come to
+    it without anybody's doing. Empty: nobody."""
 
 
 def opener_mark(caller: str) -> str:

@@ -468,7 +468,7 @@ class Effects:
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
         restore = self._store.last_restore()
-        if restore is None:
+        if restore is None or restore.restored_at > self._clock.now() + FAR_OFF:
             return job
         since = seen.running_since
         return stopped_before_restore(job, restore, running_since=since, ended_at=seen.at)

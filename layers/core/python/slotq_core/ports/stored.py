@@ -15,7 +15,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lines import users_matter
+from slotq_core.policy.lines import line_of, users_matter
 from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
 from slotq_core.ports.usage import NO_MONTH, MonthSum
@@ -174,6 +174,15 @@ class Change:
     def takes_back(self) -> bool:
         """Whether this change takes the live attempt back, as if there had been none."""
         return self.before.attempt is not None and self.after.attempts < self.before.attempts
+
+    @property
+    def comes_to_other_line(self) -> bool:
+        """Whether the job is in no line after the change, but will come to one to which it would
+        not have come before."""
+        before, after = self.before, self.after
+        if after.waits or not after.comes_to_line:
+            return False
+        return not before.comes_to_line or line_of(after) != line_of(before)
 
 
 class StoredAlready(NameTaken):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from slotq_core.requests.field_paths import MISSING, value_at
@@ -29,6 +30,8 @@ LOCAL_STORAGE = ("ml.p4d.", "ml.g4dn.", "ml.g5.")
 """The families that the API's text names as having local storage."""
 PROFILING_INTERVALS = (100, 200, 500, 1000, 5000, 60_000)
 """The allowed values of ProfilingIntervalInMilliseconds (API)."""
+MOST_WARNINGS = 10
+"""The most warnings of one request."""
 _SHOWN = 5
 """The most names that a message lists."""
 
@@ -41,8 +44,13 @@ class FieldRule:
     breaches: Callable[[Request], Iterator[Breach]]
     certain: bool = True
     """Whether the source says that SageMaker refuses. Otherwise a breach is only a warning."""
-    lacks: bool = False
-    """Whether a breach is a missing field. The job's project may fill it in."""
+    cures: tuple[str, ...] = ()
+    """Fields that may end a breach. The job's project may fill them in where the request lacks
+    them."""
+
+    def is_curable(self, request: Request) -> bool:
+        """Whether the request lacks a field that may end a breach."""
+        return any(_get(request, path) in (None, {}) for path in self.cures)
 
 
 def breaches(request: Request) -> Iterator[tuple[FieldRule, str, str]]:
@@ -53,10 +61,11 @@ def breaches(request: Request) -> Iterator[tuple[FieldRule, str, str]]:
 
 
 def warnings(request: Request) -> Iterator[str]:
-    """What SageMaker perhaps refuses or ignores, as sentences."""
-    for rule, path, message in breaches(request):
-        if not rule.certain:
-            yield f"{path}: {message} ({rule.source})"
+    """What SageMaker perhaps refuses or ignores, as sentences; the first MOST_WARNINGS of them, so
+    that an answer does not grow with the request."""
+    doubtful = (found for found in breaches(request) if not found[0].certain)
+    for rule, path, message in islice(doubtful, MOST_WARNINGS):
+        yield f"{path}: {message} ({rule.source})"
 
 
 def _get(request: Request, path: str) -> Any:
@@ -234,6 +243,14 @@ def _groups_of_all_channels_or_none(request: Request) -> Iterator[Breach]:
             yield here, "leave it out: ResourceConfig has no InstanceGroups"
 
 
+def _some_channels_can_name_no_groups(request: Request) -> Iterator[Breach]:
+    channels = [(path, _groups_of(channel)) for path, channel in _channels(request)]
+    if any(groups for _, groups in channels):
+        for path, groups in channels:
+            if groups is None:
+                yield f"{path}.DataSource", "can name no instance groups, and other channels do"
+
+
 def _file_systems_need_a_vpc(request: Request) -> Iterator[Breach]:
     mounted = (
         path
@@ -321,14 +338,31 @@ RULES: tuple[FieldRule, ...] = (
     FieldRule(source=_WARM, breaches=_no_warm_pool_for_groups_and_spot, certain=False),
     FieldRule(source="API, TrainingPlanArn", breaches=_no_plan_for_spot, certain=False),
     FieldRule(source="API, VolumeKmsKeyId", breaches=_volume_key_needs_a_volume, certain=False),
-    FieldRule(source="API, MaxWaitTimeInSeconds", breaches=_spot_waits_long_enough),
-    FieldRule(source="API, StoppingCondition", breaches=_spot_names_its_wait, lacks=True),
-    FieldRule(source="SDK #4140", breaches=_only_spot_waits),
+    FieldRule(
+        source="API, MaxWaitTimeInSeconds",
+        breaches=_spot_waits_long_enough,
+        cures=("StoppingCondition.MaxRuntimeInSeconds",),
+    ),
+    FieldRule(
+        source="API, StoppingCondition",
+        breaches=_spot_names_its_wait,
+        cures=("StoppingCondition.MaxWaitTimeInSeconds",),
+    ),
+    FieldRule(source="SDK #4140", breaches=_only_spot_waits, cures=("EnableManagedSpotTraining",)),
     FieldRule(source="API, DataSource", breaches=_a_channel_has_one_source),
     FieldRule(source="API, ChannelName", breaches=_channel_names_are_unique, certain=False),
     FieldRule(source="SDK #5225, #6089", breaches=_groups_of_all_channels_or_none),
-    FieldRule(source="guide: file systems as input", breaches=_file_systems_need_a_vpc, lacks=True),
-    FieldRule(source="API, S3DataType", breaches=_augmented_manifests_are_piped),
+    FieldRule(source="SDK #6089", breaches=_some_channels_can_name_no_groups, certain=False),
+    FieldRule(
+        source="guide: file systems as input",
+        breaches=_file_systems_need_a_vpc,
+        cures=("VpcConfig",),
+    ),
+    FieldRule(
+        source="API, S3DataType",
+        breaches=_augmented_manifests_are_piped,
+        cures=("AlgorithmSpecification.TrainingInputMode",),
+    ),
     FieldRule(source="API, CompressionType", breaches=_only_pipes_unpack, certain=False),
     FieldRule(
         source="API, AttributeNames",

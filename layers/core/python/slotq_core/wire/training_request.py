@@ -161,7 +161,7 @@ def _with_rules(faults: list[Fault], request: Mapping[str, Any]) -> list[Fault]:
     if not all(fault.lacks or fault.dated for fault in faults):
         return faults
     found = (
-        Fault(path=path, message=message, lacks=rule.lacks, by_rule=True)
+        Fault(path=path, message=message, lacks=rule.is_curable(request), by_rule=True)
         for rule, path, message in breaches(request)
         if rule.certain
     )

@@ -337,7 +337,8 @@ class DynamoStore:
         if opens_line and not opener:
             self._bounds.returned(entered)
         else:
-            self._bounds.returned_by_user(entered, opener=opener)
+            later = [_checked(line_of(c.after)) for c in changes if c.comes_to_other_line]
+            self._bounds.returned_by_user([*entered, *later], opener=opener)
         try:
             self._calls.transact(actions)
         except Conflict as conflict:

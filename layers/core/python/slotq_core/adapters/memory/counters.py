@@ -83,14 +83,14 @@ class MemoryCounters:
     def census(self) -> Census:
         queued = [job for job in self._jobs() if job.state in QUEUED_STATES]
         queued.sort(key=attrgetter("entry_time"))
-        lines: dict[str, list[str]] = {line: [] for line in self._lines()}
-        for job in queued:
-            if job.waits:
-                lines.setdefault(line_of(job), []).append(job.submitter)
         openers = self._lines()
+        lines: dict[str, list[str]] = {line: [] for line in openers}
+        coming = [job for job in queued if job.comes_to_line]
+        for job in sorted(coming, key=attrgetter("waits"), reverse=True):
+            lines.setdefault(line_of(job), []).append(job.submitter)
         return Census(
             waiting=Tally(job.submitter for job in queued),
-            lines=sum(1 for submitters in lines.values() if submitters),
+            lines=len({line_of(job) for job in queued if job.waits}),
             open_lines=[
                 OpenLine(opener=openers.get(line, ""), submitters=[*dict.fromkeys(submitters)])
                 for line, submitters in lines.items()

@@ -379,7 +379,7 @@ class MemoryStore:
         opens_line: bool = True,
         opener: str = "",
     ) -> tuple[Job, ...]:
-        for after in (change.after for change in changes if change.after.waits):
+        for after in (c.after for c in changes if c.after.waits or c.comes_to_other_line):
             self._check_line(after, opens_line=opens_line, opener=opener)
         if group_decisions not in {None, self._group_decisions}:
             raise Conflict("somebody has decided about a group since")
@@ -428,7 +428,7 @@ class MemoryStore:
         open none."""
         if opens_line and not opener:
             return False
-        line, lines = line_of(job), self._index.lines()
+        line, lines = line_of(job), self._lines()
         if line in lines:
             return False
         if not opens_line:
@@ -536,7 +536,12 @@ class MemoryStore:
 
     @_one_at_a_time
     def _open_lines(self) -> dict[str, str]:
-        return {line: self._openers.get(line, "") for line in self._index.lines()}
+        return {line: self._openers.get(line, "") for line in self._lines()}
+
+    def _lines(self) -> set[str]:
+        """The lines that jobs wait in, or come to without anybody's doing."""
+        coming = (line_of(job) for job in self._jobs.values() if job.comes_to_line)
+        return {*self._index.lines(), *coming}
 
     def _pools_now(self) -> list[Pool]:
         return [

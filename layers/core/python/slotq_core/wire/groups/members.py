@@ -17,8 +17,8 @@ LARGEST_EXPANDED = 10_000_000
 """The most bytes of all members together, each with what it shares with the others."""
 
 MOST_GROWTH = 20
-"""The most bytes that one byte of a body may become. So the work for a group is proportional to
-what its sender has sent."""
+"""The most bytes that one byte of a body may become, beyond what one job's request may have
+(MAX_BODY). So the work for a group is proportional to what its sender has sent."""
 
 Json = Mapping[str, Any]
 
@@ -41,16 +41,17 @@ def check_growth(shared: Json, *, members: int, sent: int) -> None:
     if (together := _together(sum(sizes.values()), members, sent)) > most or size > MAX_BODY:
         raise InvalidRequest(
             f"the {largest} has {size:,} bytes, which is too much for {members:,} members: the "
-            f"group would become {together:,} bytes, and the limit is {most:,}, {MOST_GROWTH} "
-            f"times the {sent:,} bytes of the body and at most {LARGEST_EXPANDED:,}. Move large "
-            "values to S3, write some members whole, or submit several groups",
+            f"group would become {together:,} bytes, and the limit is {most:,}: {MOST_GROWTH} "
+            f"times the {sent:,} bytes of the body, at least {MAX_BODY:,} and at most "
+            f"{LARGEST_EXPANDED:,}. Move large values to S3, write some members whole, or submit "
+            "several groups",
             field=largest,
         )
 
 
 def most_expanded(sent: int) -> int:
     """The most bytes that a body of `sent` bytes may become."""
-    return min(LARGEST_EXPANDED, MOST_GROWTH * sent)
+    return min(LARGEST_EXPANDED, max(MAX_BODY, MOST_GROWTH * sent))
 
 
 def json_size(value: object) -> int:
@@ -80,15 +81,15 @@ def merged(whole: Json, patch: Json) -> dict[str, Any]:
 def compacted(requests: Sequence[Json]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A template and members that expand to these requests. The requests hold no null.
 
-    As many members as needed are written whole, for a body that becomes at most `MOST_GROWTH` times
-    its size. A group that is too large in itself stays so.
+    As many members as needed are written whole, for a body that may become so large
+    (`most_expanded`). A group that is too large in itself stays so.
     """
     template = _common(requests)
     members = [_difference(template, request) for request in requests]
     shared = json_size(template)
     sent = shared + sum(map(json_size, members))
     for number, request in enumerate(requests):
-        if _together(shared, len(requests), sent) <= MOST_GROWTH * sent:
+        if _together(shared, len(requests), sent) <= max(MAX_BODY, MOST_GROWTH * sent):
             break
         sent += json_size(request) - json_size(members[number])
         members[number] = dict(request)

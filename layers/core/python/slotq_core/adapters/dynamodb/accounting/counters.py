@@ -112,6 +112,7 @@ class DynamoCounters:
     def census(self) -> Census:
         waiting, projects = Tally[str](), Tally[str]()
         inside = defaultdict[str, dict[str, None]](dict)
+        coming = defaultdict[str, dict[str, None]](dict)
         lines = LinesOfItems()
         for state in sorted(QUEUED_STATES):
             attributes = expressions.attributes_in_state(state, LinesOfItems.ATTRIBUTES)
@@ -120,16 +121,20 @@ class DynamoCounters:
                 submitter = item.get("submitter", {}).get("S", "")
                 waiting[submitter] += 1
                 projects[item.get("project", {}).get("S", "")] += 1
-                if line := lines.line_of(item):
-                    inside[line][submitter] = None
+                line, is_in = lines.line_of(item)
+                if line:
+                    (inside if is_in else coming)[line][submitter] = None
         kept = self._calls.query(expressions.openers(table.LINES), consistent=False)
         openers = {item["sk"]["S"]: item.get("opener", {}).get("S", "") for item in kept}
         return Census(
             waiting=waiting,
             lines=len(inside),
             open_lines=[
-                OpenLine(opener=openers.get(line, ""), submitters=[*inside.get(line, ())])
-                for line in dict.fromkeys((*openers, *inside))
+                OpenLine(
+                    opener=openers.get(line, ""),
+                    submitters=[*(inside.get(line, {}) | coming.get(line, {}))],
+                )
+                for line in dict.fromkeys((*openers, *inside, *coming))
             ],
             projects=projects,
         )

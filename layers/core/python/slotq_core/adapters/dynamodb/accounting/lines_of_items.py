@@ -35,25 +35,27 @@ class LinesOfItems:
         "person",
         "role",
         "lineByUser",
+        "refusedIn",
         "after",
         "afterAny",
     )
     """What `line_of` has to be given of an item."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[str, bool]] = {}
 
-    def line_of(self, item: Item) -> str:
-        """The line of a job; empty for one that is in no line, or unreadable."""
+    def line_of(self, item: Item) -> tuple[str, bool]:
+        """The line that a job is in or will come to without anybody's doing, and whether it is in
+        it. Empty: it comes to none, or is unreadable."""
         key = json.dumps(item, sort_keys=True)
         if key not in self._known:
             self._known[key] = _line_of(item)
         return self._known[key]
 
 
-def _line_of(item: Item) -> str:
+def _line_of(item: Item) -> tuple[str, bool]:
     try:
         job = job_of({**_OTHERS, **item})
-        return line_of(job) if job.waits else ""
+        return (line_of(job) if job.comes_to_line else ""), job.waits
     except UNREADABLE:
-        return ""
+        return "", False

@@ -320,8 +320,11 @@ def history_note_of(item: Mapping[str, Value]) -> tuple[str, Value, Value]:
 
 
 def restore_of(item: Mapping[str, Value]) -> Restore:
-    """Return when the table was copied and restored."""
+    """Return when the table was copied and restored. Raises one of UNREADABLE, also for moments
+    that cannot be (`iso`), or not in this order."""
     copied_at, restored_at = (from_iso(_text(item[name])) for name in ("copiedAt", "restoredAt"))
+    if iso(copied_at) > iso(restored_at):
+        raise ValueError("the copy is later than its restore")
     return Restore(copied_at=copied_at, restored_at=restored_at)
 
 

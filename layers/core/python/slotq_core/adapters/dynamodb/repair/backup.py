@@ -80,18 +80,22 @@ def load_table(
     """Put the file's items into the table, and the moments of copy and restore; return the number
     of the file's items. `copied_at` (ms): from when the items are; None: as the file says.
 
-    Raises BackupError if the file is incomplete, or if the table is not empty and `replace` is not
-    set; nothing has changed then. After an interruption, run the load again with `replace`.
+    Raises BackupError if the file is incomplete or of a later moment than now, or if the table is
+    not empty and `replace` is not set; nothing has changed then. After an interruption, run the
+    load again with `replace`.
     """
     said, items = _read(path)
-    copied_at = said if copied_at is None else copied_at
+    copied_at, now = said if copied_at is None else copied_at, clock()
+    if copied_at is not None and copied_at > now + FAR_OFF:
+        raise BackupError(f"a copy of {iso(copied_at)} is later than now: give its real moment")
     there = [keyed((item["pk"]["S"], item["sk"]["S"])) for item in _scan(client, table)]
     if there and not replace:
         raise BackupError(f"{table} already holds {len(there):,} items; nothing was changed")
     _batches(client, table, ({"DeleteRequest": {"Key": key}} for key in there), pause)
     _batches(client, table, ({"PutRequest": {"Item": item}} for item in items), pause)
     if copied_at is not None:
-        restore = Restore(copied_at=copied_at, restored_at=clock())
+        restored_at = clock()
+        restore = Restore(copied_at=min(copied_at, restored_at), restored_at=restored_at)
         restored = keyed(restored_key(), write_restore(restore))
         _batches(client, table, [{"PutRequest": {"Item": restored}}], pause)
     return len(items)
@@ -163,8 +167,19 @@ def _read(path: Path) -> tuple[int | None, list[Item]]:
     digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
     if parsed[-1] != asdict(_Sum(items=len(parsed) - 2, sha256=digest)):
         raise BackupError(f"{path} is incomplete, or has been changed")
-    copied_at = from_iso(head["copied_at"]) if "copied_at" in head else None
-    return copied_at, [_decoded(item) for item in parsed[1:-1]]
+    return _copied_at(path, head), [_decoded(item) for item in parsed[1:-1]]
+
+
+def _copied_at(path: Path, head: dict[str, Any]) -> int | None:
+    if "copied_at" not in head:
+        return None
+    try:
+        copied_at = from_iso(head["copied_at"])
+        iso(copied_at)
+    except (ValueError, TypeError, OverflowError):
+        said = str(head["copied_at"])[:40]
+        raise BackupError(f"{path} is of no moment that can be read: {said!r}") from None
+    return copied_at
 
 
 def _coded(value: Any) -> Any:

@@ -13,6 +13,7 @@ Kinds of findings:
 - `unmarked_decision`: a decision about a group that no pass would find
 - `history`: an ended job never expires, or a living job's record would
 - `ledger`: a pool's ledger disagrees with its holders
+- `restore`: the record of the last restore says nothing that can be
 - `unfinished`: there was no time to look at everything
 """
 
@@ -32,6 +33,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     farewell,
     history_of,
     items_of,
+    restore_of,
 )
 from slotq_core.adapters.dynamodb.layout.lines import has_touch
 from slotq_core.adapters.dynamodb.layout.validation import (
@@ -56,7 +58,7 @@ from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change, Finding, Poison
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import FAR_OFF, iso
 
 _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
 
@@ -121,7 +123,7 @@ class Inspection:
         self._conditions = Conditions(calls, configuration, quarantine, clock)
         self._configuration = configuration
         self._quarantine = quarantine
-        self._keeps = history
+        self._keeps, self._clock = history, clock
 
     def run(self, *, mend: bool, time_left: Callable[[], int]) -> Iterator[Finding]:
         """Yield the findings. Each check builds on the repairs before it: copies are judged by
@@ -154,6 +156,7 @@ class Inspection:
         yield self._conditions.check(seen.tasks, mend=mend)
         yield self._definitions(seen, mend=mend)
         yield self._limits(seen)
+        yield self._restore()
         for name in sorted({*seen.jobs, *seen.copies}):
             if _suspicious(name, seen):
                 yield self._quarantine.copies.check(name, seen.copies[name], mend=mend)
@@ -187,6 +190,20 @@ class Inspection:
                 "the limits cannot be read, so none apply; set them again with `slotq limits set`"
             )
             yield Finding(kind="unreadable", subject="limits", text=text)
+
+    def _restore(self) -> Iterator[Finding]:
+        """Yield a finding if the last restore is unreadable, or of a later moment than now. Only
+        people know its moments."""
+        sieve, item = Sieve(), self._calls.item(table.restored_key())
+        read = sieve.read([item] if item else [], restore_of)
+        late = any(each.restored_at > self._clock() + FAR_OFF for each in read)
+        if sieve.poison or late:
+            wrong = "lie in the future" if late else "cannot be read"
+            text = (
+                f"the moments of the last copy and restore {wrong}, so a job that was stopped in "
+                f"between ends `stopped`: correct the item {'/'.join(table.restored_key())}"
+            )
+            yield Finding(kind="restore", subject="the table", text=text)
 
     def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         """Yield the items that were put aside. `mend` deletes the record of an item once its job is
