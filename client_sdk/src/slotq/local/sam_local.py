@@ -98,7 +98,7 @@ def _values(running: Running, url: str) -> Mapping[str, str]:
     """Empty: not set, as in the emulator."""
     return {
         "AWS_ENDPOINT_URL": url,
-        "SLOTQ_INLINE_PASS": "1",
+        "SLOTQ_INLINE_PASS": "1",  # a switch, no password # nosec B105
         "SLOTQ_LOCAL_CALLER": f"arn:aws:iam::{running.endpoint.account}:user/{USER}",
         "SLOTQ_TABLE": TABLE,
         "SLOTQ_POOLS": running.pools,
