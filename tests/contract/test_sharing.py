@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.sharing_documents import PART, name_of
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.initial_settings import take_in
 from slotq_core.admission.contents import declared
-from slotq_core.errors import Conflict, PoolInUse, Unavailable
+from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import Prescription
@@ -233,8 +233,9 @@ def test_without_its_document_nothing_is_planned(
     share(dynamo, FULL)
     Table(client, table).remove(sharing_key(name_of(FULL), 0))
     fresh = DynamoStore(client, table)
-    with pytest.raises(Unavailable, match="restored from a backup"):
-        fresh.load(NOW)
+    assert "nothing starts until they are restored" in fresh.load(NOW).undecidable
+    with pytest.raises(ConfigurationLost, match="slotq doctor --fix"):
+        fresh.configuration()
 
 
 def weighted(store: Store, times: int) -> None:
