@@ -203,7 +203,7 @@ test("what cannot be is refused in words", async () => {
 const VIEWS: Record<string, string> = {
   "/what-if": "[role=status][aria-busy=false] .empty",
   "/what-if?pool=main%3D3&cancel=reports": "[role=status][aria-busy=false] .empty",
-  "/groups": "tr[data-row]",
+  "/groups": ".empty, tr[data-row]",
   "/groups/grid": "table",
   "/": "tr[data-row]",
   "/jobs": "tr[data-row]",
