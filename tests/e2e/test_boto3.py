@@ -57,7 +57,10 @@ def session(aws):
 def log_of(session, name):
     """Read the log from its start until now: nothing while the job has not written a line."""
     logs = session.client("logs")
-    found = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")
+    try:
+        found = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")
+    except logs.exceptions.ResourceNotFoundException:
+        return []  # The group comes with the account's first line.
     if not found["logStreams"]:
         return []
     (stream,) = found["logStreams"]
