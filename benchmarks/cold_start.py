@@ -34,9 +34,9 @@ class Bound:
 
 
 MOST: Mapping[str, Bound] = {
-    "event": Bound(modules=640, read=1.18),
-    "api": Bound(modules=720, read=1.38),
-    "notifier": Bound(modules=565, read=1.08),
+    "event": Bound(modules=640, read=1.21),
+    "api": Bound(modules=720, read=1.41),
+    "notifier": Bound(modules=565, read=1.1),
 }
 
 Figures = Mapping[str, Mapping[str, float]]

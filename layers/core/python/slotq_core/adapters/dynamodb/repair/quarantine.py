@@ -17,7 +17,6 @@ from slotq_core.adapters.dynamodb.layout.items import (
 )
 from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.notices.outbox import pending_of
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
 from slotq_core.adapters.dynamodb.transactions import Action, update
@@ -25,11 +24,18 @@ from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.ports.stored import Poison
 
+
+def _pending_of(item: Item) -> object:
+    from slotq_core.adapters.dynamodb.notices.outbox import pending_of  # Of no use to most starts.
+
+    return pending_of(item)
+
+
 READERS: Mapping[str, Callable[[Item], object]] = {
     table.PARTS: in_parts_of,
     table.OPENING: opening_of,
     table.HISTORY: history_note_of,
-    table.PENDING: pending_of,
+    table.PENDING: _pending_of,
 }
 """Partitions of tasks, and what reads an item there. An unreadable one would keep those behind it
 waiting, or its name from being used again. Nothing else depends on it, so it is set aside."""
