@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb.layout.items import keyed, write
+from slotq_core.adapters.dynamodb.layout.items import keyed
+from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import ended_partition
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.operations.usage.day_sums import SETTLED, DaySums

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb.layout import table as layout
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.yields import KEPT_FOR
 from slotq_core.errors import Conflict

@@ -16,7 +16,8 @@ import notifier
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock
-from slotq_core.adapters.dynamodb.layout.items import job_of, write
+from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 from slotq_core.adapters.dynamodb.notices.stream import SOURCE
 from slotq_core.adapters.dynamodb.store import DynamoStore

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.dynamodb.layout.items import health_of, write
+from slotq_core.adapters.dynamodb.layout.items import health_of
+from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.reasons import RightsMissing
 from slotq_core.policy.lifecycle.missing_rights import MOST_REMEMBERED, after_refusal

@@ -7,7 +7,8 @@ from typing import Any
 
 from slotq_core.adapters.dynamodb.dynamodb_errors import translated
 from slotq_core.adapters.dynamodb.layout.expressions import Expression
-from slotq_core.adapters.dynamodb.layout.items import Item, keyed
+from slotq_core.adapters.dynamodb.layout.items import keyed
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.table import Key
 from slotq_core.adapters.dynamodb.transactions import Action
 

@@ -25,15 +25,13 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
-    Item,
-    Value,
     counted,
     foreign_of,
     free_of,
     ledger_of,
     pool_of,
-    write,
 )
+from slotq_core.adapters.dynamodb.layout.records import Item, Value, write
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.dynamodb.sharing_documents import SharingDocuments, name_of
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update

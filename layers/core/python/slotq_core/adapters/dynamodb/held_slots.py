@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.layout import table
 from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
     demand_of,
     foreign_of,
     free_of,
@@ -17,6 +16,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     marks_in,
     yielded_of,
 )
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of, key_in
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job

@@ -8,14 +8,8 @@ from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import ledger_expressions, table
-from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
-    foreign_of,
-    free_of,
-    health_of,
-    ledger_of,
-    write,
-)
+from slotq_core.adapters.dynamodb.layout.items import foreign_of, free_of, health_of, ledger_of
+from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, whole_pool
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand

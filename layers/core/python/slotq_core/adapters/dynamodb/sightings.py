@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import sighting_of, write
+from slotq_core.adapters.dynamodb.layout.items import sighting_of
+from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.ports.training import Sighting
 

@@ -30,12 +30,12 @@ from slotq_core.adapters.dynamodb.dynamodb_errors import (
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
     attempt_of,
     copies_of,
     entry_time_of,
     restore_of,
 )
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import (
     UNREADABLE,

@@ -16,7 +16,6 @@ from typing import Any
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
     Items,
     farewell,
     history_of,
@@ -24,9 +23,9 @@ from slotq_core.adapters.dynamodb.layout.items import (
     keyed,
     marks_of,
     taken_back,
-    write,
     write_in_parts,
 )
+from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.yields import yields_in

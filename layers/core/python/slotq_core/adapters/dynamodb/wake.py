@@ -6,7 +6,8 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Value, counted
+from slotq_core.adapters.dynamodb.layout.items import counted
+from slotq_core.adapters.dynamodb.layout.records import Value
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict, Malformed
 from slotq_core.timestamps import FAR_OFF

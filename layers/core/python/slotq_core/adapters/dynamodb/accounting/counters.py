@@ -16,7 +16,7 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict, Malformed
 from slotq_core.model.jobs import QUEUED_STATES

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from slotq_core.adapters.dynamodb.layout.items import Item, job_of
+from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.policy.lines import line_of
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
 from slotq_core.model.projects import NOTHING_SPENT, Spending

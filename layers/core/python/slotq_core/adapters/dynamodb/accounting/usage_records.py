@@ -11,7 +11,8 @@ from slotq_core.adapters.dynamodb.accounting.month_sums import MonthRecords
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, day_sum_of, use_of_attempt, write
+from slotq_core.adapters.dynamodb.layout.items import day_sum_of, use_of_attempt
+from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job

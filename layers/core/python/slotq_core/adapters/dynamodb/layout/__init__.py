@@ -1,7 +1,8 @@
 """What is in the table, and every expression that touches it.
 
 table               keys, partitions and the table's definition
-items               items to model and back
+items               which items there are, and what is in each
+records             records of the model as attributes, by the types of their fields
 sweep_text          what a sweep tries, as stored
 sharing_text        departments and projects, as stored
 validation          which items can be understood

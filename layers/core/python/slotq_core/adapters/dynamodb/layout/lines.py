@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, is_line, is_own
 from slotq_core.adapters.order_keys import first_key, key_of_rank, moment_in
 from slotq_core.policy.lines import Line

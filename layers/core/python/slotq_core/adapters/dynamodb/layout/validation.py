@@ -13,14 +13,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.layout import table
-from slotq_core.adapters.dynamodb.layout.items import (
-    MOST_COUNTED,
-    Item,
-    Value,
-    copies_of,
-    job_of,
-    pool_of,
-)
+from slotq_core.adapters.dynamodb.layout.items import MOST_COUNTED, copies_of, job_of, pool_of
+from slotq_core.adapters.dynamodb.layout.records import Item, Value
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line

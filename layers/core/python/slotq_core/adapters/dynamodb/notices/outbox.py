@@ -8,7 +8,7 @@ from itertools import islice
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of
 from slotq_core.adapters.dynamodb.transactions import Action, delete, put, update
 from slotq_core.errors import Conflict

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, line_in
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_own, job_in
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.model.jobs import Job

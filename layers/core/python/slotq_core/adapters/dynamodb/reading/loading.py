@@ -19,8 +19,9 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, in_parts_of
+from slotq_core.adapters.dynamodb.layout.items import in_parts_of
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, parsed
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel

@@ -17,7 +17,8 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, health_of
+from slotq_core.adapters.dynamodb.layout.items import health_of
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.errors import Unavailable

@@ -24,7 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slotq_core.adapters.dynamodb.layout.items import Item, keyed, write_restore
+from slotq_core.adapters.dynamodb.layout.items import keyed, write_restore
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.table import restored_key, task_key
 from slotq_core.errors import SlotQError
 from slotq_core.model.attempts import Restore

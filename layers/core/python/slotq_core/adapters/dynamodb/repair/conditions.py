@@ -25,7 +25,7 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of, poison_of
 from slotq_core.adapters.dynamodb.repair.quarantine import READERS, Quarantine
 from slotq_core.errors import Conflict

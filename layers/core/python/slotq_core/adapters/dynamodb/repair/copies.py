@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.held_slots import read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, items_of, write_held
+from slotq_core.adapters.dynamodb.layout.items import items_of, write_held
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.transactions import (

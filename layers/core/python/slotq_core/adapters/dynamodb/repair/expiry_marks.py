@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, history_note_of
+from slotq_core.adapters.dynamodb.layout.items import history_note_of
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, key_of, poison_of
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.errors import Conflict

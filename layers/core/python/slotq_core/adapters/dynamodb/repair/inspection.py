@@ -28,7 +28,6 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration, limits_of
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
     copies_of,
     farewell,
     history_of,
@@ -36,6 +35,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     restore_of,
 )
 from slotq_core.adapters.dynamodb.layout.lines import has_touch
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import (
     Sieve,
     bearer,

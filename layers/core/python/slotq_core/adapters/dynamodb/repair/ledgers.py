@@ -8,11 +8,11 @@ from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     NEW_AGE,
-    Item,
     foreign_attribute,
     free_attribute,
     used_attribute,
 )
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.repair.copies import TRIES, ledger_in
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.pools import Pool

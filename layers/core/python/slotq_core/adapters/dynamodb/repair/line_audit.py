@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, is_counted, line_in
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, bearer
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.errors import Conflict

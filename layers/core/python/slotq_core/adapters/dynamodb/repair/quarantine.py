@@ -9,12 +9,8 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import (
-    Item,
-    history_note_of,
-    in_parts_of,
-    opening_of,
-)
+from slotq_core.adapters.dynamodb.layout.items import history_note_of, in_parts_of, opening_of
+from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.copies import Copies
