@@ -1,11 +1,18 @@
-"""Moments as text: UTC, ISO 8601, milliseconds, always 24 characters.
+"""Moments and durations: whole milliseconds in the core, text and seconds outside.
 
-The strings sort as the moments do; the store's sort keys rely on this.
+A moment's text is in UTC, ISO 8601, with milliseconds, always of 24 characters. The texts sort as
+the moments do; the store's sort keys rely on this.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+
+Moment = int
+"""Milliseconds since the epoch. Fields are declared so: it says how they are stored and shown."""
+
+Duration = int
+"""Milliseconds, likewise."""
 
 FAR_OFF = 3_600_000
 """Milliseconds. A moment this much later than any that would be set now comes from a wrong clock
@@ -40,6 +47,11 @@ def from_datetime(stamp: datetime) -> int:
 def seconds(duration: int) -> float:
     """A duration (ms) in seconds; an int if whole."""
     return duration // 1000 if duration % 1000 == 0 else duration / 1000
+
+
+def milliseconds(duration: float) -> int:
+    """A duration in seconds as milliseconds, rounded."""
+    return round(duration * 1000)
 
 
 def lasting(duration: int) -> str:

@@ -1,7 +1,7 @@
 """SlotQ's words as data: frozen and keyword-only.
 
-Times are milliseconds since the epoch, durations milliseconds, all whole numbers, so that equal
-times compare equal on every path.
+Times (`Moment`) are milliseconds since the epoch, durations (`Duration`) milliseconds, all whole
+numbers, so that equal times compare equal on every path.
 
     jobs      a job, as submitted and as the queue keeps it
     attempts  one run of a job

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from slotq_core.timestamps import Moment
+
 
 class StopCause(StrEnum):
     """Why an attempt is stopped."""
@@ -44,10 +46,10 @@ class StopOrder:
     cause: StopCause
     by: str
     """The job that gets the slots, or the person who cancelled the job or gave the attempt up."""
-    at: int
+    at: Moment
     sent: bool = False
     """True once SageMaker has accepted the stop."""
-    grace_until: int | None = None
+    grace_until: Moment | None = None
     """Until when the script may release the slots itself before SageMaker stops the attempt (ms);
     None: SageMaker stops it at once."""
     beneficiary: Beneficiary | None = None
@@ -59,8 +61,8 @@ class Restore:
     """When the table was copied, and when the copy took its place (ms). What happened in between is
     not in the table."""
 
-    copied_at: int
-    restored_at: int
+    copied_at: Moment
+    restored_at: Moment
 
     def hides(self, moment: int) -> bool:
         """Whether the table knows nothing of this moment (ms)."""
@@ -103,9 +105,9 @@ class Attempt:
     pool: str
     """The first of several."""
     instance_type: str
-    admitted_at: int
+    admitted_at: Moment
     """When the job got its slots (ms). The intent is durable from then on."""
-    waiting_since: int | None = None
+    waiting_since: Moment | None = None
     """When the job last began to wait before that (ms); None: not recorded."""
     instance_types: tuple[str, ...] = ()
     """Those of the parts of a job over several pools (`Job.parts`), in their order; empty: the job
@@ -114,22 +116,22 @@ class Attempt:
     """True once SageMaker has accepted the create."""
     probes: bool = False
     """True if the attempt tests whether a missing right has been granted."""
-    pending_since: int | None = None
+    pending_since: Moment | None = None
     """When SageMaker began to look for instances (ms); None: not known."""
-    running_since: int | None = None
+    running_since: Moment | None = None
     """When the training job got its instances (ms); None while starting."""
-    checkpoint_at: int | None = None
+    checkpoint_at: Moment | None = None
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None
     """The step of that checkpoint."""
     reported: bool = False
     """Whether the queue has read a step or a save in the attempt's report."""
-    silent_since: int | None = None
+    silent_since: Moment | None = None
     """The last sign of life (ms), once the queue has found that the pool's `stall_after`, or its
     group's heartbeat, has passed since; None: not found so."""
     heartbeat_missed: bool = False
     """Whether the queue has found that its group's heartbeat has passed since."""
-    stalled_at: int | None = None
+    stalled_at: Moment | None = None
     """When the queue warned of that silence (ms); None: it has not."""
     step: int | None = None
     """Steps done, as last reported; set when the attempt has ended."""
@@ -138,7 +140,7 @@ class Attempt:
     warning: str = ""
     """What the script did wrong when it was asked to suspend, as a sentence."""
     stop: StopOrder | None = None
-    ended_at: int | None = None
+    ended_at: Moment | None = None
     outcome: AttemptOutcome | None = None
     message: str = ""
     """SageMaker's FailureReason, or why SageMaker refused the create."""

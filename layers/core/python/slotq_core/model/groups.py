@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.jobs import GROUP_END, GROUP_ENTRY, Job, JobState
+from slotq_core.timestamps import Duration, Moment
 
 SERVER = "server"
 """The site of the member that a gang ends with."""
@@ -34,7 +35,7 @@ class Group:
     can still complete. The gang does not start without it. Empty: each member has its own end."""
     sites: Mapping[str, str] = field(default_factory=dict)
     """What members call themselves towards each other, where not by the job's name."""
-    heartbeat: int | None = None
+    heartbeat: Duration | None = None
     """How long a running member that reports may be silent (ms); None: as its pool says."""
     max_parallel: int | None = None
     """For a sweep, the most members that hold slots at once; None: the group is a gang."""
@@ -80,7 +81,7 @@ class StoredGroup:
     digest: str
     """Hash of the submitted body. An equal hash means the same submission."""
     project: str = ""
-    at: int = 0
+    at: Moment = 0
     """When the group was stored whole (ms)."""
     rendezvous: str = ""
     """For a gang: the S3 prefix below which its members meet; empty: there is none."""
@@ -109,7 +110,7 @@ class Opening:
 
     name: str
     digest: str
-    at: int
+    at: Moment
     """When it was last begun (ms)."""
     withdrawn: bool = False
     """Whether its members are being cancelled: nobody has finished it."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
+from slotq_core.timestamps import Duration, Moment
 
 
 class JobState(StrEnum):
@@ -76,7 +77,7 @@ class Claim:
 
     pool: str
     amount: Demand
-    since: int
+    since: Moment
     priority_class: str = ""
     """The class that counts in the user's limits while the claim lasts; set only for AUTO jobs."""
     moved: bool = False
@@ -91,7 +92,7 @@ class Job:
     state: JobState
     priority: int
     """Highest first; −1,000,000 … 1,000,000."""
-    entry_time: int
+    entry_time: Moment
     """When the queue accepted the submission (ms). An evicted job keeps its entry time, and so its
     place."""
     demand: Demand
@@ -104,7 +105,7 @@ class Job:
     """The pool properties that the job asked for; of a job over several pools the most of each that
     a part asked for. `pools` holds only pools that had them at the submission."""
     preemptible: bool = True
-    min_runtime: int = 0
+    min_runtime: Duration = 0
     """Requested protection from eviction after each start (ms), at most the pool's
     `max_min_runtime`."""
     retries: int = 0
@@ -127,7 +128,7 @@ class Job:
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of the priority class; empty: the priority is a plain number."""
-    ran_before_class: int = 0
+    ran_before_class: Duration = 0
     """The part of `ran` from before the job entered its present class (ms)."""
     admitted_class: str = ""
     """The class that the job had before its demotions, since it was admitted or submitted; empty:
@@ -160,9 +161,9 @@ class Job:
     order: those that refused first, and last those with a quota of 0."""
     denied_in: tuple[str, ...] = ()
     """Those of them where that quota was 0."""
-    releases: tuple[int, ...] = ()
+    releases: tuple[Moment, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
-    ran: int = 0
+    ran: Duration = 0
     """Total running time of the ended attempts (ms)."""
     reports: bool = False
     """Whether a script of the job has ever reported a step or a save."""
@@ -170,9 +171,9 @@ class Job:
     """The live attempt; set if and only if the state is active."""
     claim: Claim | None = None
     """Set only while the job waits, or while it stops to start again in another pool."""
-    not_before: int | None = None
+    not_before: Moment | None = None
     """When the back-off ends (ms); set if and only if the state is `backoff`."""
-    changed_at: int = 0
+    changed_at: Moment = 0
     """When the job entered its present state (ms); of a job that waited for others, or for its
     group to be stored whole, when the last of these let it into its line."""
     line_by_user: bool = False
@@ -268,7 +269,7 @@ class Submission:
     default_priority: bool = False
     """Whether the submission names no priority. Where classes are configured it is then AUTO."""
     preemptible: bool = True
-    min_runtime: int = 0
+    min_runtime: Duration = 0
     retries: int = 0
     digest: str = ""
     incomplete: bool = False

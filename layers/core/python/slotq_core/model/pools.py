@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from slotq_core.model.demand import Demand
+from slotq_core.timestamps import Duration, Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,11 +21,11 @@ class MissingRight:
     """The execution role whose jobs need the right; empty: every job of the pool needs it."""
     action: str
     """The missing action in IAM's notation, e.g. `iam:PassRole`."""
-    since: int
+    since: Moment
     """When SageMaker first refused (ms)."""
     refusals: int = 1
     """Consecutive refusals."""
-    not_before: int
+    not_before: Moment
     """No start is tried before this moment (ms)."""
     message: str = ""
     """SageMaker's last message about the refusal."""
@@ -40,11 +41,11 @@ class PoolHealth:
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
-    not_before: int | None = None
+    not_before: Moment | None = None
     """Nothing starts in the pool before this moment (ms)."""
     learned: int | None = None
     """Slots that the account's service limit allows; None: no such limit is known."""
-    learned_until: int | None = None
+    learned_until: Moment | None = None
     """When the queue tries the configured capacity again (ms)."""
     message: str = ""
     """SageMaker's last message about its capacity."""
@@ -115,14 +116,14 @@ class Pool:
     no job uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
-    reserve_after: int | None = None
+    reserve_after: Duration | None = None
     """How long others may pass a job that does not fit, from its entry (ms). 0: strict order; None:
     for ever."""
-    min_runtime: int = 0
+    min_runtime: Duration = 0
     """Protection of attempts in this pool from eviction, from each start (ms)."""
-    max_min_runtime: int = 0
+    max_min_runtime: Duration = 0
     """The most that a job's own `min_runtime` counts in this pool (ms)."""
-    pending_timeout: int | None = None
+    pending_timeout: Duration | None = None
     """How long SageMaker may look for instances before the queue gives the attempt up (ms); None:
     for ever."""
     consolidate: bool = False
@@ -133,14 +134,14 @@ class Pool:
     open: bool = True
     """False: only projects with a quota in this pool may use it. Without projects this has no
     effect."""
-    suspend_grace: int = 0
+    suspend_grace: Duration = 0
     """Grace period in which a victim is only asked to stop, before it is stopped (ms)."""
-    time_slice: int | None = None
+    time_slice: Duration | None = None
     """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
     (ms); None: no time slices."""
     checkpoints: CheckpointRule = CheckpointRule.WARN
     """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
-    stall_after: int | None = None
+    stall_after: Duration | None = None
     """How long an attempt may report nothing before it counts as stalled (ms); None: for ever."""
     on_stall: OnStall = OnStall.WARN
     stall_unreported: bool = False

@@ -11,6 +11,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import NOTHING_SPENT, Department, Project, Spending
 from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
+from slotq_core.timestamps import Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +59,7 @@ class StandingQueue:
     """The whole queue at one moment: what the next pass decides on, and the jobs that come into it
     later. For those who want to reckon on with it (`GET /scenario`)."""
 
-    at: int
+    at: Moment
     """The moment (ms)."""
     pools: tuple[Pool, ...]
     """With what the queue has learned of them, and with counted contents."""

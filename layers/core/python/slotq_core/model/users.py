@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.jobs import Workload
+from slotq_core.timestamps import Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +105,7 @@ class Yielded:
     user: str
     workload: Workload
     priority: int
-    at: int
+    at: Moment
     project: str | None = None
     """The project of the job; empty: the one implicit project. None: kept by version 0.2.0, which
     named none. Such a yield counts in every project until it is forgotten."""

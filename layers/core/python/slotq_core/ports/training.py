@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import ServiceQuota
+from slotq_core.timestamps import Moment
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
@@ -121,7 +122,7 @@ class Sighting:
     """True if the training job has this queue's tag. Otherwise it is foreign and never touched."""
     instance_type: str
     instances: int
-    first_seen: int
+    first_seen: Moment
     stopped: bool = False
     """True once the queue has asked the training job to stop. The queue asks once."""
 

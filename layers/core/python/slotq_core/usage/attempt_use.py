@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome, Beneficiary, StopCause
 from slotq_core.model.jobs import Job
+from slotq_core.timestamps import Moment
 
 _EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 """The causes of a stop that count as evictions. A user who gives an attempt up evicts nobody."""
@@ -44,14 +45,14 @@ class AttemptUse:
     instance_type: str
     slots: int
     """Held from `admitted_at` to `ended_at`, in all pools."""
-    admitted_at: int
-    waiting_since: int | None = None
+    admitted_at: Moment
+    waiting_since: Moment | None = None
     """When the job last began to wait before this attempt; None: not recorded."""
-    running_since: int | None = None
+    running_since: Moment | None = None
     """When the attempt got its instances; None: it never did."""
-    ended_at: int | None = None
+    ended_at: Moment | None = None
     """None while the attempt holds its slots."""
-    lost_since: int | None = None
+    lost_since: Moment | None = None
     """Since when the work is lost that an eviction ended: the last checkpoint that the attempt
     reported, else its start. None: no eviction ended it."""
     beneficiary: Beneficiary | None = None

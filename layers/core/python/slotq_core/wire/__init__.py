@@ -9,6 +9,7 @@ record             the record of changes
 views              what the queue answers
 scenario           the whole queue, written and read back
 bulk_changes       changes of many jobs, and their outcomes
+forms              the model's fields as JSON, by the types that they are declared with
 base               what every model is derived from
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)

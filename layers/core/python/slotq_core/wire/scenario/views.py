@@ -9,19 +9,18 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from slotq_core.model.attempts import Attempt, StopOrder
-from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.snapshot import StandingQueue
-from slotq_core.timestamps import iso, iso_or_none, seconds
+from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import Document
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.views.pools import MissingRightView, PoolHealthView
+from slotq_core.wire.forms import view_of
+from slotq_core.wire.views.pools import PoolHealthView, health_view
 
 Amounts = dict[str, int]
 
@@ -206,17 +205,8 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
         configuration=written(settings),
         pools=[_pool(pool) for pool in queue.pools],
         jobs=[_job(job, queue) for job in queue.jobs],
-        groups=[_group(group) for group in queue.groups],
-        yields=[
-            YieldedView(
-                user=it.user,
-                workload=it.workload,
-                priority=it.priority,
-                at=iso(it.at),
-                project=it.project,
-            )
-            for it in queue.yields
-        ],
+        groups=[view_of(group, StandingGroupView) for group in queue.groups],
+        yields=[view_of(each, YieldedView) for each in queue.yields],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
     )
 
@@ -230,139 +220,27 @@ def _spent(spent: Spending) -> SpentView:
 
 
 def _pool(pool: Pool) -> StandingPoolView:
-    return StandingPoolView(
-        name=pool.name,
-        foreign=_amounts(pool.foreign),
-        contents=[*pool.contents],
-        health=_health(pool.health) if pool.health != PoolHealth() else None,
-    )
-
-
-def _health(health: PoolHealth) -> PoolHealthView:
-    return PoolHealthView(
-        errors=health.errors,
-        not_before=iso_or_none(health.not_before),
-        learned=health.learned,
-        learned_until=iso_or_none(health.learned_until),
-        message=health.message,
-        missing_rights=[
-            MissingRightView(
-                role=it.role,
-                action=it.action,
-                since=iso(it.since),
-                refusals=it.refusals,
-                not_before=iso(it.not_before),
-                message=it.message,
-            )
-            for it in health.missing_rights
-        ],
-    )
+    health = None if pool.health == PoolHealth() else health_view(pool.health)
+    return view_of(pool, StandingPoolView, health=health)
 
 
 def _job(job: Job, queue: StandingQueue) -> StandingJobView:
-    return StandingJobView(
-        name=job.name,
+    return view_of(
+        job,
+        StandingJobView,
         withheld=job.name in queue.withheld,
-        state=job.state,
-        priority=job.priority,
-        entry_time=iso(job.entry_time),
-        changed_at=iso(job.changed_at),
-        demand=_amounts(job.demand),
-        parts={pool: _amounts(demand) for pool, demand in job.parts},
-        requires=_amounts(job.requires),
-        pools=[*job.pools],
-        preemptible=job.preemptible,
-        min_runtime=seconds(job.min_runtime),
-        retries=job.retries,
-        project=job.project,
-        group=job.group,
-        after=[*job.after],
-        after_any=[*job.after_any],
-        workload=job.workload,
-        priority_class=job.priority_class,
-        admitted_class=job.admitted_class,
-        auto=job.auto,
-        ran_before_class=seconds(job.ran_before_class),
-        checkpoints=job.checkpoints,
         user=job.person,
-        role=job.role,
-        attempts=job.attempts,
-        evictions=job.evictions,
-        schedule_attempts=job.schedule_attempts,
-        faults=job.faults,
-        refused_in=[*job.refused_in],
-        denied_in=[*job.denied_in],
-        releases=[iso(it) for it in job.releases],
-        ran=seconds(job.ran),
-        reports=job.reports,
-        line_by_user=job.line_by_user,
-        cause=job.cause,
-        message=job.message,
-        not_before=iso_or_none(job.not_before),
-        claim=_claim(job.claim) if job.claim else None,
+        claim=view_of(job.claim, ClaimView) if job.claim else None,
         attempt=_attempt(job.attempt) if job.attempt else None,
         eta_seconds=_seconds_of(queue.etas, job),
         max_runtime=_seconds_of(queue.limits, job),
     )
 
 
-def _claim(claim: Claim) -> ClaimView:
-    return ClaimView(
-        pool=claim.pool,
-        amount=_amounts(claim.amount),
-        since=iso(claim.since),
-        priority_class=claim.priority_class,
-        moved=claim.moved,
-    )
-
-
 def _attempt(attempt: Attempt) -> StandingAttemptView:
-    return StandingAttemptView(
-        number=attempt.number,
-        pool=attempt.pool,
-        instance_type=attempt.instance_type,
-        admitted_at=iso(attempt.admitted_at),
-        waiting_since=iso_or_none(attempt.waiting_since),
-        created=attempt.created,
-        probes=attempt.probes,
-        pending_since=iso_or_none(attempt.pending_since),
-        running_since=iso_or_none(attempt.running_since),
-        checkpoint_at=iso_or_none(attempt.checkpoint_at),
-        reported=attempt.reported,
-        silent_since=iso_or_none(attempt.silent_since),
-        heartbeat_missed=attempt.heartbeat_missed,
-        stalled_at=iso_or_none(attempt.stalled_at),
-        stop=_stop(attempt.stop) if attempt.stop else None,
-    )
-
-
-def _stop(stop: StopOrder) -> StopView:
-    return StopView(
-        cause=stop.cause,
-        by=stop.by,
-        at=iso(stop.at),
-        sent=stop.sent,
-        grace_until=iso_or_none(stop.grace_until),
-    )
-
-
-def _group(group: Group) -> StandingGroupView:
-    return StandingGroupView(
-        name=group.name,
-        members=[*group.members],
-        min_members=group.min_members,
-        mandatory=[*group.mandatory],
-        same_pool=group.same_pool,
-        ends_with=group.ends_with,
-        heartbeat=None if group.heartbeat is None else seconds(group.heartbeat),
-        max_parallel=group.max_parallel,
-        ended={name: state.value for name, state in group.ended.items()},
-    )
+    stop = view_of(attempt.stop, StopView) if attempt.stop else None
+    return view_of(attempt, StandingAttemptView, stop=stop)
 
 
 def _seconds_of(known: Mapping[str, int], job: Job) -> float | None:
     return seconds(known[job.name]) if job.name in known else None
-
-
-def _amounts(demand: Demand) -> Amounts:
-    return dict(demand.items())

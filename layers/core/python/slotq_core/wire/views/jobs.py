@@ -16,6 +16,7 @@ from slotq_core.model.reports.outcome import resumption
 from slotq_core.model.reports.report import Report, Saved
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.forms import view_of
 from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 
@@ -191,25 +192,14 @@ def outlook_view(outlook: Outlook) -> OutlookView:
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:
-    return AttemptView(
-        number=attempt.number,
-        training_job=attempt.training_job,
-        pool=attempt.pool,
-        instance_type=attempt.instance_type,
-        admitted_at=iso(attempt.admitted_at),
-        running_since=iso_or_none(attempt.running_since),
-        ended_at=iso_or_none(attempt.ended_at),
-        outcome=attempt.outcome,
-        message=attempt.message,
+    return view_of(
+        attempt,
+        AttemptView,
         stop_cause=attempt.stop.cause if attempt.stop else None,
         stopped_for=attempt.stop.by if attempt.stop else None,
-        artifact=attempt.artifact,
-        checkpoints=attempt.checkpoints,
-        step=attempt.step,
         of=attempt.steps,
         saved=_saved(attempt),
         resumption=resumption(attempt),
-        warning=attempt.warning,
         logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
     )
 
@@ -248,43 +238,23 @@ def job_view(
     report: Report | None = None,
     eta: int | None = None,
 ) -> JobView:
-    return JobView(
-        name=job.name,
-        state=job.state,
-        priority=job.priority,
+    return view_of(
+        job,
+        JobView,
         place=place,
         place_is_lower_bound=place_is_lower_bound,
         reason=reason_view(reason) if reason else None,
         outlook=outlook_view(outlook) if outlook else None,
-        entry_time=iso(job.entry_time),
-        changed_at=iso(job.changed_at),
-        demand=dict(job.demand),
-        parts={pool: dict(demand) for pool, demand in job.parts},
-        requires=dict(job.requires),
-        pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
         after=list(job.depends_on),
         waits_for=list(job.awaited),
-        preemptible=job.preemptible,
-        min_runtime=seconds(job.min_runtime),
-        retries=job.retries,
-        submitter=job.submitter,
         user=job.person,
-        priority_class=job.priority_class,
-        admitted_class=job.admitted_class,
-        project=job.project,
-        group=job.group,
-        workload=job.workload,
         attempts_begun=job.attempts,
-        evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
-        cause=job.cause,
-        message=job.message,
         warnings=[*warnings],
         progress=progress_view(report, eta) if report else None,
         stalled_since=iso_or_none(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
-        metrics=dict(job.metrics),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import MissingRight, Pool
-from slotq_core.timestamps import iso, iso_or_none
+from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.forms import view_of
 from slotq_core.wire.pool_definition import settings_of
 
 
@@ -112,35 +112,21 @@ class PoolsView(BaseModel):
 
 
 def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
-    health = pool.health
-    return PoolView(
-        name=pool.name,
-        instance_type=pool.instance_type,
+    return view_of(
+        pool,
+        PoolView,
         capacity=_amounts(pool.capacity),
         size=_amounts(size),
         used=_amounts(used),
         foreign=_amounts(pool.foreign),
         settings=PoolSettingsView(**settings_of(pool)),
-        health=PoolHealthView(
-            errors=health.errors,
-            not_before=iso_or_none(health.not_before),
-            learned=health.learned,
-            learned_until=iso_or_none(health.learned_until),
-            message=health.message,
-            missing_rights=[_missing_right(each) for each in health.missing_rights],
-        ),
+        health=health_view(pool.health),
     )
 
 
-def _missing_right(missing: MissingRight) -> MissingRightView:
-    return MissingRightView(
-        role=missing.role,
-        action=missing.action,
-        since=iso(missing.since),
-        refusals=missing.refusals,
-        not_before=iso(missing.not_before),
-        message=missing.message,
-    )
+def health_view(health: PoolHealth) -> PoolHealthView:
+    rights = [view_of(missing, MissingRightView) for missing in health.missing_rights]
+    return view_of(health, PoolHealthView, missing_rights=rights)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

@@ -158,10 +158,12 @@ def _by_name(form: _Form) -> _Form:
 _FORMS: Mapping[str, _Form] = {
     "str": _TEXT,
     "int": _WHOLE,
+    "Moment": _WHOLE,
+    "Duration": _WHOLE,
     "bool": _Form(lambda value: bool(value["BOOL"]), lambda value: {"BOOL": value}),
     "Demand": _DEMAND,
     "tuple[str, ...]": _many(_TEXT),
-    "tuple[int, ...]": _many(_WHOLE),
+    "tuple[Moment, ...]": _many(_WHOLE),
     "tuple[tuple[str, Demand], ...]": _many(_row(tuple, _TEXT, _DEMAND)),
     "tuple[tuple[str, float], ...]": _many(_row(tuple, _TEXT, _NUMBER)),
     "tuple[PartUse, ...]": _many(_row(PartUse._make, _TEXT, _TEXT, _WHOLE)),
