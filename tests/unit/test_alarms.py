@@ -12,7 +12,7 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.notifiers.alarms import MARGIN, MessageAlarm, TimerAlarm
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.ports.surroundings import LONGEST_DELAY
-from slotq_core.wire.pool_definition import LONGEST_GRACE
+from slotq_core.wire.pool_definition import longest
 
 NOW = 1_790_000_000_000
 
@@ -46,7 +46,7 @@ def test_a_message_comes_a_little_late_and_never_early(ahead, delay):
 
 def test_the_longest_grace_ends_in_time():
     """SQS delays a message by 15 minutes at most."""
-    assert LONGEST_GRACE + 1 + MARGIN < LONGEST_DELAY // 1000
+    assert longest("suspend_grace") + 1 + MARGIN < LONGEST_DELAY // 1000
 
 
 def test_a_message_that_cannot_be_sent_is_left_to_the_tick():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -99,9 +100,22 @@ class OnStall(StrEnum):
     """It is stopped. As after a failure, the job waits again while it has retries left."""
 
 
+LONGEST = 28 * 86_400_000
+"""Milliseconds. SageMaker lets no training job run longer."""
+
+
+def _within(least: int = 0, most: int = LONGEST) -> Mapping[str, int]:
+    """The bounds of a duration (ms), where they are not 0 and LONGEST."""
+    return {"least": least, "most": most}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """Capacity that jobs can run on: one kind of instance in one region and account."""
+    """Capacity that jobs can run on: one kind of instance in one region and account.
+
+    Durations, switches (`bool`) and choices (an enum) are settings: everything that reads, writes
+    or checks a pool's settings follows from their declaration (`wire.pool_definition`).
+    """
 
     name: str
     instance_type: str
@@ -117,38 +131,39 @@ class Pool:
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
     reserve_after: Duration | None = None
-    """How long others may pass a job that does not fit, from its entry (ms). 0: strict order; None:
-    for ever."""
+    """How long others may pass a job that does not fit, from its entry. 0: strict order; None: for
+    ever."""
     min_runtime: Duration = 0
-    """Protection of attempts in this pool from eviction, from each start (ms)."""
+    """Protection of attempts in this pool from eviction, from each start."""
     max_min_runtime: Duration = 0
-    """The most that a job's own `min_runtime` counts in this pool (ms)."""
-    pending_timeout: Duration | None = None
-    """How long SageMaker may look for instances before the queue gives the attempt up (ms); None:
-    for ever."""
+    """The most that a job's own `min_runtime` counts in this pool."""
+    time_slice: Duration | None = field(default=None, metadata=_within(least=1_000))
+    """How long an attempt runs before it yields to a job of equal rank whose user holds fewer
+    slots; None: no time slices."""
+    suspend_grace: Duration = field(default=0, metadata=_within(most=840_000))
+    """Grace period in which a victim is only asked to stop, before it is stopped. A pass can be
+    asked for hardly longer ahead (`ports.surroundings.LONGEST_DELAY`)."""
+    pending_timeout: Duration | None = field(default=None, metadata=_within(least=1_000))
+    """How long SageMaker may look for instances before the queue gives the attempt up; None: for
+    ever."""
+    stall_after: Duration | None = field(default=None, metadata=_within(least=60_000))
+    """How long an attempt may report nothing before it counts as stalled; None: for ever."""
+    count_foreign: bool = False
+    """Whether training jobs outside the queue count against this pool."""
     consolidate: bool = False
     """Whether running jobs may move to another of their acceptable pools to let a waiting job
     start."""
-    count_foreign: bool = False
-    """Whether training jobs outside the queue count against this pool."""
     open: bool = True
     """False: only projects with a quota in this pool may use it. Without projects this has no
     effect."""
-    suspend_grace: Duration = 0
-    """Grace period in which a victim is only asked to stop, before it is stopped (ms)."""
-    time_slice: Duration | None = None
-    """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
-    (ms); None: no time slices."""
-    checkpoints: CheckpointRule = CheckpointRule.WARN
-    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
-    stall_after: Duration | None = None
-    """How long an attempt may report nothing before it counts as stalled (ms); None: for ever."""
-    on_stall: OnStall = OnStall.WARN
     stall_unreported: bool = False
     """Whether a job that has never reported anything stalls too, from each start on."""
     read_reports: bool = False
     """Whether victims are chosen by their reported checkpoints. The queue then reads the reports of
     running jobs that may be evicted; `stall_after` reads them too."""
+    checkpoints: CheckpointRule = CheckpointRule.WARN
+    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
+    on_stall: OnStall = OnStall.WARN
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; kept apart from the configuration."""

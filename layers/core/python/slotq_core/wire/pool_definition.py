@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.model import pools as model
 from slotq_core.model.demand import Demand
-from slotq_core.model.pools import CheckpointRule, OnStall, Pool, PoolState
+from slotq_core.model.pools import Pool
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
 """Also the most of a property."""
 MOST_NAMES = 32
 """The most resources of a pool, and the most properties. An update of DynamoDB has at most 4 KB."""
-LONGEST = 28 * 86400
-"""Seconds. SageMaker lets no training job run longer."""
-LONGEST_GRACE = 840
-"""Seconds. A pass can be asked for hardly longer ahead (`ports.surroundings.LONGEST_DELAY`)."""
+LONGEST = model.LONGEST // 1000
+"""Seconds."""
 GRACE = 5
 """The `suspend_grace` (s) of a pool that switches it on without a number."""
 
@@ -45,32 +44,23 @@ RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,9})((?P<unit>[KMGT])(i|iB)?)?")
 _SIZES = {unit: 1024**power for power, unit in enumerate("KMGT", start=1)}
+_FIELDS = {each.name: each for each in fields(Pool)}
 DURATIONS: Mapping[str, int] = {
-    "reserve_after": 0,
-    "min_runtime": 0,
-    "max_min_runtime": 0,
-    "time_slice": 1,
-    "suspend_grace": 0,
-    "pending_timeout": 1,
-    "stall_after": 60,
+    name: each.metadata.get("least", 0) // 1000
+    for name, each in _FIELDS.items()
+    if str(each.type).startswith("Duration")
 }
 """Durations, each with its smallest value (s)."""
-_SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
-"""The words for a `suspend_grace`, in seconds."""
 SWITCHES: Mapping[str, bool] = {
-    "count_foreign": False,
-    "consolidate": False,
-    "open": True,
-    "stall_unreported": False,
-    "read_reports": False,
+    name: each.default for name, each in _FIELDS.items() if isinstance(each.default, bool)
 }
 """Settings that are true or false, each with its default."""
 CHOICES: Mapping[str, StrEnum] = {
-    "checkpoints": CheckpointRule.WARN,
-    "on_stall": OnStall.WARN,
-    "state": PoolState.ACTIVE,
+    name: each.default for name, each in _FIELDS.items() if isinstance(each.default, StrEnum)
 }
 """Settings that are one of a few words, each with its default."""
+_SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off": 0}
+"""The words for a `suspend_grace`, in seconds."""
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
@@ -89,7 +79,7 @@ class _Names(NamedTuple):
 _RESOURCE_NAMES = _Names(RESOURCE, "a-z, 0-9 and _", '{"gpus": 8}', 0)
 _PROPERTY_NAMES = _Names(PROPERTY, "a-z, A-Z, 0-9 and _", '{"mem_per_gpu_in_GiB": 16}', 1)
 
-_ABSENT = ("reserve_after", "time_slice", "pending_timeout", "stall_after")
+_ABSENT = frozenset(name for name in DURATIONS if _FIELDS[name].default is None)
 """Durations that may be None; the others are then 0."""
 
 
@@ -277,7 +267,7 @@ def _duration(pool: str, key: str, value: object) -> int | None:
 
 def longest(key: str) -> int:
     """The largest value (s) of a duration."""
-    return LONGEST_GRACE if key == "suspend_grace" else LONGEST
+    return int(_FIELDS[key].metadata.get("most", model.LONGEST)) // 1000
 
 
 def _seconds(duration: int | None) -> int | None:
