@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slotq_core.errors import InvalidRequest
@@ -39,6 +39,10 @@ def written(value: object) -> str:
 
 
 @given(st.lists(OBJECTS, min_size=1, max_size=4))
+@example([{"a": [1]}, {"a": [True]}])
+@example([{"a": [1]}, {"a": [1.0]}])
+@example([{"a": 0.0}, {"a": -0.0}])
+@example([{"a": [{"b": 1}]}, {"a": [{"b": True}]}])
 def test_a_template_and_its_members_expand_to_the_same_requests(requests):
     template, members = compacted(requests)
     assert written(expanded(template, members)) == written(requests)

@@ -37,6 +37,7 @@ from slotq_core.wire.document.models import (
     user_group_of,
     user_of,
 )
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 
 INSTANCE_TYPE = "ml.m5.large"
 """The instance type of pools that name none."""
@@ -152,24 +153,12 @@ class Scenario(Contents):
 
 
 def _pool(spec: PoolSpec) -> Pool:
+    settings = {name: getattr(spec, name) for name in (*DURATIONS, *SWITCHES, *CHOICES)}
     return Pool(
         name=spec.name,
         instance_type=spec.instance_type or INSTANCE_TYPE,
         capacity=spec.capacity,
         properties=spec.properties,
         foreign=spec.foreign,
-        count_foreign=True,
-        state=spec.state,
-        reserve_after=spec.reserve_after,
-        min_runtime=spec.min_runtime,
-        max_min_runtime=spec.max_min_runtime,
-        suspend_grace=spec.suspend_grace,
-        stall_after=spec.stall_after,
-        on_stall=spec.on_stall,
-        stall_unreported=spec.stall_unreported,
-        read_reports=spec.read_reports,
-        open=spec.open,
-        time_slice=spec.time_slice,
-        consolidate=spec.consolidate,
-        checkpoints=spec.checkpoints,
+        **{**settings, "count_foreign": True},
     )

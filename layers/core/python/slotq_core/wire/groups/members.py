@@ -106,9 +106,14 @@ def _common(objects: Sequence[Json]) -> dict[str, Any]:
         rest = [other[key] for other in others]
         if isinstance(value, Mapping) and all(isinstance(each, Mapping) for each in rest):
             shared[key] = _common([value, *rest])
-        elif all(each == value and type(each) is type(value) for each in rest):
+        elif all(_alike(each, value) for each in rest):
             shared[key] = value
     return shared
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether two values are the same JSON. Python takes 1, 1.0 and true for equal."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _difference(template: Json, whole: Json) -> dict[str, Any]:
