@@ -15,10 +15,9 @@ from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.model.groups import end_of
-from slotq_core.model.jobs import Workload
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE, read_amount
-from slotq_core.wire.submission import MAX_RETRIES
+from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, read_amount
+from slotq_core.wire.setting_tags import MOST, TAGS, written
 
 
 class Named(Protocol):
@@ -67,16 +66,12 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     Raises InvalidRequest with the name of the setting if a number is out of range, if there is no
     such class, or if a list of jobs is too long.
     """
-    for name, (low, high) in (
-        ("min_runtime", (0, LONGEST)),
-        ("retries", (0, MAX_RETRIES)),
-    ):
-        number = settings.get(name)
-        if number is not None:
-            whole(name, number, low, high)
+    own = {name: value for name in TAGS if (value := settings.get(name)) is not None}
+    for name in own.keys() & MOST.keys():
+        whole(name, own[name], 0, MOST[name])
     if (priority := settings.get("priority")) is not None:
         priority_in("priority", priority)
-    pools, preemptible = settings.get("pools"), settings.get("preemptible")
+    pools = settings.get("pools")
     demand = {
         name: read_amount(name, given) if isinstance(given, str) else given
         for name, given in (settings.get("demand") or {}).items()
@@ -90,10 +85,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         names.PROJECT_TAG: settings.get("project"),
         names.POOLS_TAG: pools,
         names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,
-        "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
-        "slotq:min-runtime": settings.get("min_runtime"),
-        "slotq:retries": settings.get("retries"),
-        names.CLASS_TAG: _workload(settings.get("workload")),
+        **{TAGS[name]: written(name, value) for name, value in own.items()},
     }
     return {
         **{key: str(value) for key, value in given.items() if value is not None},
@@ -160,14 +152,6 @@ def _names(awaited: str | Iterable[Awaited]) -> tuple[str, ...]:
 
 def _name(awaited: Named) -> str:
     return end_of(awaited.name) if isinstance(awaited, GroupView) else awaited.name
-
-
-def _workload(name: str | None) -> str | None:
-    if name is not None and name not in tuple(Workload):
-        raise InvalidRequest(
-            f"workload is one of {', '.join(Workload)}, not {name!r}", field="workload"
-        )
-    return name
 
 
 def with_tags(

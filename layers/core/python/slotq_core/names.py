@@ -40,9 +40,6 @@ POOLS_TAG = "slotq:pools"
 PROJECT_TAG = "slotq:project"
 """The project that a job belongs to."""
 
-CLASS_TAG = "slotq:class"
-"""The kind of work: training, interactive or inference."""
-
 DEMAND_TAG = "slotq:demand"
 """What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
 

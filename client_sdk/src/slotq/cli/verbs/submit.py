@@ -37,7 +37,7 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
 from slotq_core.wire.pool_definition import LONGEST
-from slotq_core.wire.submission import MAX_RETRIES
+from slotq_core.wire.setting_tags import MOST
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView
 
@@ -129,7 +129,7 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @click.option(
     "--retries",
-    type=click.IntRange(0, MAX_RETRIES),
+    type=click.IntRange(0, MOST["retries"]),
     help="How often to run again after a failure of its own.",
 )
 @click.option(

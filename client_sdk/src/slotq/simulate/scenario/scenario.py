@@ -22,7 +22,7 @@ from slotq.simulate.scenario.sections import (
 from slotq_core.admission.contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Submission
+from slotq_core.model.jobs import SETTINGS, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
@@ -126,10 +126,7 @@ class Scenario(Contents):
             parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=self.class_of(job),
-            preemptible=job.preemptible,
-            min_runtime=job.min_runtime,
-            retries=job.retries,
-            workload=job.workload,
+            **{name: getattr(job, name) for name in SETTINGS},
             project=job.project or "",
             group=job.group or "",
             checkpoints=job.checkpoint,

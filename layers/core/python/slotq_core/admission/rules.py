@@ -21,7 +21,7 @@ from slotq_core.admission.dependencies import (
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.jobs import Job, JobState, Submission, settings_of
 from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
@@ -75,10 +75,7 @@ def admit(
         pools=tuple(pool.name for pool in accepted),
         parts=needs.parts,
         requires=needs.requires,
-        preemptible=submission.preemptible,
-        min_runtime=submission.min_runtime,
-        retries=submission.retries,
-        workload=submission.workload,
+        **settings_of(submission),
         project=submission.project,
         priority_class=_class_named_in(submission, rights),
         group=submission.group,

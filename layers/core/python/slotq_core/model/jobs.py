@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -85,7 +86,31 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class JobSettings:
+    """What a submission sets and its job keeps: one tag of the request each, `slotq:` and the
+    field's name. How it is read, checked, admitted, changed, stored and shown follows from the
+    declaration (`wire.setting_tags`, `wire.views.forms`). A user may change it during the job's
+    life."""
+
+    preemptible: bool = True
+    """Whether the job may be evicted."""
+    min_runtime: Duration = field(default=0, metadata={"most": 28 * 86_400_000})
+    """Requested protection from eviction after each start, at most the pool's `max_min_runtime`."""
+    retries: int = field(default=0, metadata={"most": 100})
+    """How often the job is run again after failures of its own; a stored job's: what is left."""
+    workload: Workload = field(default=Workload.TRAINING, metadata={"tag": "slotq:class"})
+
+
+SETTINGS = tuple(each.name for each in fields(JobSettings))
+
+
+def settings_of(given: JobSettings) -> dict[str, Any]:
+    """The settings in a submission or a job, by field."""
+    return {name: getattr(given, name) for name in SETTINGS}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job(JobSettings):
     """A job. It outlives evictions."""
 
     name: str
@@ -104,12 +129,6 @@ class Job:
     requires: Demand = field(default_factory=Demand)
     """The pool properties that the job asked for; of a job over several pools the most of each that
     a part asked for. `pools` holds only pools that had them at the submission."""
-    preemptible: bool = True
-    min_runtime: Duration = 0
-    """Requested protection from eviction after each start (ms), at most the pool's
-    `max_min_runtime`."""
-    retries: int = 0
-    """Retries left after the job's own failures."""
     project: str = ""
     """The project's name; empty: the one implicit project."""
     group: str = ""
@@ -125,7 +144,6 @@ class Job:
     followed: bool = False
     """Whether jobs may come after this one, or after its group. Its end is handed on to them first;
     then this is false."""
-    workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of the priority class; empty: the priority is a plain number."""
     ran_before_class: Duration = 0
@@ -247,7 +265,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Submission:
+class Submission(JobSettings):
     """A well-formed submission, before the queue has matched it to pools."""
 
     name: str
@@ -268,13 +286,9 @@ class Submission:
     priority: int = 0
     default_priority: bool = False
     """Whether the submission names no priority. Where classes are configured it is then AUTO."""
-    preemptible: bool = True
-    min_runtime: Duration = 0
-    retries: int = 0
     digest: str = ""
     incomplete: bool = False
     """Whether the request lacks fields that SageMaker requires. Its project may fill them in."""
-    workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""
     group: str = ""

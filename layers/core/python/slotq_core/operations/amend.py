@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.jobs import SETTINGS, Job, JobState, Submission
 from slotq_core.model.users import Classes
 from slotq_core.names import (
     AFTER_ANY_TAG,
@@ -31,10 +31,7 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("priority", "priority_class", "admitted_class", "auto"),
     ),
     (("pools",), ("pools",)),
-    (("preemptible",), ("preemptible",)),
-    (("min_runtime",), ("min_runtime",)),
-    (("retries",), ("retries",)),
-    (("workload",), ("workload",)),
+    *(((name,), (name,)) for name in SETTINGS),
 )
 """The settings that can change during a job's life: fields of the submission, and the job fields
 that each decides. A running attempt keeps its pool until the next attempt."""

@@ -1,6 +1,7 @@
 """JSON to model and back, versioned. Only these modules and `openapi` know pydantic.
 
 submission         a CreateTrainingJob request, read
+setting_tags       a job's settings as tags, and back (without pydantic)
 groups             groups of jobs
 amendment          a change to a job
 configuration      changes of pools and limits
@@ -9,7 +10,6 @@ record             the record of changes
 views              what the queue answers
 scenario           the whole queue, written and read back
 bulk_changes       changes of many jobs, and their outcomes
-forms              the model's fields as JSON, by the types that they are declared with
 base               what every model is derived from
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import GROUP_END, Submission, Workload
+from slotq_core.model.jobs import GROUP_END, Submission
 from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, faults_in, json_object
@@ -23,10 +23,10 @@ from slotq_core.wire.pool_definition import (
     PROPERTY,
     read_amount,
 )
+from slotq_core.wire.setting_tags import TAGS, integer, read_settings
 from slotq_core.wire.training_request import Fault, RequestCheck, refusal
 
 PRIORITY_LIMIT = 1_000_000
-MAX_RETRIES = 100
 MAX_TAGS = names.MAX_TAGS
 
 MAX_INSTANCES = 10_000
@@ -39,12 +39,9 @@ _MAX_GROUPS = 5
 SETTING_TAGS = (
     names.QUEUES_PRIORITY_TAG,
     names.PROJECT_TAG,
-    names.CLASS_TAG,
     names.POOLS_TAG,
     names.DEMAND_TAG,
-    "slotq:preemptible",
-    "slotq:min-runtime",
-    "slotq:retries",
+    *TAGS.values(),
     names.RUNTIME_LIMIT_TAG,
     names.AFTER_TAG,
     names.AFTER_ANY_TAG,
@@ -148,8 +145,7 @@ class SubmissionBody(BaseModel):
 
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
-        _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
-        _ = self.workload, self.after, self.after_any
+        _ = self.priority, self.pools, self.demand, self.settings, self.after, self.after_any
         if self._tag(names.PROJECT_TAG) == "":
             raise ValueError(f"the tag '{names.PROJECT_TAG}' takes a project's name")
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
@@ -172,8 +168,10 @@ class SubmissionBody(BaseModel):
     def priority(self) -> int:
         """The number; 0 for a class, which has a number of its own."""
         key, text = self._priority
-        number = None if self.priority_class else text
-        return _integer(key, number, -PRIORITY_LIMIT, PRIORITY_LIMIT)
+        if text is None or self.priority_class:
+            return 0
+        what = "the name of a class or "
+        return integer(key, text, -PRIORITY_LIMIT, PRIORITY_LIMIT, or_else=what)
 
     @property
     def names_no_priority(self) -> bool:
@@ -191,12 +189,9 @@ class SubmissionBody(BaseModel):
         return self._tag(names.PROJECT_TAG) or ""
 
     @property
-    def workload(self) -> Workload:
-        text = self._tag(names.CLASS_TAG)
-        if text is not None and text not in tuple(Workload):
-            kinds = ", ".join(Workload)
-            raise ValueError(f"the tag '{names.CLASS_TAG}' takes one of {kinds}, not '{text[:40]}'")
-        return Workload.TRAINING if text is None else Workload(text)
+    def settings(self) -> dict[str, Any]:
+        """The settings that have a tag each, by field (`JobSettings`)."""
+        return read_settings({tag.Key: tag.Value.strip() for tag in self.Tags})
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -245,22 +240,6 @@ class SubmissionBody(BaseModel):
             )
         return Demand(amounts, slots=self.ResourceConfig.instances)
 
-    @property
-    def preemptible(self) -> bool:
-        text = (self._tag("slotq:preemptible") or "true").lower()
-        if text not in {"true", "false"}:
-            raise ValueError(f"the tag 'slotq:preemptible' takes true or false, not '{text}'")
-        return text == "true"
-
-    @property
-    def min_runtime(self) -> int:
-        """The tag's seconds in milliseconds."""
-        return 1000 * _integer("slotq:min-runtime", self._tag("slotq:min-runtime"), 0, 28 * 86400)
-
-    @property
-    def retries(self) -> int:
-        return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
-
 
 def _is_priority(tag: Tag) -> bool:
     return bool(names.setting_of(tag.Key) == names.PRIORITY_TAG)
@@ -288,18 +267,6 @@ def _need(name: str, text: str) -> int | None:
         return None
     amount = read_amount(name, text)
     return amount if amount is not None and 1 <= amount <= MOST_OF_A_RESOURCE else None
-
-
-def _integer(tag: str, text: str | None, low: int, high: int) -> int:
-    if text is None:
-        return 0
-    or_class = "the name of a class or " if names.setting_of(tag) == names.PRIORITY_TAG else ""
-    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
-        raise ValueError(
-            f"the tag '{tag}' takes {or_class}an integer from {low:,} to {high:,}, not "
-            f"'{text[:40]}'"
-        )
-    return int(text)
 
 
 def parse_submission(
@@ -342,14 +309,11 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         project=read.project,
-        workload=read.workload,
         pools=read.pools,
         priority=read.priority,
         priority_class=read.priority_class,
         default_priority=read.names_no_priority,
-        preemptible=read.preemptible,
-        min_runtime=read.min_runtime,
-        retries=read.retries,
+        **read.settings,
         checkpoints=keeps_checkpoints(request),
         after=read.after,
         after_any=read.after_any,

@@ -12,7 +12,6 @@ from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.users import Yielded
 from slotq_core.timestamps import from_iso, milliseconds
-from slotq_core.wire.forms import record_of
 from slotq_core.wire.scenario.views import (
     SpentView,
     StandingAttemptView,
@@ -20,6 +19,7 @@ from slotq_core.wire.scenario.views import (
     StandingJobView,
     YieldedView,
 )
+from slotq_core.wire.views.forms import record_of
 from slotq_core.wire.views.pools import PoolHealthView
 
 

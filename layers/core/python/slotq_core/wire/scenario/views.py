@@ -19,7 +19,7 @@ from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import Document
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.forms import view_of
+from slotq_core.wire.views.forms import view_of
 from slotq_core.wire.views.pools import PoolHealthView, health_view
 
 Amounts = dict[str, int]

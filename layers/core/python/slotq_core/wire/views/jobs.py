@@ -16,7 +16,7 @@ from slotq_core.model.reports.outcome import resumption
 from slotq_core.model.reports.report import Report, Saved
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
-from slotq_core.wire.forms import view_of
+from slotq_core.wire.views.forms import view_of
 from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 

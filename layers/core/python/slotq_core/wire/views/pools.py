@@ -7,8 +7,8 @@ from pydantic import Field
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.wire.base import VERSION, BaseModel
-from slotq_core.wire.forms import view_of
 from slotq_core.wire.pool_definition import settings_of
+from slotq_core.wire.views.forms import view_of
 
 
 class MissingRightView(BaseModel):

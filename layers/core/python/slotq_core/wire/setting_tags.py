@@ -1,0 +1,81 @@
+"""A job's settings as tags of its request, and back. All of it follows from the declaration of
+`JobSettings`: the tag's key, and the values that it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from enum import StrEnum
+from typing import Any
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.jobs import JobSettings
+
+_SHOWN = 40
+"""The most characters of a wrong value in a message."""
+
+_FIELDS: Mapping[str, Field[Any]] = {each.name: each for each in fields(JobSettings)}
+
+TAGS: Mapping[str, str] = {
+    name: each.metadata.get("tag", "slotq:" + name.replace("_", "-"))
+    for name, each in _FIELDS.items()
+}
+"""The tag's key of each setting."""
+
+
+MOST: Mapping[str, int] = {
+    name: each.metadata["most"] // (1000 if each.type == "Duration" else 1)
+    for name, each in _FIELDS.items()
+    if "most" in each.metadata
+}
+"""The largest value of each number, of a duration in seconds. The smallest is 0."""
+
+
+def read_settings(tags: Mapping[str, str]) -> dict[str, Any]:
+    """The settings in these tags, by field; those without a tag have their default. Raises
+    ValueError with what the tag takes."""
+    return {
+        name: _read(each, tags[TAGS[name]]) for name, each in _FIELDS.items() if TAGS[name] in tags
+    }
+
+
+def written(name: str, value: Any) -> str:
+    """The tag's value for a setting as people give it: durations in seconds. Raises InvalidRequest
+    with the setting's name."""
+    default = _FIELDS[name].default
+    if isinstance(default, bool):
+        return str(value).lower()
+    if isinstance(default, StrEnum):
+        words = type(default)
+        if value not in tuple(words):
+            raise InvalidRequest(f"{name} is one of {', '.join(words)}, not {value!r}", field=name)
+        return words(value).value
+    return str(value)
+
+
+def _read(declared: Field[Any], text: str) -> Any:
+    key, default = TAGS[declared.name], declared.default
+    if isinstance(default, bool):
+        if text.lower() not in {"true", "false"}:
+            raise ValueError(f"the tag '{key}' takes true or false, not '{text[:_SHOWN]}'")
+        return text.lower() == "true"
+    if isinstance(default, StrEnum):
+        words = type(default)
+        if text not in tuple(words):
+            raise ValueError(
+                f"the tag '{key}' takes one of {', '.join(words)}, not '{text[:_SHOWN]}'"
+            )
+        return words(text)
+    number = integer(key, text, 0, MOST[declared.name])
+    return 1000 * number if declared.type == "Duration" else number
+
+
+def integer(key: str, text: str, low: int, high: int, *, or_else: str = "") -> int:
+    """A tag's whole number. Raises ValueError, with what else the tag takes."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
+        raise ValueError(
+            f"the tag '{key}' takes {or_else}an integer from {low:,} to {high:,}, not "
+            f"'{text[:_SHOWN]}'"
+        )
+    return int(text)
