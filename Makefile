@@ -150,58 +150,58 @@ clean: ## Remove everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
 
-# A pinned setuptools builds the packages, so nothing is fetched that constraints.txt does not name.
-$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml client_sdk/training/pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+# A pinned setuptools builds the packages, so nothing is fetched that constraints/main.txt does not name.
+$(INSTALLED): constraints/main.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml client_sdk/training/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/main.txt 'setuptools>=77' wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/main.txt \
 		--no-build-isolation -r requirements-dev.txt \
 		-e 'layers/core[aws]' -e client_sdk/training -e 'client_sdk[local,plot,sagemaker2]'
 	@touch $@
 
 # Both majors of SageMaker's SDK are one distribution, so the tests of version 3 have their own place.
-$(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+$(SDK3_INSTALLED): constraints/sagemaker3.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(SDK3)
 	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-sagemaker3.txt 'setuptools>=77' wheel
+		-c constraints/sagemaker3.txt 'setuptools>=77' wheel
 	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-sagemaker3.txt --no-build-isolation -r requirements-dev.txt \
+		-c constraints/sagemaker3.txt --no-build-isolation -r requirements-dev.txt \
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
 	@touch $@
 
 # These are large, and most work here needs none of them. A build of torch for the CPU is enough.
-$(TORCH_INSTALLED): constraints-torch.txt | $(BIN)/python
+$(TORCH_INSTALLED): constraints/torch.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-torch.txt torch numpy lightning transformers accelerate
+		-c constraints/torch.txt torch numpy lightning transformers accelerate
 	@touch $@
 
 # SageMaker's training toolkit is published as source with a C extension.
-$(TOOLKIT_INSTALLED): constraints-toolkit.txt | $(BIN)/python
+$(TOOLKIT_INSTALLED): constraints/toolkit.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TOOLKIT)
 	$(TOOLKIT)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-toolkit.txt setuptools wheel
+		-c constraints/toolkit.txt setuptools wheel
 	$(TOOLKIT)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-toolkit.txt --no-build-isolation sagemaker-training
+		-c constraints/toolkit.txt --no-build-isolation sagemaker-training
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its
 # own. So have the tools that audit.
-$(SAM_INSTALLED): constraints-sam.txt | $(BIN)/python
+$(SAM_INSTALLED): constraints/sam.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/sam
 	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-sam.txt aws-sam-cli
+		-c constraints/sam.txt aws-sam-cli
 	@touch $@
 
-$(AWSCLI_INSTALLED): constraints-awscli.txt | $(BIN)/python
+$(AWSCLI_INSTALLED): constraints/awscli.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/awscli
 	$(VENV)/awscli/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-awscli.txt awscli
+		-c constraints/awscli.txt awscli
 	@touch $@
 
-$(AUDIT_INSTALLED): constraints-audit.txt | $(BIN)/python
+$(AUDIT_INSTALLED): constraints/audit.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-audit.txt bandit checkov pip-audit
+		-c constraints/audit.txt bandit checkov pip-audit
 	@touch $@
 
 $(BIN)/python:

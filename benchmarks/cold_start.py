@@ -184,7 +184,7 @@ def _plain(python: str) -> Path:
     """boto3 as pip installs it, in the layer's version."""
     folder = WORK / "boto3"
     if not folder.exists():
-        constraints = str(ROOT / "constraints.txt")
+        constraints = str(ROOT / "constraints/main.txt")
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-q", f"--target={folder}", "-c", constraints, "boto3"], check=True)
         subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)

@@ -61,7 +61,8 @@ def clean(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    install = ("install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    pins = ROOT / "constraints/main.txt"
+    install = ("install", "--quiet", "--disable-pip-version-check", "-c", pins)
     core, client = wheels["slotq_core"], wheels["slotq"]
     wanted = (f"slotq-core[aws] @ {core.as_uri()}", f"slotq[local] @ {client.as_uri()}")
     run(python, "-m", "pip", *install, *wanted, folder=folder)

@@ -437,7 +437,7 @@ def test_the_topics_rule_matches_the_queues_announcements(template):
 
 
 def test_the_layers_versions_are_the_tests():
-    pins = set(_pins("constraints.txt"))
+    pins = set(_pins("constraints/main.txt"))
     layer = _pins("layers/core/python/requirements.txt")
     assert layer
     assert [pin for pin in layer if pin not in pins] == []
