@@ -9,6 +9,7 @@ from enum import StrEnum
 from slotq_core.model.access import NO_ACCESS, Access
 from slotq_core.model.demand import Demand
 from slotq_core.model.prescriptions import NO_PRESCRIPTION, Prescription
+from slotq_core.timestamps import Duration
 
 EVERYWHERE = ""
 """The scope of an amount over all pools together. Any other scope is a pool's name."""
@@ -96,8 +97,8 @@ class Project:
     limit: Limits = field(default_factory=dict)
     priority: int = 0
     over_quota: bool = True
-    min_runtime: int = 0
-    """Protection of the project's attempts from eviction, from each start (ms)."""
+    min_runtime: Duration = 0
+    """Protection of the project's attempts from eviction, from each start."""
     budget: Budget | None = None
     """What it may spend in a calendar month; None: as much as it likes."""
     pools: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from enum import StrEnum
 from slotq_core.model.notices.rules import Notification
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.users import PriorityClass, User, UserGroup
+from slotq_core.timestamps import Duration
 
 IDENTITY_CENTER = "AWSReservedSSO_*"
 """The roles that IAM Identity Center makes for its permission sets."""
@@ -40,11 +41,11 @@ class SchedulerSettings:
     max_schedule_count: int | None = None
     """The number of failed attempts after which a job is given up; None: attempts are not counted,
     and the intervals do nothing."""
-    min_schedule_interval: int = 10_000
-    """The interval between the first and the second attempt (ms, above 0). Each later interval is
+    min_schedule_interval: Duration = 10_000
+    """The interval between the first and the second attempt (above 0). Each later interval is
     twice the one before."""
-    max_schedule_interval: int = 600_000
-    """The longest interval (ms)."""
+    max_schedule_interval: Duration = 600_000
+    """The longest interval."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.jobs import Workload
-from slotq_core.timestamps import Moment
+from slotq_core.timestamps import Duration, Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,8 +22,8 @@ class PriorityClass:
     """The priority of its jobs."""
     demote_to: str = ""
     """The class that jobs move to after `demote_after`; empty: they stay in this class."""
-    demote_after: int = 0
-    """Running time over all attempts before a job is demoted (ms)."""
+    demote_after: Duration = 0
+    """Running time over all attempts before a job is demoted."""
     chosen_by: tuple[str, ...] = ()
     """The users and user groups that may choose the class; everybody else's job that names it is
     AUTO. Empty: everybody may choose it."""

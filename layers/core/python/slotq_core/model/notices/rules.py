@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotq_core.timestamps import Duration
+
 
 class Event(StrEnum):
     """What happens to a job that people may want to hear of."""
@@ -63,6 +65,6 @@ class Notification:
     events: tuple[Event, ...] = tuple(Event)
     """Each is told as it happens."""
     receiver: Receiver = field(default_factory=Receiver)
-    stuck_after: int | None = None
-    """After how long a waiting job is stuck (ms); None: however long it waits, it is not."""
+    stuck_after: Duration | None = None
+    """After how long a waiting job is stuck; None: however long it waits, it is not."""
     digest: Digest | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
@@ -20,74 +21,63 @@ from slotq_core.wire.document.sections import (
     ProjectSection,
     RequestsSection,
     SchedulerSection,
+    Section,
     UserGroupSection,
     UserSection,
 )
+
+T = TypeVar("T")
 
 
 def project_of(section: ProjectSection, resources: Collection[str]) -> Project:
     """Return the project. `resources`: those of all pools, which tell the keys of a quota from
     pools."""
-    return Project(
-        name=section.name,
-        department=section.department,
+    return _made(
+        Project,
+        section,
         quota=amounts(section.quota, resources),
-        weight=section.weight,
         limit=_limit(section.limit, resources),
-        priority=section.priority,
-        over_quota=section.over_quota,
-        min_runtime=section.min_runtime,
         budget=_budget(section.budget),
-        pools=section.pools,
-        access=Access(
-            viewers=section.viewers,
-            members=section.members,
-            admins=section.admins,
-            default_for=section.default_for,
-        ),
+        access=_made(Access, section),
         requests=_prescription(section.requests),
     )
 
 
 def department_of(section: DepartmentSection, resources: Collection[str]) -> Department:
-    return Department(
-        name=section.name,
+    return _made(
+        Department,
+        section,
         quota=None if section.quota is None else amounts(section.quota, resources),
-        weight=section.weight,
         limit=_limit(section.limit, resources),
-        priority=section.priority,
-        over_quota=section.over_quota,
-        fairness=section.fairness,
     )
 
 
 def class_of(section: ClassSection) -> PriorityClass:
-    return PriorityClass(**section.model_dump())
+    return _made(PriorityClass, section)
 
 
 def user_group_of(section: UserGroupSection) -> UserGroup:
-    return UserGroup(name=section.name, limits=section.limits, members=section.members)
+    return _made(UserGroup, section)
 
 
 def user_of(section: UserSection) -> User:
-    return User(name=section.name, limits=section.limits, groups=section.groups)
+    return _made(User, section)
 
 
 def scheduler_of(section: SchedulerSection) -> SchedulerSettings | None:
     """Return the settings; None if they are the defaults, which change nothing."""
-    settings = SchedulerSettings(**section.model_dump())
+    settings = _made(SchedulerSettings, section)
     return None if settings == SchedulerSettings() else settings
 
 
 def notification_of(section: NotificationSection) -> Notification:
-    return Notification(
-        name=section.name,
+    return _made(
+        Notification,
+        section,
         project=section.about.get("project", ""),
         person=section.about.get("person", ""),
         events=tuple(dict.fromkeys(section.events)),
         receiver=section.to,
-        stuck_after=section.stuck_after,
-        digest=section.digest,
     )
 
 
@@ -131,6 +121,11 @@ def _budget(section: BudgetSection | None) -> Budget | None:
 
 
 def _prescription(section: RequestsSection) -> Prescription:
-    own = {name: getattr(section, name) for name in RequestsSection.model_fields}
     by_class = {kind.value: types for kind, types in section.instance_types.items()}
-    return Prescription(**{**own, "instance_types": by_class})
+    return _made(Prescription, section, instance_types=by_class)
+
+
+def _made(kind: type[T], section: Section, **others: Any) -> T:
+    """The record of this kind that a section describes. `others`: what it says in another way."""
+    own = {each.name for each in fields(kind)} & section.__class__.model_fields.keys()  # type: ignore[arg-type]
+    return kind(**{name: getattr(section, name) for name in own - others.keys()}, **others)

@@ -7,6 +7,8 @@ written so that one cannot be taken for the other.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from enum import StrEnum
 from typing import Any
 
 from slotq_core.model.limits import NO_LIMITS, Limits
@@ -40,7 +42,6 @@ from slotq_core.wire.document.sections import (
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.limits_definition import limit_settings
-from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 
 Entry = dict[str, Any]
 
@@ -81,23 +82,15 @@ def time_sharing_entries(sharing: Sharing) -> dict[str, list[Entry]]:
 
 
 def class_entry(its: PriorityClass) -> Entry:
-    return _entry(
-        ClassSection,
-        name=its.name,
-        value=its.value,
-        demote_to=its.demote_to,
-        demote_after=_seconds(its.demote_after),
-        chosen_by=[*its.chosen_by],
-    )
+    return _entry(ClassSection, its)
 
 
 def user_group_entry(group: UserGroup) -> Entry:
-    members = _principals(group.members)
-    return _entry(UserGroupSection, name=group.name, limits=_plain(group.limits), members=members)
+    return _entry(UserGroupSection, group, members=_principals(group.members))
 
 
 def user_entry(user: User) -> Entry:
-    return _entry(UserSection, name=user.name, limits=_plain(user.limits), groups=[*user.groups])
+    return _entry(UserSection, user)
 
 
 def notification_entry(rule: Notification) -> Entry:
@@ -141,16 +134,10 @@ def project_entry(project: Project, doubled: Collection[str] = ()) -> Entry:
     """Return a project's entry."""
     return _entry(
         ProjectSection,
-        name=project.name,
-        department=project.department,
+        project,
         quota=_quota(project.quota, doubled),
-        weight=_plain(project.weight),
         limit=_limit(project.limit, doubled),
-        priority=project.priority,
-        over_quota=project.over_quota,
-        min_runtime=_seconds(project.min_runtime),
         budget=_budget(project.budget),
-        pools=[*project.pools],
         viewers=_principals(project.access.viewers),
         members=_principals(project.access.members),
         admins=_principals(project.access.admins),
@@ -164,28 +151,15 @@ def department_entry(department: Department, doubled: Collection[str] = ()) -> E
     quota = department.quota
     return _entry(
         DepartmentSection,
-        name=department.name,
+        department,
         quota=None if quota is None else _quota(quota, doubled),
-        weight=_plain(department.weight),
         limit=_limit(department.limit, doubled),
-        priority=department.priority,
-        over_quota=department.over_quota,
-        fairness=department.fairness.value,
     )
 
 
 def pool_entry(pool: Pool) -> Entry:
     """Return a pool's entry."""
-    return _entry(
-        PoolSection,
-        name=pool.name,
-        capacity=_amount(_declared(pool)),
-        instance_type=pool.instance_type,
-        properties=dict(pool.properties),
-        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
-        **{key: getattr(pool, key) for key in SWITCHES},
-        **{key: getattr(pool, key).value for key in CHOICES},
-    )
+    return _entry(PoolSection, pool, capacity=_amount(_declared(pool)))
 
 
 def _declared(pool: Pool) -> Mapping[str, int]:
@@ -193,8 +167,7 @@ def _declared(pool: Pool) -> Mapping[str, int]:
 
 
 def _requests(prescription: Prescription) -> Entry:
-    own = {name: _plain(getattr(prescription, name)) for name in RequestsSection.model_fields}
-    return _entry(RequestsSection, **own)
+    return _entry(RequestsSection, prescription)
 
 
 def limits_entry(limits: Limits) -> Entry:
@@ -220,13 +193,7 @@ def _budget(budget: Budget | None) -> Any:
 
 
 def _scheduler(settings: SchedulerSettings | None) -> Entry:
-    default = SchedulerSettings()
-    given = {key: getattr(settings or default, key) for key in SchedulerSection.model_fields}
-    return {
-        key: _seconds(value) if key.endswith("_interval") else value
-        for key, value in given.items()
-        if value != getattr(default, key)
-    }
+    return _entry(SchedulerSection, settings or SchedulerSettings())
 
 
 def _people(sharing: Sharing) -> Entry:
@@ -241,15 +208,25 @@ def _switches(sharing: Sharing) -> Entry:
     return {**entry, "unchecked": off} if off else entry
 
 
-def _entry(section: type[Section], **values: Any) -> Entry:
-    """Return the values that differ from the section's defaults. An empty map or list is one."""
-    defaults = {name: field.default for name, field in section.model_fields.items()}
-    return {
-        name: value
-        for name, value in values.items()
-        if name == "name"
-        or not (value is None or value == defaults[name] or value in _EMPTY.get(name, ([], {})))
-    }
+def _entry(section: type[Section], record: Any, **others: Any) -> Entry:
+    """Return what differs from the section's defaults in a record. `others`: what a document says
+    in another way. An empty map or list is a default."""
+    declared = {each.name: str(each.type) for each in fields(record)}
+    entry: Entry = {}
+    for name, field in section.model_fields.items():
+        own = others[name] if name in others else getattr(record, name)
+        value = own if name in others else _said(own, declared[name])
+        usual = own is None or own == field.default or value in _EMPTY.get(name, ([], {}))
+        if name == "name" or not usual:
+            entry[name] = value
+    return entry
+
+
+def _said(value: Any, declared: str) -> Any:
+    """A value as a document says it, by the type that its field is declared with."""
+    if declared.startswith("Duration"):
+        return _seconds(value)
+    return value.value if isinstance(value, StrEnum) else _plain(value)
 
 
 def _amounts(quota: Mapping[str, Mapping[str, int]], doubled: Collection[str]) -> Any:
