@@ -70,7 +70,7 @@ class Live:
     def pass_(self) -> Usage:
         """Ask for a pass from the other container, run it, and return what the pass has used."""
         self.account.lambda_.events.clear()
-        self.other.bump()
+        self.other.scheduler.bump()
         self.account.clock.set(self.account.clock.now() + 1_000)
         with self.engine.meter.counting() as usage:
             self.send(PASS)

@@ -80,39 +80,41 @@ def test_unknown_kinds_of_items_of_a_newer_release_are_ignored(
 
 def test_a_broken_wake_stops_no_pass(dynamo: DynamoStore, items: Table) -> None:
     items.put(wake_key(), {"generation": text("?"), "holder": text("x"), "until": text("late")})
-    generation = dynamo.take_lease("one", now=NOW, until=NOW + 9)
+    generation = dynamo.scheduler.take_lease("one", now=NOW, until=NOW + 9)
     assert generation is not None
-    dynamo.bump()
-    assert not dynamo.end_lease("one", generation=generation)
-    generation = dynamo.take_lease("one", now=NOW, until=NOW + 9)
-    assert dynamo.end_lease("one", generation=generation)
+    dynamo.scheduler.bump()
+    assert not dynamo.scheduler.end_lease("one", generation=generation)
+    generation = dynamo.scheduler.take_lease("one", now=NOW, until=NOW + 9)
+    assert dynamo.scheduler.end_lease("one", generation=generation)
     items.change(wake_key(), generation=text("?"))
-    dynamo.bump()
-    assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
+    dynamo.scheduler.bump()
+    assert dynamo.scheduler.take_lease("one", now=NOW, until=NOW + 9) is not None
 
 
 def test_a_lease_that_nobody_holds_is_free_whenever_it_ends(
     dynamo: DynamoStore, items: Table
 ) -> None:
     items.put(wake_key(), {"until": number(NOW + 5)})
-    assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
-    assert dynamo.take_lease("two", now=NOW, until=NOW + 9) is None
+    assert dynamo.scheduler.take_lease("one", now=NOW, until=NOW + 9) is not None
+    assert dynamo.scheduler.take_lease("two", now=NOW, until=NOW + 9) is None
 
 
 @pytest.mark.parametrize("odd", ["0", "-1", "3.5", "1e20", "9" * 38])
 def test_a_broken_generation_is_handled_once(dynamo: DynamoStore, items: Table, odd: str) -> None:
     """Otherwise the pass that holds the lease would run again for ever."""
     items.put(wake_key(), {"generation": {"N": odd}})
-    generation = dynamo.take_lease("one", now=NOW, until=NOW + 9, only_news=True)
+    generation = dynamo.scheduler.take_lease("one", now=NOW, until=NOW + 9, only_news=True)
     assert generation is not None
-    assert dynamo.end_lease("one", generation=generation)
-    assert dynamo.take_lease("two", now=NOW, until=NOW + 9, only_news=True) is None
-    dynamo.bump()
-    assert dynamo.take_lease("two", now=NOW, until=NOW + 9, only_news=True) == generation + 1
+    assert dynamo.scheduler.end_lease("one", generation=generation)
+    assert dynamo.scheduler.take_lease("two", now=NOW, until=NOW + 9, only_news=True) is None
+    dynamo.scheduler.bump()
+    assert (
+        dynamo.scheduler.take_lease("two", now=NOW, until=NOW + 9, only_news=True) == generation + 1
+    )
 
 
 def test_a_turn_with_a_broken_time_is_due(dynamo: DynamoStore, items: Table) -> None:
     items.put(("SCHEDULER", "RECONCILE"), {"nextAt": text("soon")})
-    assert dynamo.next_turn("RECONCILE") is None
-    assert dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
-    assert not dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
+    assert dynamo.scheduler.next_turn("RECONCILE") is None
+    assert dynamo.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
+    assert not dynamo.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)

@@ -223,8 +223,8 @@ def test_only_records_of_ended_jobs_are_marked(
     commit(dynamo, running(starts(dynamo, "running")))
     commit(dynamo, evicted(starts(dynamo, "evicted")))
     waits(dynamo, "waiting")
-    dynamo.bump()
-    dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW)
+    dynamo.scheduler.bump()
+    dynamo.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW)
     dynamo.expire(now=NOW)
     assert {job.name for job in dynamo.jobs(JobState) if job.terminal} == {"ended"}
     everything_of_what_has_ended_expires(client, table, dynamo)

@@ -89,7 +89,7 @@ def test_the_lease_costs_two_small_writes_and_a_refusal_one(moto_client: Any) ->
     with measured(moto_client) as meter:
         manager.run_pass(holder="one")
     assert meter.calls == ["UpdateItem", first[0], *queries, "UpdateItem"]
-    store.take_lease("another", now=NOW, until=NOW + 40_000)
+    store.scheduler.take_lease("another", now=NOW, until=NOW + 40_000)
     with measured(moto_client) as meter:
         assert manager.run_pass(holder="one").busy
     assert set(meter.calls) <= {"UpdateItem"}

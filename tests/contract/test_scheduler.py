@@ -14,14 +14,14 @@ YEAR = 365 * 86_400_000
 
 
 def take(store: Store, holder: str, now: int = NOW) -> int | None:
-    return store.take_lease(holder, now=now, until=now + 40_000)
+    return store.scheduler.take_lease(holder, now=now, until=now + 40_000)
 
 
 def test_one_holder_has_the_lease_until_it_gives_it_back(store: Store) -> None:
     assert take(store, "one") == 0
     assert take(store, "two") is None
     assert take(store, "one") == 0
-    assert store.end_lease("one", generation=0)
+    assert store.scheduler.end_lease("one", generation=0)
     assert take(store, "two") == 0
 
 
@@ -29,8 +29,8 @@ def test_a_lease_expires(store: Store) -> None:
     take(store, "dead")
     assert take(store, "next", LATER - 1) is None
     assert take(store, "next", LATER) == 0
-    assert not store.end_lease("dead", generation=0)
-    assert not store.end_lease("dead", generation=None)
+    assert not store.scheduler.end_lease("dead", generation=0)
+    assert not store.scheduler.end_lease("dead", generation=None)
     assert take(store, "third", LATER) is None
 
 
@@ -41,55 +41,55 @@ def test_taking_a_lease_again_prolongs_it(store: Store) -> None:
 
 
 def test_every_bump_raises_the_generation(store: Store) -> None:
-    at_once(*[store.bump] * 3)
+    at_once(*[store.scheduler.bump] * 3)
     assert take(store, "one") == 3
-    store.bump()
+    store.scheduler.bump()
     assert take(store, "one") == 4
 
 
 def test_a_bump_during_the_lease_is_seen_at_its_end(store: Store) -> None:
     """The bumping handler was refused the lease and went away, so the holder must look again."""
     generation = take(store, "one")
-    store.bump()
+    store.scheduler.bump()
     assert take(store, "two") is None
-    assert not store.end_lease("one", generation=generation)
+    assert not store.scheduler.end_lease("one", generation=generation)
     assert take(store, "two") is None
-    assert store.end_lease("one", generation=take(store, "one"))
+    assert store.scheduler.end_lease("one", generation=take(store, "one"))
 
 
 def test_the_very_first_bump_is_seen(store: Store) -> None:
     assert take(store, "one") == 0
-    store.bump()
-    assert not store.end_lease("one", generation=0)
+    store.scheduler.bump()
+    assert not store.scheduler.end_lease("one", generation=0)
 
 
 def test_a_lease_can_be_given_back_in_any_case(store: Store) -> None:
     take(store, "one")
-    store.bump()
-    assert store.end_lease("one", generation=None)
+    store.scheduler.bump()
+    assert store.scheduler.end_lease("one", generation=None)
     assert take(store, "two") == 1
-    assert not store.end_lease("one", generation=None)
+    assert not store.scheduler.end_lease("one", generation=None)
 
 
 def test_a_bump_tells_when_the_present_lease_ends(store: Store) -> None:
-    assert store.bump() is None
+    assert store.scheduler.bump() is None
     generation = take(store, "one")
-    assert store.bump() == LATER
-    assert not store.end_lease("one", generation=generation), "the holder sees it"
+    assert store.scheduler.bump() == LATER
+    assert not store.scheduler.end_lease("one", generation=generation), "the holder sees it"
     take(store, "one", NOW + 1)
-    assert store.bump() == LATER + 1
-    assert store.end_lease("one", generation=None)
-    assert store.bump() is None
+    assert store.scheduler.bump() == LATER + 1
+    assert store.scheduler.end_lease("one", generation=None)
+    assert store.scheduler.bump() is None
 
 
 def bump_and_take(store: Store, holder: str, now: int = NOW) -> int | None:
-    return store.take_lease(holder, now=now, until=now + 40_000, bump=True)
+    return store.scheduler.take_lease(holder, now=now, until=now + 40_000, bump=True)
 
 
 def test_a_bump_takes_a_lease_that_nobody_holds(store: Store) -> None:
     assert bump_and_take(store, "one") == 1
     assert take(store, "two") is None
-    assert store.end_lease("one", generation=1)
+    assert store.scheduler.end_lease("one", generation=1)
     assert news(store, "late") is None
     assert bump_and_take(store, "two") == 2
 
@@ -97,7 +97,7 @@ def test_a_bump_takes_a_lease_that_nobody_holds(store: Store) -> None:
 def test_a_bump_counts_where_another_holds_the_lease(store: Store) -> None:
     generation = take(store, "one")
     assert bump_and_take(store, "two") is None
-    assert not store.end_lease("one", generation=generation)
+    assert not store.scheduler.end_lease("one", generation=generation)
     assert take(store, "one") == 1
 
 
@@ -119,47 +119,47 @@ def test_exactly_one_of_many_bumps_gets_the_lease(racing_store: Store) -> None:
 
 
 def news(store: Store, holder: str, now: int = NOW) -> int | None:
-    return store.take_lease(holder, now=now, until=now + 40_000, only_news=True)
+    return store.scheduler.take_lease(holder, now=now, until=now + 40_000, only_news=True)
 
 
 def test_a_handled_generation_is_not_news(store: Store) -> None:
-    store.bump()
-    assert store.end_lease("one", generation=news(store, "one"))
+    store.scheduler.bump()
+    assert store.scheduler.end_lease("one", generation=news(store, "one"))
     assert news(store, "late") is None
     assert take(store, "tick") == 1, "time may call for a pass all the same"
-    assert store.end_lease("tick", generation=1)
+    assert store.scheduler.end_lease("tick", generation=1)
     assert news(store, "late") is None
-    store.bump()
+    store.scheduler.bump()
     assert news(store, "next") == 2
 
 
 def test_the_very_first_pass_has_news(store: Store) -> None:
     assert news(store, "one") == 0
-    assert store.end_lease("one", generation=0)
-    store.bump()
+    assert store.scheduler.end_lease("one", generation=0)
+    store.scheduler.bump()
     assert news(store, "one") == 1
 
 
 def test_a_bump_during_a_pass_is_news_for_the_holder_and_the_next(store: Store) -> None:
-    store.bump()
+    store.scheduler.bump()
     assert news(store, "one") == 1
-    store.bump()
-    assert not store.end_lease("one", generation=1)
+    store.scheduler.bump()
+    assert not store.scheduler.end_lease("one", generation=1)
     assert news(store, "one") == 2
     assert news(store, "two", LATER) == 2, "its holder has died"
 
 
 def test_an_unfinished_pass_leaves_news(store: Store) -> None:
     """A pass that failed or used up its budget needs another, without a bump."""
-    store.bump()
-    store.end_lease("one", generation=take(store, "one"))
+    store.scheduler.bump()
+    store.scheduler.end_lease("one", generation=take(store, "one"))
     assert take(store, "tick") == 1
-    assert store.end_lease("tick", generation=None)
+    assert store.scheduler.end_lease("tick", generation=None)
     assert news(store, "next") == 1
 
 
 def test_news_waits_for_the_lease(store: Store) -> None:
-    store.bump()
+    store.scheduler.bump()
     take(store, "one")
     assert news(store, "two") is None
     assert news(store, "two", LATER) == 1
@@ -173,7 +173,7 @@ def test_exactly_one_of_many_gets_the_lease(racing_store: Store) -> None:
 
 
 def test_no_bump_is_lost_among_many(racing_store: Store) -> None:
-    at_once(*[racing_store.bump] * THREADS)
+    at_once(*[racing_store.scheduler.bump] * THREADS)
     assert take(racing_store, "one") == THREADS
 
 
@@ -183,37 +183,37 @@ def test_a_lease_from_a_wrong_clock_does_not_stop_the_queue(store: Store) -> Non
 
 
 def test_a_turn_comes_once(store: Store) -> None:
-    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
-    assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
-    assert not store.take_turn("RECONCILE", now=NOW + 299, next_at=NOW + 600)
-    assert store.take_turn("RECONCILE", now=NOW + 300, next_at=NOW + 600)
-    assert store.take_turn("another", now=NOW, next_at=NOW + 300)
+    assert store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert not store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert not store.scheduler.take_turn("RECONCILE", now=NOW + 299, next_at=NOW + 600)
+    assert store.scheduler.take_turn("RECONCILE", now=NOW + 300, next_at=NOW + 600)
+    assert store.scheduler.take_turn("another", now=NOW, next_at=NOW + 300)
 
 
 def test_the_next_turn_is_known_once_one_was_taken(store: Store) -> None:
-    assert store.next_turn("RECONCILE") is None
-    store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
-    assert store.next_turn("RECONCILE") == NOW + 300
-    store.postpone("RECONCILE", next_at=NOW + 100)
-    assert store.next_turn("RECONCILE") == NOW + 100
+    assert store.scheduler.next_turn("RECONCILE") is None
+    store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert store.scheduler.next_turn("RECONCILE") == NOW + 300
+    store.scheduler.postpone("RECONCILE", next_at=NOW + 100)
+    assert store.scheduler.next_turn("RECONCILE") == NOW + 100
 
 
 def test_a_turn_can_be_postponed_and_brought_forward(store: Store) -> None:
-    store.postpone("RECONCILE", next_at=NOW + 100)
-    assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
-    store.postpone("RECONCILE", next_at=NOW)
-    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
+    store.scheduler.postpone("RECONCILE", next_at=NOW + 100)
+    assert not store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
+    store.scheduler.postpone("RECONCILE", next_at=NOW)
+    assert store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
 
 
 def test_exactly_one_of_many_gets_a_turn(racing_store: Store) -> None:
     store = racing_store
-    takers = [lambda: store.take_turn("RECONCILE", now=NOW, next_at=LATER)] * THREADS
+    takers = [lambda: store.scheduler.take_turn("RECONCILE", now=NOW, next_at=LATER)] * THREADS
     assert sorted(at_once(*takers)) == [False] * (THREADS - 1) + [True]
 
 
 def test_a_turn_set_by_a_wrong_clock_still_comes(store: Store) -> None:
-    store.take_turn("RECONCILE", now=NOW + YEAR, next_at=NOW + YEAR + 300)
-    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    store.scheduler.take_turn("RECONCILE", now=NOW + YEAR, next_at=NOW + YEAR + 300)
+    assert store.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
 
 
 def a_sighting(training_job: str, *, ours: bool = False, stopped: bool = False) -> Sighting:

@@ -326,7 +326,7 @@ def test_one_handler_adds_up_while_another_does_not(store: Store) -> None:
     a_queue(store)
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)
     now = MIDNIGHT + DAY + SETTLED
-    assert store.take_turn(day_sums.TASK, now=now, next_at=now + HOUR)
+    assert store.scheduler.take_turn(day_sums.TASK, now=now, next_at=now + HOUR)
     add_up(store, now)
     assert store.usage.last_sum() is None
     add_up(store, now + HOUR)

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.services.plane_client import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.timestamps import to_datetime
 from tests.faults.gate import Call, Invocation, Killed
 from tests.faults.promises import CONVERGENT
@@ -76,6 +77,12 @@ def no_time_passes(_: float) -> None:
 class LeaselessStore(DynamoStore):
     """Every lease is over at once, and no pass is skipped."""
 
+    def __init__(self, client: Any, table_name: str, **more: Any) -> None:
+        super().__init__(client, table_name, **more)
+        self.scheduler = Leaseless(self._calls)
+
+
+class Leaseless(DynamoScheduler):
     def take_lease(
         self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
     ) -> int | None:

@@ -35,6 +35,7 @@ from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
@@ -291,12 +292,12 @@ def _index_reads() -> Iterator[None]:
 
 
 def _lease_for_ever() -> AbstractContextManager[Any]:
-    right = DynamoStore.take_lease
+    right = DynamoScheduler.take_lease
 
-    def wrong(self: DynamoStore, holder: str, *, now: int, **more: Any) -> Any:
+    def wrong(self: DynamoScheduler, holder: str, *, now: int, **more: Any) -> Any:
         return right(self, holder, now=now - 10**9, **more)
 
-    return patch.object(DynamoStore, "take_lease", wrong)
+    return patch.object(DynamoScheduler, "take_lease", wrong)
 
 
 def _never_found_stale() -> AbstractContextManager[Any]:
@@ -309,7 +310,7 @@ def _never_reconciled() -> AbstractContextManager[Any]:
 
 def _deaf() -> AbstractContextManager[Any]:
     """No trigger raises the generation."""
-    return patch.object(DynamoStore, "bump", lambda _: None)
+    return patch.object(DynamoScheduler, "bump", lambda _: None)
 
 
 def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:

@@ -325,13 +325,13 @@ class World:
         self.pools = pools
         store = DynamoStore(self.dynamo, TABLE)
         store.configure(pools, who="campaign", now=self.clock.now())
-        store.bump()
+        store.scheduler.bump()
 
     def share(self, sharing: Sharing) -> None:
         """An operator changes the projects."""
         store = DynamoStore(self.dynamo, TABLE)
         store.configure(sharing=sharing, who="campaign", now=self.clock.now())
-        store.bump()
+        store.scheduler.bump()
 
     def doctor(self, *, tries: int = 3) -> None:
         """An operator lets the queue mend itself."""
@@ -362,7 +362,7 @@ class World:
 
     def bump(self) -> None:
         """Pretend that there is news, so that the next pass runs."""
-        DynamoStore(self.dynamo, TABLE).bump()
+        DynamoStore(self.dynamo, TABLE).scheduler.bump()
 
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)

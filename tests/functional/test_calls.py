@@ -216,10 +216,12 @@ def test_no_pass_is_asked_for_while_one_is_under_way(account: Account):
     account.call(add_job(TrainingJobName="first"))
     assert len(account.lambda_.calls) == 1
     store = app.manager()._store
-    lease = store.take_lease("another", now=NOW, until=NOW + 40_000)
+    lease = store.scheduler.take_lease("another", now=NOW, until=NOW + 40_000)
     account.call(add_job(TrainingJobName="second"))
     assert len(account.lambda_.calls) == 1
-    assert not store.end_lease("another", generation=lease), "its holder decides once more"
+    assert not store.scheduler.end_lease("another", generation=lease), (
+        "its holder decides once more"
+    )
     account.clock.set(NOW + 40_000)
     account.call(add_job(TrainingJobName="third"))
     assert len(account.lambda_.calls) == 2, "its holder has died"

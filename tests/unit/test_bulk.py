@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
@@ -20,6 +21,16 @@ HOLD = Amendment(held=True)
 RELEASE = Amendment(held=False)
 
 
+class Counting(MemoryScheduler):
+    def __init__(self, calls: list[str]) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def bump(self):
+        self._calls.append("bump")
+        return super().bump()
+
+
 class SlowStore(MemoryStore):
     """Each commit takes this long (ms). The jobs in `odd` cannot be read; after `last` is read, the
     table is gone."""
@@ -30,6 +41,7 @@ class SlowStore(MemoryStore):
         self.world: Any = None
         self.meanwhile: Any = None
         self.calls: list[str] = []
+        self.scheduler = Counting(self.calls)
 
     def commit(self, changes, *, seen=None, **how):
         self.calls.append("commit")
@@ -59,10 +71,6 @@ class SlowStore(MemoryStore):
     def load(self, now):
         self.calls.append("load")
         return super().load(now)
-
-    def bump(self):
-        self.calls.append("bump")
-        return super().bump()
 
     def _answer(self) -> None:
         if self.gone:

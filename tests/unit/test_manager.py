@@ -74,10 +74,10 @@ def test_the_same_submission_is_known_though_its_pool_would_refuse_it_now():
 def test_no_pass_is_asked_for_while_somebody_holds_the_lease():
     world = QueueWorld(pool(slots=3))
     now = world.clock.now()
-    generation = world.store.take_lease("another", now=now, until=now + 40_000)
+    generation = world.store.scheduler.take_lease("another", now=now, until=now + 40_000)
     world.submit("job1")
     assert world.woken == 0
-    assert not world.store.end_lease("another", generation=generation)
+    assert not world.store.scheduler.end_lease("another", generation=generation)
     world.clock.set(now + 40_000)
     world.submit("job2")
     assert world.woken == 1, "the holder has died"
@@ -426,7 +426,10 @@ def test_one_handler_serves_a_burst_of_submissions():
         world.submit(f"job{n:02d}")
     world.manager.run_pass(holder="one")
     assert set(world.states().values()) == {"starting"}
-    assert world.store.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1) == 50
+    assert (
+        world.store.scheduler.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1)
+        == 50
+    )
     busy = world.manager.run_pass(holder="two")
     assert (busy.busy, busy.decisions) == (True, ())
 
@@ -476,7 +479,7 @@ def test_a_dead_holders_lease_ends():
     world = QueueWorld()
     world.submit("job1")
     now = world.clock.now()
-    assert world.store.take_lease("dead", now=now, until=now + 40_000) is not None
+    assert world.store.scheduler.take_lease("dead", now=now, until=now + 40_000) is not None
     assert world.manager.run_pass(holder="next").busy
     world.clock.set(now + 40_000)
     world.manager.run_pass(holder="next")

@@ -538,7 +538,9 @@ def time_to_next(world: QueueWorld, reconciler) -> int:
     while True:
         world.clock.set(world.clock.now() + step)
         world.plane.knobs.throttle = 0
-        if world.store.take_turn("reconcile", now=world.clock.now(), next_at=world.clock.now()):
+        if world.store.scheduler.take_turn(
+            "reconcile", now=world.clock.now(), next_at=world.clock.now()
+        ):
             assert world.plane.calls["ListTrainingJobs"] == calls
             return world.clock.now() - began
         assert reconciler.run_if_due(world.clock.now()) == []

@@ -278,7 +278,7 @@ class QueueManager:
         except SlotQError as error:
             troubles.append(f"audit: {error}")
         if findings:
-            self._store.bump()
+            self._store.scheduler.bump()
         result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
 
@@ -327,8 +327,8 @@ class QueueManager:
         """Run `doctor` at most once a minute, because it reads everything. Looking and mending have
         separate turns. Raises ExaminedLately."""
         task, now = "mend" if fix else "examine", self._clock.now()
-        if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
-            due = self._store.next_turn(task) or now
+        if not self._store.scheduler.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
+            due = self._store.scheduler.next_turn(task) or now
             left = max(1, -(-(due - now) // 1000))
             raise ExaminedLately(
                 "the queue examines itself at most once a minute; ask again in "
@@ -416,6 +416,6 @@ class QueueManager:
         more. If the holder has died, nobody is asked until its lease has run out: the tick takes
         the lease then, as it finds a bump whose handler died before it could ask.
         """
-        lease_ends = self._store.bump()
+        lease_ends = self._store.scheduler.bump()
         if lease_ends is None or lease_ends <= self._clock.now():
             self._notifier.wake()

@@ -274,7 +274,7 @@ class Admitter:
         if not caller_limits.counts_waiting_jobs(refused):
             return False
         now = self._clock.now()
-        return self._store.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)
+        return self._store.scheduler.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)
 
     def _minute(self) -> int:
         return caller_limits.minute_of(self._clock.now())

@@ -89,10 +89,10 @@ class Passes:
                 result = self._decide(result, until)
             except SlotQError:
                 with suppress(SlotQError):
-                    self._store.end_lease(holder, generation=None)
+                    self._store.scheduler.end_lease(holder, generation=None)
                 raise
             bump, finished = False, None if result.unfinished else generation
-            if self._store.end_lease(holder, generation=finished):
+            if self._store.scheduler.end_lease(holder, generation=finished):
                 if result.unfinished:
                     self._notifier.wake()
                 return result
@@ -101,7 +101,9 @@ class Passes:
     def _take_lease(self, holder: str, until: int, *, only_news: bool, bump: bool) -> int | None:
         now = self._clock.now()
         lease = max(until, now) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news, bump=bump)
+        return self._store.scheduler.take_lease(
+            holder, now=now, until=lease, only_news=only_news, bump=bump
+        )
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         """Decide first, then carry out slow effects and the intents that are left, each at most

@@ -68,13 +68,13 @@ class Reconciler:
         The interval doubles after each failed listing, up to `LONGEST_INTERVAL`. Failures of the
         store do not change the interval. Raises Unavailable.
         """
-        if not self._store.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
+        if not self._store.scheduler.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
             return []
         try:
             found = self.reconcile(until=until)
         except NotListed:
             self._interval = min(2 * self._interval, LONGEST_INTERVAL)
-            self._store.postpone(TASK, next_at=now + self._interval)
+            self._store.scheduler.postpone(TASK, next_at=now + self._interval)
             raise
         self._interval = RECONCILE_EVERY
         return found

@@ -6,6 +6,7 @@ and the real store.
 training      SageMaker training
 stored        what the store is given and gives
 store         where jobs are kept
+scheduler     when passes run
 groups        the groups that users have submitted
 counters      what callers have used of their limits
 usage         the record of what attempts used

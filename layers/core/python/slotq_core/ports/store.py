@@ -13,6 +13,7 @@ from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.sharing import Sharing
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.groups import Groups
+from slotq_core.ports.scheduler import Scheduler
 from slotq_core.ports.stored import (
     Change,
     Configuration,
@@ -48,6 +49,10 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageBook:
         """The record of what attempts used."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """When passes run."""
 
     def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
         """What `read`, a read of this store, returns for each argument, in the order of the
@@ -94,41 +99,6 @@ class Store(Protocol):
 
     def set_health(self, pool: str, health: PoolHealth) -> None:
         """Store a pool's health. Unconditional: a lost write costs one more failed start."""
-
-    def bump(self) -> int | None:
-        """Raise the wake's generation: there is something to decide.
-
-        Returns when the present lease ends (ms), None if nobody holds it. Its holder sees the new
-        generation, so nobody need ask for a pass before that moment.
-        """
-
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
-    ) -> int | None:
-        """Take or renew the lease on passes until `until` (ms).
-
-        Returns the current generation. Returns None while another holder's lease lasts, and with
-        `only_news` also if nobody has bumped since the last complete pass. With `bump`, raises the
-        generation first, whoever holds the lease. The lease only saves work: two holders at once do
-        no harm.
-        """
-
-    def end_lease(self, holder: str, *, generation: int | None) -> bool:
-        """Give the lease back, and record `generation` as handled, if nobody has bumped since.
-
-        With None, give the lease back in any case and record nothing. Returns False if somebody has
-        bumped or another holds the lease.
-        """
-
-    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
-        """Take the turn of a periodic task if one is due, and set the next turn to `next_at`.
-        Returns whether it was due. Only one caller gets each turn."""
-
-    def next_turn(self, task: str) -> int | None:
-        """When the task's next turn comes (ms); None if nobody has taken one."""
-
-    def postpone(self, task: str, *, next_at: int) -> None:
-        """Set the task's next turn to `next_at`, whatever was set before."""
 
     def last_restore(self) -> Restore | None:
         """The last restore of the stored data from an older copy, if it is on record."""

@@ -62,7 +62,7 @@ from slotq_core.adapters.dynamodb.transactions import (
     fitting,
     submit_actions,
 )
-from slotq_core.adapters.dynamodb.wake import Scheduler
+from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.errors import (
     Conflict,
@@ -141,7 +141,7 @@ class DynamoStore:
             usage=self.usage,
             commit=self.commit,
         )
-        self._scheduler = Scheduler(self._calls)
+        self.scheduler = DynamoScheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
         self._line_audit = LineAudit(self._calls, self._bounds)
@@ -199,28 +199,6 @@ class DynamoStore:
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
         self._facts.set_foreign(pool, amount)
-
-    def bump(self) -> int | None:
-        return self._scheduler.bump()
-
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
-    ) -> int | None:
-        if bump:
-            return self._scheduler.bump_and_take_lease(holder, now, until)
-        return self._scheduler.take_lease(holder, now, until, only_news=only_news)
-
-    def end_lease(self, holder: str, *, generation: int | None) -> bool:
-        return self._scheduler.end_lease(holder, generation)
-
-    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
-        return self._scheduler.take_turn(task, now, next_at)
-
-    def next_turn(self, task: str) -> int | None:
-        return self._scheduler.next_turn(task)
-
-    def postpone(self, task: str, *, next_at: int) -> None:
-        self._scheduler.postpone(task, next_at)
 
     def last_restore(self) -> Restore | None:
         """Return what the RESTORED item says. One that cannot be read counts as none."""

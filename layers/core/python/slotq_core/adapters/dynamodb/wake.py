@@ -13,7 +13,7 @@ from slotq_core.errors import Conflict, Malformed
 from slotq_core.timestamps import FAR_OFF
 
 
-class Scheduler:
+class DynamoScheduler:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
 
@@ -32,7 +32,7 @@ class Scheduler:
             return int(wake["until"]["N"]) if "holder" in wake else None
         return None
 
-    def bump_and_take_lease(self, holder: str, now: int, until: int) -> int | None:
+    def _bump_and_take_lease(self, holder: str, now: int, until: int) -> int | None:
         """Raise the generation, and take the lease by the same call if nobody holds it.
 
         A lease that is held may have run out, or be this holder's own. No update can depend on that
@@ -44,13 +44,17 @@ class Scheduler:
             )
         except Malformed:
             self._calls.update(table.wake_key(), expressions.new_generation())
-            return self.take_lease(holder, now, until, only_news=False)
+            return self.take_lease(holder, now=now, until=until)
         taken = wake["holder"] == {"S": holder} and wake["until"] == {"N": str(until)}
         if taken and (generation := _counted(wake["generation"])) is not None:
             return generation
-        return self.take_lease(holder, now, until, only_news=False)
+        return self.take_lease(holder, now=now, until=until)
 
-    def take_lease(self, holder: str, now: int, until: int, *, only_news: bool) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
+    ) -> int | None:
+        if bump:
+            return self._bump_and_take_lease(holder, now, until)
         never = until + FAR_OFF
         expression = expressions.take_lease(
             holder, now=now, until=until, never=never, only_news=only_news
@@ -65,12 +69,12 @@ class Scheduler:
             return generation
         self._calls.update(table.wake_key(), expressions.new_generation())
         # A repaired generation counts as news. This handler already holds the lease.
-        return self.take_lease(holder, now, until, only_news=False)
+        return self.take_lease(holder, now=now, until=until)
 
-    def end_lease(self, holder: str, generation: int | None) -> bool:
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
         return self._holds(table.wake_key(), expressions.end_lease(holder, generation))
 
-    def take_turn(self, task: str, now: int, next_at: int) -> bool:
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         expression = expressions.take_turn(now=now, next_at=next_at, never=next_at + FAR_OFF)
         return self._holds(table.task_key(task), expression)
 
@@ -80,7 +84,7 @@ class Scheduler:
             return int(item["nextAt"]["N"])
         return None
 
-    def postpone(self, task: str, next_at: int) -> None:
+    def postpone(self, task: str, *, next_at: int) -> None:
         self._calls.update(table.task_key(task), expressions.set_turn(next_at))
 
     def _holds(self, key: table.Key, expression: expressions.Expression) -> bool:

@@ -4,6 +4,7 @@ store     the port `Store`
 index     lines in their order, claimants and due timers
 counters  what callers have used of their limits
 groups    the groups that users have submitted
+scheduler  when passes run
 scripts   training scripts and what they have written
 usage_records  what attempts used, and its sums by day
 """

@@ -17,6 +17,7 @@ from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.groups import MemoryGroups
 from slotq_core.adapters.memory.index import Index
+from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.adapters.order_keys import order_key
 from slotq_core.adapters.snapshots import (
@@ -60,7 +61,6 @@ from slotq_core.ports.stored import (
     World,
 )
 from slotq_core.ports.training import Request, Sighting
-from slotq_core.timestamps import FAR_OFF
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -106,17 +106,13 @@ class MemoryStore:
         self.counters = MemoryCounters(self._all_jobs, self._open_lines)
         self.usage = MemoryUsage(self._active)
         self.groups = MemoryGroups()
+        self.scheduler = MemoryScheduler()
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
-        self._turns: dict[str, int] = {}
         self._yields: dict[tuple[str, tuple[str | None, str, str, int]], Yielded] = {}
         """By pool, user and rank."""
         self._sightings: dict[str, Sighting] = {}
         self.restored: Restore | None = None
-        self._generation = 0
-        self._holder = ""
-        self._lease_until = 0
-        self._seen_to: int | None = None
 
     def at_once(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
         return [read(each) for each in asked]
@@ -218,45 +214,6 @@ class MemoryStore:
         if configured and amount != self._foreign.get(pool, Demand()):
             self._foreign[pool] = amount
             self._raise_version(pool, Demand())
-
-    @_one_at_a_time
-    def bump(self) -> int | None:
-        self._generation += 1
-        return self._lease_until if self._holder else None
-
-    @_one_at_a_time
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False, bump: bool = False
-    ) -> int | None:
-        self._generation += bump
-        if only_news and self._seen_to == self._generation:
-            return None
-        if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
-            return None
-        self._holder, self._lease_until = holder, until
-        return self._generation
-
-    @_one_at_a_time
-    def end_lease(self, holder: str, *, generation: int | None) -> bool:
-        if self._holder != holder or generation not in {None, self._generation}:
-            return False
-        self._holder, self._seen_to = "", generation or None
-        return True
-
-    @_one_at_a_time
-    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
-        if now < self._turns.get(task, now) <= next_at + FAR_OFF:
-            return False
-        self._turns[task] = next_at
-        return True
-
-    @_one_at_a_time
-    def next_turn(self, task: str) -> int | None:
-        return self._turns.get(task)
-
-    @_one_at_a_time
-    def postpone(self, task: str, *, next_at: int) -> None:
-        self._turns[task] = next_at
 
     def last_restore(self) -> Restore | None:
         return self.restored

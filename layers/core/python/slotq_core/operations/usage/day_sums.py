@@ -56,10 +56,10 @@ class DaySums:
         """Add up for at most BUDGET ms, if it is due and nobody else does. Raises Unavailable."""
         if now < self._next_look <= now + LOOK_EVERY:
             return
-        taken = self._store.take_turn(TASK, now=now, next_at=now + LOOK_EVERY)
+        taken = self._store.scheduler.take_turn(TASK, now=now, next_at=now + LOOK_EVERY)
         more = taken and self._leaves_work(now)
         if more:
-            self._store.postpone(TASK, next_at=now)
+            self._store.scheduler.postpone(TASK, next_at=now)
         self._next_look = now if more else now + LOOK_EVERY
 
     def _leaves_work(self, now: int) -> bool:
