@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from slotq.version import __version__
+
 ROOT = Path(__file__).parents[2]
 OURS = {"slotq", "slotq-core", "slotq-training"}
 NOT_PINNED = {"pip"}  # part of Python
@@ -118,3 +120,8 @@ def test_no_wheels_are_made_without_the_page(tmp_path):
     assert ran.returncode != 0
     assert "npm is missing: the wheel would have no page" in ran.stderr
     assert "pip wheel" not in ran.stdout
+
+
+def test_the_page_for_teams_names_the_wheels_of_this_version():
+    text = (ROOT / "docs" / "give-it-to-your-team.md").read_text()
+    assert set(re.findall(r"\b\d+\.\d+\.\d+\b", text)) == {__version__}
