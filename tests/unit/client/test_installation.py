@@ -171,9 +171,9 @@ def test_a_command_without_metadata_names_what_it_lacks(installed, monkeypatch):
 def test_the_real_metadata_can_be_read():
     """Every extra's line is understood whole, and every bound compared."""
     for distribution in ("slotq", "slotq-core"):
-        for line in metadata.requires(distribution):
+        for line in metadata.requires(distribution) or ():
             assert installation._REQUIREMENT.fullmatch(line), line
-    extras = metadata.metadata("slotq").get_all("Provides-Extra")
+    extras = metadata.metadata("slotq").get_all("Provides-Extra") or ()
     for requirement in requirements(*extras):
         bounds = installation._VERSION.findall(requirement.versions)
         assert ",".join(sign + release for sign, release in bounds) == requirement.versions
