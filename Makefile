@@ -39,12 +39,22 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED) ## Set up .venv: the packages, editable, and the tools
+
+wheels: $(INSTALLED) ## The wheels for your team, in dist/ (wants node and npm: docs/give-it-to-your-team.md)
+	@command -v npm >/dev/null || { echo "npm is missing: the wheel would have no page (slotq ui)." \
+		"Install node 20 and npm." >&2; exit 1; }
+	rm -rf dist layers/core/build client_sdk/build client_sdk/training/build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--wheel-dir dist ./layers/core ./client_sdk ./client_sdk/training
+	@$(BIN)/python -m zipfile -l dist/slotq-*.whl | grep -q ui/built/index.html || { rm -rf dist; \
+		echo "npm failed: the wheel has no page (slotq ui). make ui shows why." >&2; exit 1; }
+	@ls dist
 
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,14 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from slotq.cli.exits import Exit
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "typing" / "public_api.py"
 
 pytestmark = pytest.mark.built
 
 
-def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """In a folder from which nothing of the repository can be seen."""
+def run(
+    *command: str | Path, folder: Path, expected: int = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """In a folder from which nothing of the repository can be seen. `expected`: the exit code."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     ran = subprocess.run(
         [str(word) for word in command],
@@ -31,7 +36,7 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
         timeout=600,
         check=False,
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.returncode == expected, ran.stdout + ran.stderr
     return ran
 
 
@@ -67,6 +72,35 @@ def clean(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     wanted = (f"slotq-core[aws] @ {core.as_uri()}", f"slotq[local] @ {client.as_uri()}")
     run(python, "-m", "pip", *install, *wanted, folder=folder)
     return python
+
+
+@pytest.fixture(scope="module")
+def alone(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment with the two wheels, as docs/give-it-to-your-team.md installs
+    them, without an extra."""
+    folder = tmp_path_factory.mktemp("alone")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    install = ("install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    run(python, "-m", "pip", *install, wheels["slotq_core"], wheels["slotq"], folder=folder)
+    return python
+
+
+def test_the_client_alone_says_what_is_missing_and_how_to_install_it(alone, tmp_path):
+    """The whole hint at once, before anything else; its command makes the next try work."""
+    ran = run(alone, "-m", "slotq", "demo", folder=tmp_path, expected=Exit.USAGE)
+    assert ran.stdout == ""
+    missing = ran.stderr.partition("missing here: ")[2].partition(". ")[0].split("; ")
+    assert {"moto", "sagemaker", "aws-lambda-powertools"} <= set(missing)
+    emulator = (alone, "-m", "slotq", "local")
+    environment = {"SLOTQ_LOCAL_DIR": str(tmp_path)}
+    start = (*emulator, "start", "--detach", "--port", "0")
+    ran = run(*start, folder=tmp_path, expected=Exit.USAGE, **environment)
+    command = shlex.split(ran.stderr.partition("To install what it needs: ")[2])
+    assert not [word for word in command[4:] if word.startswith("slotq")]
+    run(*command, "--quiet", "-c", ROOT / "constraints.txt", folder=tmp_path)
+    run(*start, folder=tmp_path, **environment)
+    run(*emulator, "stop", folder=tmp_path, **environment)
 
 
 def test_the_wheels_have_types_and_the_handler(wheels):

@@ -312,7 +312,7 @@ def test_the_link_has_the_token_where_no_server_sees_it(browser: Browser) -> Non
 
 
 def test_an_installation_without_the_page_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotConfigured, match="make ui"):
+    with pytest.raises(NotConfigured, match=r"`make ui` in /\S+ builds it"):
         BuiltPage(tmp_path)
 
 

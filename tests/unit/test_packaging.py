@@ -1,11 +1,17 @@
-"""The installed versions are the pinned ones."""
+"""What is installed and how: pinned versions, wheels, and none of our names for an index."""
 
+import os
 import re
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+
+from slotq.version import __version__
 
 ROOT = Path(__file__).parents[2]
 OURS = {"slotq", "slotq-core", "slotq-training"}
@@ -44,3 +50,78 @@ def test_pins_have_no_addresses(path):
     assert "://" not in text
     assert "--" not in text
     assert "@" not in text
+
+
+LEFT_OUT = {".git", ".venv", ".aws-sam", ".cache", "node_modules", "build", "built", "dist"}
+TEXT = {"", ".cfg", ".json", ".md", ".mk", ".py", ".sh", ".toml", ".ts", ".tsx", ".txt", ".yaml"}
+HISTORY = {"CHANGELOG.md"}
+OUR_NAME = r"slotq(?:-core|-training)?"
+INSTALL = re.compile(r"\b(?:pip3?|pipx|uv)\b[\w .-]*? (?:install|add|download|inject)\b([^`\n]*)")
+BARE = re.compile(rf"(?<![\w./@:=-]){OUR_NAME}(?![\w./-])(?:\[[\w,]*\])?+(?! @ )")
+EXTRA = re.compile(rf"[\"'`]{OUR_NAME}\[[\w,]+\](?! @ )")
+SAFE = re.compile(r"--no-index|--index-url")
+"""With these pip asks no public index."""
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in LEFT_OUT and "cache" not in name]
+        for path in (Path(folder, name) for name in names if name not in HISTORY):
+            if path.suffix in TEXT and path.stat().st_size < 1_000_000:
+                yield path, path.read_text(errors="replace")
+
+
+def names_for_an_index(text: str) -> list[str]:
+    """Commands that would ask an index for one of our packages, and extras by its bare name."""
+    text = "\n".join(line for line in text.splitlines() if not SAFE.search(line))
+    commands = [found[0] for found in INSTALL.finditer(text) if BARE.search(found[1])]
+    return [*commands, *(found[0] for found in EXTRA.finditer(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pip install -U slotq; sam deploy", True),
+        ("run python -m pip install slotq-core==0.2.0", True),
+        ("uv pip install 'slotq[local]'", True),
+        ("it needs " + "`slotq" + "[plot]`", True),
+        ("pip install ./layers/core './client_sdk[local]'", False),
+        (
+            "pip install ./slotq_core-1.whl './slotq-1-py3-none-any.whl[local]'",
+            False,
+        ),
+        ("pip install 'slotq[local] @ git+https://git.example/slotq.git'", False),
+        ("pip install --no-index --find-links slotq-wheels 'slotq[plot]'", False),
+        ("`pip install` that folder, and slotq finds it", False),
+    ],
+)
+def test_a_name_for_an_index_is_found(text, found):
+    assert bool(names_for_an_index(text)) is found
+
+
+def test_no_hint_and_no_page_asks_an_index_for_our_packages():
+    """Whoever registers the name there would run code on our users' machines."""
+    here = Path(__file__).resolve()
+    found = {
+        f"{path.relative_to(ROOT)}: {hint}"
+        for path, text in texts()
+        if path != here and path.name != "pyproject.toml"
+        for hint in names_for_an_index(text)
+    }
+    assert found == set()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_no_wheels_are_made_without_the_page(tmp_path):
+    make = [shutil.which("make"), "--assume-old", ".venv/installed", "wheels"]
+    ran = subprocess.run(
+        make, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode != 0
+    assert "npm is missing: the wheel would have no page" in ran.stderr
+    assert "pip wheel" not in ran.stdout
+
+
+def test_the_page_for_teams_names_the_wheels_of_this_version():
+    text = (ROOT / "docs" / "give-it-to-your-team.md").read_text()
+    assert set(re.findall(r"\b\d+\.\d+\.\d+\b", text)) == {__version__}

@@ -23,6 +23,7 @@ or `sagemaker3` extra. Each name is imported when it is first used.
     simulate       the policy on a virtual clock
     local          the whole system on this machine
     demo           the use case, played
+    installation   where slotq was installed from, and how to install its extras
     errors         what can go wrong on the user's side
     version        the version
 """

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
+from slotq.installation import source
 from slotq.transport import refusals
 from slotq.transport.network import Network, Sockets
 from slotq.transport.signed_http import Answer
@@ -263,7 +264,8 @@ def _versions(look: Look) -> Check:
     return Check(
         name="versions",
         text=text,
-        advice="Update the older of the two (pip install -U slotq; sam deploy).",
+        advice=f"Update the older of the two: this client from {source()}, the queue with "
+        "sam deploy.",
         error=UnexpectedAnswer(text),
     )
 

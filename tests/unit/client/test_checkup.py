@@ -11,6 +11,7 @@ from botocore.exceptions import SSLError
 from slotq.checkup import CHECKS, NOBODY
 from slotq.cli.exits import Exit
 from slotq.errors import NotConfigured
+from slotq.installation import source
 from slotq_core.names import is_legal
 from tests.unit.client.conftest import NOW
 from tests.unit.client.fake_queue import FakeAnswer, FakeAws, FakeNetwork, client_of, no_connection
@@ -168,6 +169,8 @@ def test_different_versions_are_reported(doctor, queue, release, well):
     assert (code == Exit.OK) is well
     assert wrong(checks) == ([] if well else ["versions"])
     assert release in checks["versions"]["text"]
+    if not well:
+        assert f"this client from {source()}" in checks["versions"]["advice"]
 
 
 def test_an_older_queue_without_the_route_is_reported(doctor, http):

@@ -55,6 +55,27 @@ def block(mark):
 
 
 @pytest.mark.usefixtures("no_telemetry")
+def test_the_answers_to_the_first_questions_are_right(page, capsys):
+    pytest.importorskip("sagemaker", reason="no SDK is installed")
+    from slotq import QueueTrainingJobSession
+
+    names = {"session": QueueTrainingJobSession()}
+    for name in ("other", "my-job"):
+        names["session"].queue.submit(least_request(name))
+    exec(block("session.queue.list()"), names)
+    assert "other pending" in capsys.readouterr().out
+    first = PAGES.split("\n## ")[1]
+    assert first.startswith("The first questions")
+    table = first.partition("```")[0]
+    answers = re.findall(r"`(session\.queue\.[^`]+)`", table)
+    assert len(answers) == 4
+    page.jobs["my-job"] = page.jobs["other"].model_copy(update={"name": "my-job"})
+    for answer in answers:
+        eval(answer, names)
+    assert page.jobs["my-job"].state == "cancelled"
+
+
+@pytest.mark.usefixtures("no_telemetry")
 def test_the_estimator_example_runs(page):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
     exec(block('"Value": "50"'), {})

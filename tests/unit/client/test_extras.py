@@ -1,15 +1,22 @@
-"""A command that needs a missing extra names it; everything else works."""
+"""A command that needs a missing extra says how to install it; everything else works."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from slotq.cli.exits import Exit
+from slotq.cli.main import cli
+from slotq.installation import Requirement
 
 RUN = "import sys; sys.modules[sys.argv.pop(1)] = None; from slotq.cli.main import main; main()"
+CLONE = Path(__file__).parents[3]
 
 
 def without(package: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -19,24 +26,58 @@ def without(package: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def suggested(message: str) -> list[str]:
+    """What the command in a hint installs."""
+    pip = shlex.join([sys.executable, "-m", "pip", "install", ""])[:-2]
+    assert message.count(pip) == 1, message
+    return shlex.split(message.partition(pip)[2])
+
+
 @pytest.mark.parametrize(
-    ("package", "words", "extra"),
+    ("package", "words", "extras"),
     [
-        ("moto", ("local", "start"), "slotq[local]"),
-        ("moto", ("local", "start", "--detach"), "slotq[local]"),
-        ("matplotlib", ("simulate", "s.yaml", "--plot", "s.png"), "slotq[plot]"),
-        ("numpy", ("demo",), "slotq[local,sagemaker2]"),
+        ("moto", ("local", "start"), "local"),
+        ("moto", ("local", "start", "--detach"), "local"),
+        ("moto", ("local", "sam"), "local"),
+        ("matplotlib", ("simulate", "s.yaml", "--plot", "s.png"), "plot"),
+        ("matplotlib", ("simulate", "no-such-file.yaml", "--plot", "s.png"), "plot"),
+        ("numpy", ("demo",), "local,sagemaker2"),
     ],
 )
-def test_a_command_names_the_extra_it_needs(tmp_path, monkeypatch, package, words, extra):
+def test_a_command_says_how_to_install_what_it_needs(tmp_path, monkeypatch, package, words, extras):
     (tmp_path / "s.yaml").write_text(
         "pools: [{name: p, capacity: 1}]\njobs: [{name: a, submit_at: 0, runtime: 1}]\n"
     )
     monkeypatch.chdir(tmp_path)
     ran = without(package, *words)
     assert (ran.returncode, "Traceback" in ran.stderr) == (Exit.USAGE, False), ran.stderr
-    assert f"pip install '{extra}'" in ran.stderr
+    assert suggested(ran.stderr)[-1] == f"{CLONE / 'client_sdk'}[{extras}]"
     assert package in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_the_demo_names_all_that_is_missing_before_it_begins(monkeypatch):
+    missing = {"moto", "aws-lambda-powertools", "sagemaker"}
+    installed = Requirement.installed
+    monkeypatch.setattr(
+        Requirement, "installed", lambda self: None if self.name in missing else installed(self)
+    )
+    ran = CliRunner().invoke(cli, ["demo"])
+    assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
+    named = re.search(r"missing here: (.*?)\. ", ran.stderr)
+    assert named and set(named[1].split("; ")) == missing
+
+
+def test_the_demo_says_that_it_needs_the_other_version_of_the_sdk(monkeypatch):
+    installed = Requirement.installed
+    monkeypatch.setattr(
+        Requirement,
+        "installed",
+        lambda self: "3.27.0" if self.name == "sagemaker" else installed(self),
+    )
+    ran = CliRunner().invoke(cli, ["demo"])
+    assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
+    assert "sagemaker <3,>=2.208, not 3.27.0" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [("--help",), ("local", "--help"), ("local", "env"), ("cost",)])

@@ -545,7 +545,7 @@ def test_a_missing_sdk_is_an_import_error_that_says_what_to_install():
         "import sys; sys.modules['sagemaker'] = None\n"
         "import slotq\n"
         "try:\n    slotq.QueueTrainingJobSession\n"
-        "except ImportError as error:\n    assert 'slotq[sagemaker2]' in str(error)\n"
+        "except ImportError as error:\n    assert 'client_sdk[sagemaker2]' in str(error)\n"
         "else:\n    raise SystemExit(1)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

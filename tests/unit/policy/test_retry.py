@@ -70,6 +70,28 @@ def test_the_end_of_an_attempt_decides_the_jobs_state(ending, cause, retries, st
     assert ended.job.retries == retries - used
 
 
+@pytest.mark.parametrize(
+    ("ending", "cause", "message"),
+    [
+        (Ending.STOPPED, BY_ITSELF, "stopped outside the queue"),
+        (Ending.FAILED, BY_ITSELF, "SageMaker gives no reason"),
+        (Ending.FAULT, BY_ITSELF, "SageMaker gives no reason"),
+        (Ending.STOPPED, EVICTED, ""),
+        (Ending.FAILED, EVICTED, ""),
+        (Ending.STOPPED, CANCELLED, ""),
+        (Ending.STOPPED, GIVEN_UP, "noted at the stop"),
+        (Ending.STOPPED, STALLED, "noted at the stop"),
+    ],
+)
+def test_an_end_without_a_message_blames_nobody_wrongly(ending, cause, message):
+    """What the queue itself has stopped was not stopped outside the queue."""
+    job = runs("job") if cause is None else replace(stops("job"), message="noted at the stop")
+    if cause is not None:
+        order = StopOrder(cause=cause, by="ann", at=NOW)
+        job = replace(job, attempt=replace(job.attempt, stop=order))
+    assert after_end(job, ending, at=NOW, now=NOW).attempt.message == message
+
+
 @pytest.mark.parametrize("ending", [Ending.REJECTED, Ending.FAILED, Ending.NO_CAPACITY])
 def test_a_long_message_is_cut_after_its_head(ending):
     """SageMaker's ValidationException lists every value that it accepts."""

@@ -207,4 +207,4 @@ def test_missing_matplotlib_is_an_error_that_says_what_to_install(tmp_path, monk
     target = tmp_path / "run.png"
     result = CliRunner().invoke(cli, ["simulate", str(tmp_path / "s.yaml"), "--plot", str(target)])
     assert result.exit_code == 2
-    assert "pip install 'slotq[plot]'" in result.stderr
+    assert "client_sdk[plot]" in result.stderr

@@ -14,7 +14,6 @@ each            one verb over several jobs
 selection       jobs that options select
 closed_streams  standard streams that the caller has closed
 encoding        output that the terminal cannot encode
-extras          what a command needs beyond the plain installation
 name_arguments  job names on the command line
 forward_option  ports on the command line
 words           other arguments

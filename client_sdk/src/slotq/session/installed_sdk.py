@@ -10,16 +10,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from slotq.installation import install_command
+
 __all__ = ["QueueTrainingJobSession", "sdk_version"]
 
 if TYPE_CHECKING:
     from slotq.session.sdk2 import QueueTrainingJobSession
-
-_MISSING = (
-    "QueueTrainingJobSession needs the SageMaker Python SDK: pip install 'slotq[sagemaker2]' "
-    "for its version 2 (estimators), 'slotq[sagemaker3]' for its version 3 (ModelTrainer). "
-    "Without it, use slotq.install(boto_session). "
-)
 
 
 def sdk_version() -> int:
@@ -30,7 +26,15 @@ def sdk_version() -> int:
                 return version
         except ImportError:
             continue
-    raise ImportError(_MISSING)
+    raise ImportError(_missing())
+
+
+def _missing() -> str:
+    return (
+        "QueueTrainingJobSession needs the SageMaker Python SDK. To install its version 2 "
+        f"(estimators): {install_command('sagemaker2')}; its version 3 (ModelTrainer): "
+        f"{install_command('sagemaker3')}. Without it, use slotq.install(boto_session)."
+    )
 
 
 def __getattr__(name: str) -> Any:
@@ -40,4 +44,4 @@ def __getattr__(name: str) -> Any:
     try:
         return import_module(f"slotq.session.sdk{version}").QueueTrainingJobSession
     except ImportError as error:
-        raise ImportError(f"{_MISSING}The import of version {version} said: {error}") from error
+        raise ImportError(f"{_missing()} The import of version {version} said: {error}") from error

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slotq.errors import NotConfigured
+from slotq.installation import editable_folder
 
 FOLDER = Path(__file__).with_name("built")
 _INDEX = "index.html"
@@ -32,8 +33,8 @@ class BuiltPage:
         """Raises NotConfigured: this installation has no page."""
         if not (folder / _INDEX).is_file():
             raise NotConfigured(
-                "this installation was built without the web page (npm was missing). In a "
-                "checkout, `make ui` builds it; `slotq top` shows the queue in the terminal"
+                f"this installation has no web page. {_remedy()}. `slotq top` shows the queue in "
+                "the terminal"
             )
         self._folder = folder
 
@@ -53,6 +54,12 @@ class BuiltPage:
         if path.startswith("/assets/"):
             return None
         return self._files[f"/{_INDEX}"]
+
+
+def _remedy() -> str:
+    if folder := editable_folder():
+        return f"`make ui` in {folder.parent} builds it, with node and npm"
+    return "Its wheel was built without npm: install one that `make wheels` has built"
 
 
 def _read(path: Path) -> File:

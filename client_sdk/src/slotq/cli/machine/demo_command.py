@@ -12,6 +12,7 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.words import Amount
 from slotq.demo.environment import bare
+from slotq.installation import needs_extra
 from slotq.ui.built_page import BuiltPage
 
 
@@ -31,17 +32,13 @@ def demo(app: App, speed: float, *, ui: bool) -> None:
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
     a check fails.
     """
-    _hush()
     console = app.console()
     files, environment = BuiltPage() if ui else None, dict(os.environ)
     with bare():
-        try:
+        with needs_extra("local", "sagemaker2", command="slotq demo"):
+            _hush()
             from slotq.demo.driver import run
             from slotq.demo.page import Page
-        except ImportError as error:
-            raise click.UsageError(
-                f"the demo needs the extras: pip install 'slotq[local,sagemaker2]' ({error})"
-            ) from None
         page = Page(files=files, environment=environment) if files else None
         held = run(console, speed=speed, page=page)
     raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))

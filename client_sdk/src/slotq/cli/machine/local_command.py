@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.extras import needs_extra
+from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:
@@ -241,7 +241,8 @@ def sam(*, build: Path, host: str | None) -> None:
 
     Requests need no signature there: the caller is SLOTQ_LOCAL_CALLER in the file of variables.
     """
-    from slotq.local import sam_local, state
+    with needs_extra("local", command="slotq local sam"):
+        from slotq.local import sam_local, state
 
     written = sam_local.write(
         state.running(), build=build, host=host or sam_local.host_for_containers()

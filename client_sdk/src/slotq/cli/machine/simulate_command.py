@@ -12,7 +12,7 @@ from rich.table import Table
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
-from slotq.cli.extras import needs_extra
+from slotq.installation import needs_extra
 from slotq.output.job_tables import explanation
 from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.report import Difference, differences, expectations, unequal
@@ -92,6 +92,8 @@ def simulate_command(
 ) -> None:
     """Run the scenario FILE through the queue's policy on a virtual clock."""
     app = ctx.ensure_object(App)
+    if plot:
+        _load_plotting()
     scenario = _with_questions(load(file, trace), questions)
     record = simulate(scenario)
     wrong = differences(scenario, record) if check else []
@@ -137,9 +139,15 @@ def _live(scenario: Scenario, record: Record) -> list[Difference]:
     return unequal(record, live_record(scenario))
 
 
-def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
+def _load_plotting() -> None:
+    """Raises NotConfigured before a long run, not after it."""
     with needs_extra("plot", command="--plot"):
-        from slotq.simulate.plot import save
+        import slotq.simulate.plot  # noqa: F401
+
+
+def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
+    from slotq.simulate.plot import save
+
     try:
         save(path, scenario, record, title=title)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A run as a picture. Needs matplotlib (`slotq[plot]`).
+"""A run as a picture. Needs matplotlib.
 
 picture    the whole picture
 pool_area  a pool over time

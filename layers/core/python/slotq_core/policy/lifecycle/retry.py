@@ -78,8 +78,8 @@ def after_end(
     `OTHER_QUOTA`, if known."""
     assert job.attempt is not None
     at = max(at, job.attempt.admitted_at)  # A handler whose clock was ahead may have started it.
-    message = _head(message or _SILENT.get(ending, ""))
     outcome = _outcome(ending, job.attempt)
+    message = _head(message or _without_message(job, outcome))
     attempt = copied(job.attempt, ended_at=at, outcome=outcome, message=message)
     if ending is Ending.RELEASED:  # It has saved its work, and loses none.
         attempt = copied(attempt, checkpoint_at=at, message=BY_ITS_SCRIPT)
@@ -129,11 +129,11 @@ _EVICTIONS = {
 
 
 _SILENT = {
-    Ending.STOPPED: "stopped outside the queue",
-    Ending.FAILED: "SageMaker gives no reason",
-    Ending.FAULT: "SageMaker gives no reason",
+    AttemptOutcome.STOPPED: "stopped outside the queue",
+    AttemptOutcome.FAILED: "SageMaker gives no reason",
+    AttemptOutcome.FAULT: "SageMaker gives no reason",
 }
-"""The message of a job whose end SageMaker does not explain."""
+"""The message of an attempt whose end neither SageMaker nor the queue explains."""
 
 
 _OF_ITS_GROUP = frozenset({StopCause.GROUP_ENDED, StopCause.GOAL_REACHED})
@@ -167,6 +167,14 @@ def end_backoff(job: Job, now: int) -> Job:
     """End the job's back-off: it waits for slots again, at its old place."""
     message = job.message if job.refused_in else ""
     return move(job, _waiting_state(job), at=now, message=message)
+
+
+def _without_message(job: Job, outcome: AttemptOutcome) -> str:
+    """The message of an attempt whose end SageMaker does not explain. The job's own message says
+    why the queue gave an attempt up; an eviction or a cancel needs none."""
+    assert job.attempt is not None
+    given_up = outcome in {AttemptOutcome.NO_CAPACITY, AttemptOutcome.STALLED}
+    return job.message if given_up and job.attempt.stop else _SILENT.get(outcome, "")
 
 
 def _head(message: str) -> str:
