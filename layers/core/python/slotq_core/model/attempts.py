@@ -122,6 +122,8 @@ class Attempt:
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None
     """The step of that checkpoint."""
+    save_took: int | None = None
+    """How long the save of that checkpoint took (ms); set when the attempt has ended."""
     reported: bool = False
     """Whether the queue has read a step or a save in the attempt's report."""
     silent_since: int | None = None

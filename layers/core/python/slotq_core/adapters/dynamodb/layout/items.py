@@ -552,6 +552,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "running_since": _whole,
         "checkpoint_at": _whole,
         "saved_step": _whole,
+        "save_took": _whole,
         "reported": _flag,
         "silent_since": _whole,
         "heartbeat_missed": _flag,
