@@ -48,14 +48,16 @@ def test_files_beside_the_source_are_shipped_as_they_lie(tmp_path):
     files = {"config/site.json", "source/train.py"}
     assert names_in(app) == files | {f"source/{name}" for name in SHIPPED}
     assert app.start == "source"
-    assert b'\ncd "$ml/code"\ntar -xzf "$here/sourcedir.tar.gz"\ncd source\nexec' in app.driver
+    assert b'\ncd "$ml/code"\ntar -xzf "$here/sourcedir.tar.gz"\ncd source\nexec' in (
+        app.driver or b""
+    )
 
 
 def test_without_a_source_the_folder_is_the_code(tmp_path):
     files = {"app/job.json": RUNS, "app/custom/net.py": "", "app/config/config.json": "{}"}
     app = app_in(laid(tmp_path, files) / "app")
     assert names_in(app) == {"custom/net.py", "config/config.json"} | SHIPPED
-    assert (app.start, b"\ncd source\n" in app.driver) == ("", False)
+    assert (app.start, b"\ncd source\n" in (app.driver or b"")) == ("", False)
 
 
 def test_an_app_with_nothing_but_its_request_ships_nothing(tmp_path):

@@ -137,8 +137,8 @@ def _no_effect(key: str, meant: str | None) -> str:
 def _goes_nowhere(pool_of: Mapping[str, str], apps: Mapping[str, str]) -> Iterator[str]:
     if idle := [site for site in pool_of if site not in apps]:
         yield (
-            f"the pool of {', '.join(idle)} has no effect: deploy_map deploys no app there (it does "
-            f"to: {', '.join(apps)})"
+            f"the pool of {', '.join(idle)} has no effect: deploy_map deploys no app there (it "
+            f"does to: {', '.join(apps)})"
         )
 
 

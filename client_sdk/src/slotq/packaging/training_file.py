@@ -40,12 +40,9 @@ def beside(names: Collection[str], *, script_mode: bool = False) -> dict[str, by
     """The files to ship beside code with these names. A file or package of the user's own takes the
     place of one of these."""
     top = {name.removeprefix("./").partition("/")[0] for name in names}
-    made = {NAME: content, _HFAI: lambda: _job_file(_HFAI)}
-    if script_mode:
-        made[_SITE] = lambda: _job_file(_SITE)
-    return {
-        name: make() for name, make in made.items() if not {name, name.removesuffix(".py")} & top
-    }
+    ours = (NAME, _HFAI, _SITE) if script_mode else (NAME, _HFAI)
+    added = [name for name in ours if not {name, name.removesuffix(".py")} & top]
+    return {name: content() if name == NAME else _job_file(name) for name in added}
 
 
 def _job_file(name: str) -> bytes:

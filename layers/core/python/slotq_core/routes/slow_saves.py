@@ -24,9 +24,14 @@ def with_slow_saves(
 
     known = cache(graces)
     for view in views:
-        saved = view.progress.saved if view.progress else None
-        took = saved.took_seconds if saved else None
-        evictable = view.preemptible and view.workload == Workload.TRAINING
-        timed = took is not None and isfinite(took) and took > 0 and evictable
-        slow = slow_save(round(took * 1000), known().get(view.pool or "", 0)) if timed else None
+        took = _took(view)
+        slow = None if took is None else slow_save(took, known().get(view.pool or "", 0))
         yield with_slow_save(view, slow) if slow else view
+
+
+def _took(view: JobView) -> int | None:
+    """How long the last save of a running job took (ms), if the job may be evicted."""
+    saved = view.progress.saved if view.progress else None
+    took = saved.took_seconds if saved else None
+    evictable = view.preemptible and view.workload == Workload.TRAINING
+    return round(1000 * took) if took and isfinite(took) and evictable else None
