@@ -239,8 +239,10 @@ def test_two_submissions_that_saw_no_run_are_two_runs(submit, queue, folder, mon
 
 
 def test_with_a_name_the_same_folder_is_the_same_group(submit, queue, folder):
-    for _ in range(2):
-        assert submit(folder, "--name", "nightly").exit_code == Exit.OK
+    assert "exists" not in submit(folder, "--name", "nightly").stderr
+    again = submit(folder, "--name", "nightly")
+    assert again.exit_code == Exit.OK
+    assert "nightly, which exists: the same folder is the same run (--name)" in again.stderr
     assert [*queue.groups] == ["nightly"]
     assert "Environment" not in queue.requests["nightly-server"]
     (queue.groups["nightly"][0]).append("other")

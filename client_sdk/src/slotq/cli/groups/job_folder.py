@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,8 @@ def submit_folder(
     name = given["name"]
     job = job_in(given["file"], pools=names, mapped=sites, name=name)
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
-    runs = [job.meta.name] if name else runs_of(job.meta, _taken(client))
+    taken = _taken(client)
+    runs = [job.meta.name] if name else runs_of(job.meta, taken)
     group = group_of(job.named(runs[0]), client.config, pools, tags=tags)
     for line in (*job.warnings, *group.warnings):
         app.warn(line)
@@ -86,7 +87,7 @@ def submit_folder(
     run_id = None if name else secrets.token_hex(8)
     for run in runs:
         group = group_of(job.named(run), client.config, pools, tags=tags)
-        _say(app, _submitting(group, job.meta.name))
+        _say(app, _submitting(group, job.meta.name, taken))
         try:
             view = client.submit_gang(run, marked(group.members, run_id), **group.gang)
         except NameTaken:  # By somebody whose groups the caller does not see, or just now.
@@ -97,9 +98,13 @@ def submit_folder(
             return
 
 
-def _submitting(group: FederatedGroup, name: str) -> str:
+def _submitting(group: FederatedGroup, name: str, taken: Collection[str]) -> str:
     what = f"submitting {units(len(group.members), 'members')} of {group.name}"
-    return what if group.name == name else f"{what}: {name} has been submitted before"
+    if group.name != name:
+        return f"{what}: {name} has been submitted before"
+    if name in taken:
+        return f"{what}, which exists: the same folder is the same run (--name)"
+    return what
 
 
 def _taken(client: QueueClient) -> set[str]:
