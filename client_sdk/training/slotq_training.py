@@ -2489,7 +2489,8 @@ def _transformers_callback() -> type:
 
 
 # --- HFAI ---
-# Scripts for HFAI's platform run with only the import changed: from slotq_training import hfai
+# Scripts for HFAI's platform run as they are where hfai.py lies beside this file; slotq ships both.
+# Elsewhere only the import changes: from slotq_training import hfai
 
 
 def _receive_suspend_command() -> bool:
@@ -2511,6 +2512,14 @@ def _get_whole_life_state() -> int:
 
 def _set_whole_life_state(state: int) -> None:
     life_state.set(int(state))
+
+
+def _set_priority(priority: Any) -> None:
+    """Say who can: no job has a right to the queue's API."""
+    _say(
+        f"hfai.client.set_priority({priority!r}) has no effect here: `slotq priority JOB "
+        f"{priority}` changes the priority of a job"
+    )
 
 
 class _Distributed:
@@ -2645,6 +2654,7 @@ def _hfai() -> SimpleNamespace:
             go_suspend=_go_suspend,
             get_whole_life_state=_get_whole_life_state,
             set_whole_life_state=_set_whole_life_state,
+            set_priority=_set_priority,
         ),
         distributed=_Distributed(),
         multiprocessing=SimpleNamespace(spawn=_spawn),

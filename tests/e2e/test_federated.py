@@ -161,3 +161,42 @@ def test_too_few_clients_end_the_group() -> None:
         "hospitals-site-2": "failed",
         "hospitals-site-3": "cancelled group_ended",
     }
+
+
+READS = """
+import json, os, time
+from pathlib import Path
+
+import slotq_training as slotq
+
+settings = json.loads(Path("../config/settings.json").read_text())
+study = json.loads(Path("meta.json").read_text())["study"]
+print(os.environ["SLOTQ_GROUP"], settings["rounds"], study, flush=True)
+slotq.rendezvous(names=["server", "site-1"])
+if os.environ["SLOTQ_ROLE"] == "client":
+    time.sleep(600)  # Until the server has seen it, and has ended.
+"""
+
+
+def test_a_folder_of_flares_form_is_submitted_twice() -> None:
+    """Files beside the source arrive, one job.json serves both apps, an unknown key is kept."""
+    root = Path("lungs")
+    for name in ("aggregator", "trainer"):
+        (root / name / "source").mkdir(parents=True)
+        (root / name / "config").mkdir()
+        (root / name / "source" / "train.py").write_text(READS)
+        (root / name / "config" / "settings.json").write_text('{"rounds": 3}')
+    (root / "job.json").write_text(blocks("json")[0])
+    meta = {
+        "name": "lungs",
+        "deploy_map": {"aggregator": ["server"], "trainer": ["site-1"]},
+        "study": "asthma",
+    }
+    (root / "meta.json").write_text(json.dumps(meta))
+    first = slotq("submit", "lungs")
+    assert "'study' is kept, and has no effect" in first.stderr
+    second = slotq("submit", "lungs")
+    assert "lungs-r2: lungs has been submitted before" in second.stderr
+    for run in ("lungs", "lungs-r2"):
+        assert ended(run)[f"{run}-server"] == "completed"
+        assert f"{run} 3 asthma" in slotq("logs", f"{run}-site-1").output

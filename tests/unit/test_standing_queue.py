@@ -31,8 +31,8 @@ MOST = 15
 NOT_TOLD = {"submitter", "digest", "version", "depends_on", "followed", "metrics"}
 """Fields of a job that no decision of the policy rests on."""
 NOT_TOLD_OF_ATTEMPTS = {
-    "token", "saved_step", "step", "steps", "warning", "ended_at", "outcome", "message",
-    "artifact", "checkpoints",
+    "token", "saved_step", "save_took", "step", "steps", "warning", "ended_at", "outcome",
+    "message", "artifact", "checkpoints",
 }  # fmt: skip
 """Fields of an attempt that has ended, and what nobody else may know."""
 

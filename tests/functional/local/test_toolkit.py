@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from slotq.packaging.training_file import beside
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import slotq, start
 from tests.functional.local.wheels import wheel
@@ -100,6 +101,32 @@ def test_arguments_and_variables(runs: Account, mode: str) -> None:
     isolated = runs.control("health")["isolated"]  # Else the paths are the emulators' own.
     if isolated and {"own", "toolkit"} <= set(_TOLD):
         assert _TOLD["own"] == _TOLD["toolkit"]
+
+
+NODES = """
+import os, sys
+print("node", *(os.environ.get(name) for name in ("MASTER_IP", "WORLD_SIZE", "RANK")))
+import hfai
+print("hfai", hfai.distributed.get_rank(), "torch" in sys.modules, flush=True)
+"""
+
+
+def test_a_script_with_the_shipped_files_knows_its_node(runs: Account, mode: str) -> None:
+    """The code's folder is on PYTHONPATH, so `sitecustomize.py` runs before the script."""
+    shipped = {name: text.decode() for name, text in beside([], script_mode=True).items()}
+    parameters = {
+        "sagemaker_program": "train.py",
+        "sagemaker_submit_directory": runs.upload_source(
+            "nodes-files", {"train.py": NODES, **shipped}
+        ),
+    }
+    runs.create("nodes", parameters=parameters, instances=2)
+    shown = runs.ended("nodes")
+    assert shown["TrainingJobStatus"] == "Completed", (shown, runs.said("nodes"))
+    for rank in (0, 1):
+        lines = runs.said("nodes", f"algo-{rank + 1}")
+        assert f"node 127.0.0.1 2 {rank}" in lines
+        assert f"hfai {rank} False" in lines
 
 
 COMMANDS = {

@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "client_sdk" / "training" / "slotq_training.py"
+BESIDE = ROOT / "client_sdk" / "src" / "slotq" / "packaging" / "job_files"
 PATIENCE = 120.0
 
 
@@ -31,6 +32,7 @@ class Container:
         (self.ml / "input/config/resourceconfig.json").write_text(
             json.dumps({"current_host": host, "hosts": list(hosts), "network_interface_name": "lo"})
         )
+        (self.ml / "code/hfai.py").write_bytes((BESIDE / "hfai.py").read_bytes())
         self.checkpoints = self.ml / "checkpoints"
         kept = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
         self.environment = {

@@ -123,3 +123,58 @@ def test_numa_lists_are_read_as_linux_writes_them(part, cpus):
     import slotq_training
 
     assert list(slotq_training._cpus(part)) == cpus
+
+
+@pytest.mark.parametrize("script", [GRACEFUL, CHECKPOINT], ids=["graceful", "checkpoint"])
+def test_a_script_runs_with_its_own_import(tmp_path, script):
+    own = script.replace("from slotq_training import checkpoint_dir, hfai", "import hfai")
+    own = own.replace("from slotq_training import hfai", "import hfai")
+    own = own.replace("Path(checkpoint_dir())", f"Path({str(tmp_path)!r})")
+    assert "slotq" not in own
+    code, out, err = Container(tmp_path).run(own.replace("STEPS", "5").replace("EPOCHS", "2"))
+    assert code == 0, err
+    assert "done 0" in out or "whole True" in out
+
+
+IMPORTS = """
+import sys
+import hfai
+import hfai.client as client
+from hfai.distributed import get_rank, get_world_size
+from hfai.multiprocessing import spawn
+from hfai import checkpoint
+
+client.set_priority(30)
+print(get_rank(), get_world_size(), client.get_whole_life_state(), checkpoint.init.__name__)
+try:
+    client.set_watchdog
+except AttributeError as error:
+    print(error)
+try:
+    import hfai.datasets
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_every_way_to_import_a_part(tmp_path):
+    code, out, err = Container(tmp_path, hosts=("algo-1", "algo-2"), host="algo-2").run(IMPORTS)
+    assert code == 0, err
+    first, unknown, missing = out.splitlines()
+    assert first == "1 2 0 _init"
+    assert "hfai.client.set_watchdog is not among the names that SlotQ knows" in unknown
+    assert missing.startswith("No module named 'hfai.datasets'")
+    assert "set_priority(30) has no effect here" in err
+
+
+@pytest.mark.parametrize("form", ["hfai.py", "hfai/__init__.py"])
+def test_an_hfai_of_the_image_takes_its_place(tmp_path, form):
+    image = tmp_path / "site-packages"
+    (image / form).parent.mkdir(parents=True)
+    (image / form).write_text("REAL = True\n")
+    container = Container(tmp_path)
+    path = f"{container.environment['PYTHONPATH']}:{image}"
+    script = "import hfai\nfrom hfai import REAL\nprint(hfai.REAL, hfai.__file__)"
+    code, out, err = container.run(script, PYTHONPATH=path)
+    assert code == 0, err
+    assert out.split() == ["True", str(image / form)]

@@ -147,6 +147,9 @@ def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
         ("a.json", b"[" * 100_000),
         ("a.yaml", b"a: &a [*a]"),
         ("a.yaml", b"\xff"),
+        ("a.json", b'{"RoleArn": "a", "RoleArn": "b"}'),
+        ("a.yaml", b"RoleArn: a\nRoleArn: b"),
+        ("a.yaml", b"on: a"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_usage_error(slotq, tmp_path, command, name, content):

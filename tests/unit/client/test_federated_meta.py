@@ -94,8 +94,8 @@ FAULTS = [
     ({"name": 7}, "name", "must be a text"),
     ({"name": "__"}, "name", "at least one letter or digit"),
     ({"name": "n" * 64}, "name", "at most 63 characters"),
-    ({"min_client": 2}, "min_client", "unknown key 'min_client'; did you mean 'min_clients'?"),
-    ({"study": "s"}, "study", "unknown key 'study'; it may have name, "),
+    ({"name": ..., "Name": "fed"}, "Name", "did you mean 'name'?"),
+    ({"deploy_map": ..., "deploymap": {}}, "deploymap", "did you mean 'deploy_map'?"),
     ({"deploy_map": ...}, "deploy_map", "deploy_map is missing"),
     ({"deploy_map": ["app1"]}, "deploy_map", "must be an object"),
     ({"deploy_map": {}}, "deploy_map", "deploy_map is empty"),
@@ -224,6 +224,37 @@ def test_each_rule_says_what_is_wrong_and_where(changes, field, message):
     assert message in refused.value.message
 
 
+FLARES = ("scope", "launcher_spec", "stats_pool_config", "study", "custom_props", "job_id")
+"""Keys that FLARE's own jobs have, and the queue does not know."""
+
+
+@pytest.mark.parametrize("key", [*FLARES, "submitter_name", "our_ticket"])
+def test_an_unknown_key_is_warned_of_and_not_refused(key):
+    (warning,) = meta_of(**{key: {"a": 1}}).warnings
+    assert warning == f"meta.json: '{key}' is kept, and has no effect in the queue"
+
+
+def test_a_mapping_of_a_site_without_an_app_is_warned_of():
+    (warning,) = meta_of(sites={"client9": "client1", "client1": "client1"}).warnings
+    assert "the pool of client9 has no effect" in warning
+    assert "(it does to: server, client1, client2)" in warning
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("min_client", "min_clients"),
+        ("minClients", "min_clients"),
+        ("mandatory_client", "mandatory_clients"),
+        ("resources_spec", "resource_spec"),
+        ("heartbeat_second", "heartbeat_seconds"),
+    ],
+)
+def test_a_typing_error_gets_a_hint(key, meant):
+    (warning,) = meta_of(**{key: 2}).warnings
+    assert warning.endswith(f"has no effect in the queue; did you mean '{meant}'?")
+
+
 def test_a_document_that_is_no_object():
     with pytest.raises(InvalidRequest, match=r"meta\.json must hold one object"):
         read([], folders=FOLDERS, pools=POOLS)
@@ -252,7 +283,7 @@ FOLDER_FAULTS = [
     ({"meta": META, "app1": None}, "app1/job.json", "app1/job.json is missing"),
     ({"meta": META, "app1": "{"}, "app1/job.json", "app1/job.json is not JSON"),
     ({"meta": META, "app1": "[]"}, "app1/job.json", "app1/job.json must hold one object"),
-    ({"meta": META, "app1": "{}"}, "app1/job.json", "does not say what to run of source/"),
+    ({"meta": META, "app1": "{}"}, "app1/job.json", "what to run of app1/source/train.py"),
     *(
         (
             {"meta": META, "app1": json.dumps(template)},

@@ -14,7 +14,7 @@ import pytest
 
 from slotq.errors import NotConfigured
 from slotq.packaging import archive
-from slotq.packaging.archive import pack, packed_files
+from slotq.packaging.archive import listed, pack
 from slotq.packaging.ignore_file import Ignored
 
 TREE = (
@@ -47,7 +47,7 @@ def folder(tmp_path):
 
 
 def test_files_that_no_training_job_needs_are_left_out(folder):
-    assert sorted(packed_files(folder)) == sorted(CODE)
+    assert sorted(listed(folder).files) == sorted(CODE)
 
 
 IGNORED = [
@@ -92,7 +92,7 @@ IGNORED = [
 def test_an_ignore_file_excludes_files(folder, text, gone):
     (folder / ".slotqignore").write_text(text)
     (folder / ".gitignore").write_text("*\n")  # the other file is ignored
-    assert set(CODE) - set(packed_files(folder)) == gone
+    assert set(CODE) - set(listed(folder).files) == gone
 
 
 @pytest.mark.parametrize(("text", "gone"), IGNORED)
@@ -103,23 +103,23 @@ def test_git_reads_the_ignore_file_the_same_way(folder, text, gone):
     (folder / ".gitignore").write_text(text)
     git = ["git", "-c", "core.excludesFile=/dev/null", "-C", str(folder)]
     subprocess.run([*git, "init", "-q"], check=True)
-    listed = subprocess.run(
+    shown = subprocess.run(
         [*git, "ls-files", "--others", "--exclude-standard"],
         check=True,
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    assert set(CODE) - set(listed) == gone
-    assert set(packed_files(folder)) >= set(CODE) - gone
+    assert set(CODE) - set(shown) == gone
+    assert set(listed(folder).files) >= set(CODE) - gone
 
 
 def test_an_ignore_file_in_another_encoding_is_read(folder):
     """A name is bytes; Python has those that are no UTF-8 as surrogates."""
     name = os.fsdecode(b"caf\xe9.txt")
     (folder / name).write_text("secret")
-    assert name in packed_files(folder)
+    assert name in listed(folder).files
     (folder / ".gitignore").write_bytes(b"# na\xefve\ncaf\xe9.*\n")
-    assert name not in packed_files(folder)
+    assert name not in listed(folder).files
 
 
 def test_the_last_pattern_counts_and_default_patterns_can_be_undone():
@@ -219,3 +219,20 @@ def test_what_cannot_be_read_is_refused_by_its_name(kind):
                 pack(folder)
         finally:
             os.seteuid(root)
+
+
+def test_what_cannot_be_packed_is_named(folder):
+    (folder / "broken").symlink_to("nowhere")
+    found = listed(folder)
+    assert found.lost == ("broken",)
+    assert "broken" not in found.files
+
+
+def test_a_word_names_a_file_that_is_not_packed(folder):
+    (folder / ".gitignore").write_text("data/\n*.log\n")
+    found = listed(folder)
+    assert found.ignored_by == ".gitignore"
+    left_out = ["data", "data/", "./data/big.bin", "logs/../data", "logs/a.log"]
+    assert all(found.lacks(folder, word) for word in left_out)
+    packed = ["train.py", "pkg", ".", "", "nothing", "../work/train.py", "/etc/hosts", "--a"]
+    assert not any(found.lacks(folder, word) for word in packed)

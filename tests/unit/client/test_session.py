@@ -559,7 +559,8 @@ def test_a_session_ships_the_training_file_with_the_code(session, queue, aws, tm
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body)) as tar:
-        assert sorted(tar.getnames()) == ["slotq_training.py", "train.py"]
+        names = ["hfai.py", "sitecustomize.py", "slotq_training.py", "train.py"]
+        assert sorted(tar.getnames()) == names
 
 
 def test_a_request_without_code_is_said_to_ship_nothing(session, queue, said):

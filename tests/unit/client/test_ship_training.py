@@ -54,17 +54,39 @@ def test_it_is_added_to_script_modes_archive(s3):
     s3.put_object(Bucket=BUCKET, Key="job1/source/sourcedir.tar.gz", Body=archive("train.py"))
     made = training_file.shipped(s3, script_mode()) or {}
     uri = json.loads(made["HyperParameters"]["sagemaker_submit_directory"])
-    assert contents(s3, uri) == {"train.py": b"", "slotq_training.py": training_file.content()}
+    assert contents(s3, uri) == {"train.py": b"", **training_file.beside([], script_mode=True)}
     assert made["HyperParameters"]["epochs"] == "3"
     assert training_file.shipped(s3, script_mode()) == made, "the same code, the same archive"
     original = contents(s3, f"s3://{BUCKET}/job1/source/sourcedir.tar.gz")
     assert original == {"train.py": b""}, "what others use stays as it is"
 
 
-@pytest.mark.parametrize("name", ["slotq_training.py", "./slotq_training.py"])
-def test_the_users_own_file_stays(s3, name):
-    s3.put_object(Bucket=BUCKET, Key="job1/source/sourcedir.tar.gz", Body=archive("train.py", name))
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("slotq_training.py", "hfai.py", "sitecustomize.py"),
+        ("./slotq_training.py", "./hfai/__init__.py", "./sitecustomize.py"),
+    ],
+)
+def test_the_users_own_files_stay(s3, names):
+    s3.put_object(
+        Bucket=BUCKET, Key="job1/source/sourcedir.tar.gz", Body=archive("train.py", *names)
+    )
     assert training_file.shipped(s3, script_mode()) == script_mode()
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ([], ["slotq_training.py", "hfai.py"]),
+        (["hfai/client.py"], ["slotq_training.py"]),
+        (["hfai.py", "pkg/slotq_training.py"], ["slotq_training.py"]),
+        (["hfai_tools.py"], ["slotq_training.py", "hfai.py"]),
+    ],
+)
+def test_a_file_or_package_of_the_users_own_takes_the_place_of_one(names, left):
+    assert [*training_file.beside(names)] == left
+    assert [*training_file.beside(names, script_mode=True)] == [*left, "sitecustomize.py"]
 
 
 def test_the_new_archive_is_encrypted_as_the_old_one(s3):
@@ -91,8 +113,9 @@ def channels(**uris):
 def test_it_is_put_into_v3s_channel(s3):
     request = channels(code=f"s3://{BUCKET}/job1/input/code/", sm_drivers="s3://x/y")
     assert training_file.shipped(s3, request) == request
-    kept = s3.get_object(Bucket=BUCKET, Key="job1/input/code/slotq_training.py")["Body"].read()
-    assert kept == training_file.content()
+    for name, content in training_file.beside([]).items():
+        kept = s3.get_object(Bucket=BUCKET, Key=f"job1/input/code/{name}")["Body"].read()
+        assert kept == content
     s3.put_object(Bucket=BUCKET, Key="job1/input/code/slotq_training.py", Body=b"mine")
     training_file.shipped(s3, request)
     kept = s3.get_object(Bucket=BUCKET, Key="job1/input/code/slotq_training.py")["Body"].read()

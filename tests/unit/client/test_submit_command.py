@@ -75,7 +75,7 @@ def test_the_shortest_command_line_is_enough(submit, queue, s3):
     assert set(s3.objects) == {f"{code}sourcedir.tar.gz", f"{code}run.sh"}
     assert s3.objects[f"{code}run.sh"].endswith(b"\nexec python train.py --epochs 3\n")
     with tarfile.open(fileobj=io.BytesIO(s3.objects[f"{code}sourcedir.tar.gz"])) as tar:
-        assert tar.getnames() == ["train.py", "slotq_training.py"]
+        assert tar.getnames() == ["train.py", "slotq_training.py", "hfai.py"]
     assert request == {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
@@ -371,3 +371,16 @@ def test_the_driver_unpacks_the_code_and_runs_the_command(tmp_path):
         str(ml / "model"),
         str(ml / "input" / "data" / "my-own.data"),
     ]
+
+
+def test_a_file_that_the_command_names_and_the_archive_lacks_is_warned_of(submit, folder):
+    (folder / "conf").mkdir()
+    (folder / "conf/a.yaml").write_text("")
+    (folder / ".gitignore").write_text("conf/\n")
+    (folder / "old").symlink_to("nowhere")
+    done = submit("--", "python", "train.py", "--config=conf/a.yaml")
+    assert done.exit_code == Exit.OK, done.output
+    assert "warning: old is not packed: it is a link to nothing" in done.stderr
+    left_out = "warning: the command names conf/a.yaml, which is not packed: .gitignore leaves it"
+    assert left_out in done.stderr
+    assert done.stderr.count("warning:") == 2

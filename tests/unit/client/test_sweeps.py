@@ -18,6 +18,7 @@ import slotq as package
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.sweep import indexed
 from slotq.errors import InvalidRequest, NameTaken, NotAllowed
+from slotq.sweeps.definition import define
 from slotq_core.wire.views.jobs import ProgressView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import client_of, job_view
@@ -456,3 +457,24 @@ def test_the_guide_to_arrays_works(slotq, queue, tmp_path, monkeypatch):
     assert {each["CheckpointConfig"]["S3Uri"][-8:] for each in made} >= {"/folds-0", "/folds-4"}
     for line in rest:
         assert slotq(*(word.replace("folds", "cv") for word in line)).exit_code == Exit.OK
+
+
+@pytest.mark.parametrize("space", [{"lr": [1, 2]}, [{"lr": 1}], lambda _: []])
+@pytest.mark.parametrize("given", [{"seed": 4}, {"first": 2}])
+def test_what_only_a_sampler_reads_is_refused_elsewhere(space, given):
+    with pytest.raises(InvalidRequest, match=next(iter(given))):
+        define(name="grid", template={}, space=space, max_parallel=1, **given)
+
+
+def test_a_templates_name_is_said_to_have_no_effect(slotq, tmp_path):
+    file = tmp_path / "sweep.json"
+    sweep = {
+        "name": "grid",
+        "max_parallel": 1,
+        "template": least_request("x"),
+        "space": {"lr": [1]},
+    }
+    file.write_text(json.dumps(sweep))
+    done = slotq("sweep", str(file), "--dry-run")
+    assert "warning: TrainingJobName of the template has no effect" in done.stderr
+    assert json.loads(done.stdout)[0]["TrainingJobName"] == "grid-1"

@@ -110,6 +110,10 @@ class App:
         """Print one answer of a stream: as one line of JSON, or `text`."""
         click.echo(as_json(view.model_dump_json()) if self.json else text)
 
+    def warn(self, line: str) -> None:
+        """Print a warning on stderr, in front of JSON too."""
+        click.echo(f"warning: {line}", err=True)
+
     def fail(self, error: SlotQError, hint: str = "") -> Failure:
         """The error in the form that click shows, with a hint on what to do next."""
         return Failure(error, as_json=self.json, hint=hint)

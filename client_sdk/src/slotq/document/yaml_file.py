@@ -30,10 +30,17 @@ _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 class Document:
     """A parsed file."""
 
-    def __init__(self, path: Path, refused: type[DocumentError] = DocumentError) -> None:
-        """Parse the file. Raises `refused` if it is missing or is not YAML."""
+    def __init__(
+        self,
+        path: Path,
+        refused: type[DocumentError] = DocumentError,
+        *,
+        text: str | None = None,
+    ) -> None:
+        """Parse the file; with `text`, this in its place. Raises `refused` if it is missing or is
+        not YAML."""
         self.path, self._refused = path, refused
-        loader = _Loader(read_text(path, refused))
+        loader = _Loader(read_text(path, refused) if text is None else text)
         try:
             self._root: yaml.Node | None = loader.get_single_node()
             if self._root is not None:
@@ -91,6 +98,11 @@ class Document:
             return f"{self.path}: not YAML: {error}"
         problem = getattr(error, "problem", None) or "the file ends too early"
         return f"{self.path}:{mark.line + 1}: not YAML: {problem} (column {mark.column + 1})"
+
+
+def parsed(text: str, name: str) -> Any:
+    """The value of a YAML text. Raises DocumentError, with `name` for its file."""
+    return Document(Path(name), text=text).data
 
 
 def read_text(path: Path, refused: type[DocumentError]) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slotq.errors import InvalidRequest
 from slotq.federated.app_folder import TEMPLATE, App, app_in, is_app
 from slotq.federated.meta import Meta, made_for, read
+from slotq.packaging.archive import IGNORE_FILES, top_of
 from slotq_core.wire import strict_json
 
 META = "meta.json"
+_OTHER_FORMS = ("meta.conf", "meta.yml", "meta.yaml")
+"""Forms of the document that FLARE reads, too."""
+_NAMED = 5
+"""How many files a message names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +25,12 @@ class JobFolder:
     meta: Meta
     apps: Mapping[str, App]
     """The apps that go to a site, by name."""
+    warnings: tuple[str, ...]
+    """What of the folder has no effect, as sentences."""
+
+    def named(self, name: str) -> JobFolder:
+        """The job under another name."""
+        return replace(self, meta=replace(self.meta, name=name))
 
 
 def job_in(
@@ -34,27 +45,59 @@ def job_in(
     `pools`: the queue's pools. `mapped`: the pools of sites, before those of meta.json. `name`:
     the job's name in place of the document's.
     """
-    single = is_app(folder) and not (folder / META).is_file()
     here = folder.resolve()
-    document = made_for(here.name, here.name) if single else _document(folder)
+    if is_app(folder) and not (folder / META).is_file():
+        meta = read(
+            made_for(here.name, name or here.name), folders=[here.name], pools=pools, mapped=mapped
+        )
+        app = app_in(here)
+        return JobFolder(meta=meta, apps={here.name: app}, warnings=app.warnings)
+    text, document = _document(folder)
     if name is not None and isinstance(document, dict):
         document["name"] = name
-    places = {here.name: here} if single else {p.name: p for p in folder.iterdir() if p.is_dir()}
+    places = {place.name: place for place in folder.iterdir() if place.is_dir()}
     meta = read(document, folders=sorted(places), pools=pools, mapped=mapped)
     used = dict.fromkeys(meta.apps.values())
-    return JobFolder(meta=meta, apps={name: app_in(places[name]) for name in used})
+    apps = {name: app_in(places[name], shared=folder, more={META: text}) for name in used}
+    warnings = (
+        *meta.warnings,
+        *(line for app in apps.values() for line in app.warnings),
+        *_without_effect(folder, apps, named=document["deploy_map"]),
+    )
+    return JobFolder(meta=meta, apps=apps, warnings=warnings)
 
 
-def _document(folder: Path) -> Any:
+def _without_effect(
+    folder: Path, apps: Mapping[str, App], *, named: Mapping[str, Any]
+) -> Iterator[str]:
+    """What in the folder goes nowhere. `named`: the apps that the document names; one without
+    sites goes nowhere on purpose."""
+    if is_app(folder) and all(app.where != TEMPLATE for app in apps.values()):
+        yield f"{TEMPLATE} beside {META} has no effect: each app has its own"
+    known = {META, TEMPLATE, *IGNORE_FILES, *(f"{app}/" for app in named)}
+    if others := [name for name in top_of(folder) if name not in known]:
+        more = len(others) - _NAMED
+        shown = ", ".join(others[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield (
+            f"{shown} of {folder.resolve().name} goes to no site: only the folders that deploy_map "
+            "names are shipped"
+        )
+
+
+def _document(folder: Path) -> tuple[bytes, Any]:
+    """The document as it lies there, and what it says."""
     try:
         text = (folder / META).read_bytes()
     except FileNotFoundError:
+        other = next((form for form in _OTHER_FORMS if (folder / form).is_file()), None)
         raise InvalidRequest(
-            f"{folder} has neither a {META}, as a federated job has, nor a {TEMPLATE}, as a "
+            f"{folder} has {other}: SlotQ reads the document as {META} (JSON)"
+            if other
+            else f"{folder} has neither a {META}, as a federated job has, nor a {TEMPLATE}, as a "
             "single app has",
             field=META,
         ) from None
     try:
-        return strict_json.parse(text)
+        return text, strict_json.parse(text)
     except ValueError as error:
         raise InvalidRequest(f"{META} is not JSON: {error}", field=META) from None

@@ -6,7 +6,7 @@ with the server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
+from slotq_core import names
 from slotq_core.wire.views.pools import PoolView
 
+_NAME = "TrainingJobName"
 _DISK, _LONGEST = 30, 86_400
 """The disk in GB and the maximum runtime in seconds of a template that names none."""
 
@@ -33,6 +35,8 @@ class FederatedGroup:
     """The rules of the gang, as POST /groups takes them."""
     uploads: Mapping[str, bytes]
     """The code by S3 URI."""
+    warnings: tuple[str, ...] = ()
+    """What of the templates has no effect, as sentences."""
 
 
 def group_of(
@@ -57,25 +61,50 @@ def group_of(
         members.append(with_code(app, request, output))
         uploads.update(code_of(app, output))
     return FederatedGroup(
-        name=meta.name, members=tuple(members), gang=rules_of(meta), uploads=uploads
+        name=meta.name,
+        members=tuple(members),
+        gang=rules_of(meta),
+        uploads=uploads,
+        warnings=tuple(
+            line for app in job.apps.values() for line in _without_effect(app, meta, types)
+        ),
     )
+
+
+def _without_effect(app: App, meta: Meta, types: Mapping[str, str]) -> Iterator[str]:
+    """What the sites and meta.json overrule of a template."""
+    if _NAME in app.template:
+        yield f"{_NAME} of {app.where} has no effect: a member is named {meta.name}-SITE"
+    sites = [site for site, name in meta.apps.items() if name == app.name]
+    pools = {site: meta.pools[site] for site in sites if site in meta.pools}
+    asked = (app.template.get("ResourceConfig") or {}).get("InstanceType")
+    others = [f"{site} has {types[pool]}" for site, pool in pools.items() if types[pool] != asked]
+    if asked and others:
+        yield f"InstanceType {asked} of {app.where} has no effect where the pool has another: " + (
+            ", ".join(others)
+        )
+    tags = {tag.get("Key") for tag in app.template.get("Tags") or ()}
+    overruled = {names.POOLS_TAG: pools, names.DEMAND_TAG: {*sites} & meta.needs.keys()}
+    for tag, where in overruled.items():
+        if tag in tags and where:
+            yield f"the tag {tag} of {app.where} has no effect at {', '.join(sorted(where))}"
 
 
 def rules_of(meta: Meta) -> dict[str, Any]:
     """The rules of the gang, as POST /groups takes them."""
-    names = meta.members
+    members = meta.members
     rules: dict[str, Any] = {
         "min_members": 1 + meta.min_clients,
-        "mandatory": [names[SERVER], *(names[site] for site in meta.mandatory)],
-        "ends_with": names[SERVER],
-        "sites": {name: site for site, name in names.items() if site != SERVER},
+        "mandatory": [members[SERVER], *(members[site] for site in meta.mandatory)],
+        "ends_with": members[SERVER],
+        "sites": {name: site for site, name in members.items() if site != SERVER},
     }
     return rules if meta.heartbeat is None else {**rules, "heartbeat_seconds": meta.heartbeat}
 
 
 def _completed(app: App, config: Config, name: str) -> dict[str, Any]:
     """The template as a request, with what it leaves out."""
-    where = f"{app.name}/{TEMPLATE}"
+    where = app.where
     made = dict(app.template)
     algorithm = _section(made, "AlgorithmSpecification", where)
     if "AlgorithmName" not in algorithm:

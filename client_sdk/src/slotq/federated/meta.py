@@ -1,13 +1,14 @@
 """The rules of meta.json, but for those of `deploy_map` and `resource_spec`.
 
 Two keys are our own: `sites` names the pool of a site that is not called like its pool, and
-`heartbeat_seconds` how long a member may be silent.
+`heartbeat_seconds` how long a member may be silent. Keys that are not among KEYS are kept: FLARE
+has others (`scope`, `launcher_spec` …), and people add their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -26,6 +27,9 @@ KEYS = (
     "sites",
     "heartbeat_seconds",
 )
+_REQUIRED = ("name", "deploy_map")
+_ALIKE = 0.8
+"""From which likeness on (`difflib`) an unknown key may be a typing error."""
 LEAST_HEARTBEAT, MOST_HEARTBEAT = 60, 86_400
 """Bounds of `heartbeat_seconds`: reports reach the queue every 15 seconds."""
 
@@ -47,6 +51,8 @@ class Meta:
     """The pools of sites, where they have other names."""
     heartbeat: int | None = None
     """In seconds; None: silence is allowed."""
+    warnings: tuple[str, ...] = ()
+    """What of the document has no effect, as sentences."""
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -73,7 +79,8 @@ def read(
     """
     if not isinstance(document, Mapping):
         raise InvalidRequest("meta.json must hold one object")
-    _check_keys(document)
+    unknown = {key: _meant(key) for key in document if key not in KEYS}
+    _check_missing(document, unknown)
     pool_of = _sites(document.get("sites")) | dict(mapped or {})
     named = [site for site in pool_of if site != SERVER]
     every = named or [pool for pool in pools if pool != SERVER]
@@ -88,6 +95,10 @@ def read(
         mandatory=_mandatory(document.get("mandatory_clients"), clients),
         pools={site: pool_of.get(site, site) for site in apps if site in {*pool_of, *pools}},
         heartbeat=_heartbeat(document.get("heartbeat_seconds")),
+        warnings=(
+            *(_no_effect(key, meant) for key, meant in unknown.items()),
+            *_goes_nowhere(pool_of, apps),
+        ),
     )
     _check_members(meta)
     return meta
@@ -103,12 +114,32 @@ def legal(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
 
 
-def _check_keys(document: Mapping[str, Any]) -> None:
-    for key in document:
-        if key not in KEYS:
-            near = get_close_matches(key, KEYS, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; it may have {', '.join(KEYS)}"
-            raise InvalidRequest(f"meta.json has an unknown key '{key}'{hint}", field=key)
+def _meant(key: str) -> str | None:
+    """The known key that this one may be a typing error of."""
+    return next(iter(get_close_matches(key.lower(), KEYS, 1, _ALIKE)), None)
+
+
+def _check_missing(document: Mapping[str, Any], unknown: Mapping[str, str | None]) -> None:
+    """Refuse a document that has a key it needs only misspelt."""
+    for key, meant in unknown.items():
+        if meant in _REQUIRED and meant not in document:
+            raise InvalidRequest(
+                f"{meant} is missing, and meta.json has a key '{key}'; did you mean '{meant}'?",
+                field=key,
+            )
+
+
+def _no_effect(key: str, meant: str | None) -> str:
+    hint = f"; did you mean '{meant}'?" if meant else ""
+    return f"meta.json: '{key}' is kept, and has no effect in the queue{hint}"
+
+
+def _goes_nowhere(pool_of: Mapping[str, str], apps: Mapping[str, str]) -> Iterator[str]:
+    if idle := [site for site in pool_of if site not in apps]:
+        yield (
+            f"the pool of {', '.join(idle)} has no effect: deploy_map deploys no app there (it "
+            f"does to: {', '.join(apps)})"
+        )
 
 
 def _name(value: object) -> str:

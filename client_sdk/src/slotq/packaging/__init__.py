@@ -3,5 +3,6 @@
 command_job    the request for a command
 archive        the folder as an archive
 ignore_file    which files stay at home
-training_file  `slotq_training.py` beside the user's code
+training_file  `slotq_training.py` and others beside the user's code
+job_files      those others
 """

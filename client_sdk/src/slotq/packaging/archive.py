@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,34 +30,82 @@ class Pack:
     """Digest of the content: 16 hex digits."""
 
 
-def pack(folder: Path, *, beside: Mapping[str, bytes] | None = None) -> Pack:
-    """Pack everything in the folder that is not ignored.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """What a folder holds for a job, as relative paths with slashes, in order."""
 
-    `beside`: further files by name; a file of the folder with that name takes their place.
+    files: tuple[str, ...]
+    """The files to pack, and the links to folders."""
+    lost: tuple[str, ...]
+    """What cannot be packed: links to nothing, sockets and the like."""
+    ignored_by: str
+    """The ignore file that counts."""
 
-    Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself or
-    what cannot be read.
+    def lacks(self, folder: Path, word: str) -> bool:
+        """Whether a word of a command line names a file or folder that is there and not packed."""
+        here = folder.absolute()
+        path = Path(os.path.normpath(here / word))
+        if not path.is_relative_to(here) or path == here or not os.path.lexists(path):
+            return False
+        name = path.relative_to(here).as_posix()
+        return not any(file == name or file.startswith(f"{name}/") for file in self.files)
+
+
+def listed(folder: Path, *, without: Collection[str] = ()) -> Listing:
+    """Everything in the folder that is not ignored. `without`: folders at its top that do
+    not count.
+
+    Raises NotConfigured if `folder` is no folder, or contains a link out of itself or what cannot
+    be read.
     """
     if not folder.is_dir():
         raise NotConfigured(f"{folder} is not a folder: give --source the folder with the code")
     try:
-        return _packed(folder, beside or {})
+        found = [*_walked(folder, without)]
     except OSError as error:
-        raise NotConfigured(
-            f"{error.filename} cannot be read ({error.strerror}): name it in .slotqignore if the "
-            "job does not need it"
-        ) from None
+        raise _cannot_read(error) from None
+    return Listing(
+        files=tuple(path for path, is_whole in found if is_whole),
+        lost=tuple(path for path, is_whole in found if not is_whole),
+        ignored_by=_ignore_file(folder) or "SlotQ",
+    )
 
 
-def _packed(folder: Path, beside: Mapping[str, bytes]) -> Pack:
-    files = list(packed_files(folder))
+def pack(
+    folder: Path,
+    *,
+    files: Sequence[str] | None = None,
+    beside: Mapping[str, bytes] | None = None,
+) -> Pack:
+    """Pack these files of the folder; None: all of `listed`.
+
+    `beside`: further files by name; a file of the folder with that name takes their place.
+
+    Raises NotConfigured as `listed` does, and if the folder is too large.
+    """
+    chosen = listed(folder).files if files is None else files
+    try:
+        return _packed(folder, beside or {}, chosen)
+    except OSError as error:
+        raise _cannot_read(error) from None
+
+
+def _cannot_read(error: OSError) -> NotConfigured:
+    return NotConfigured(
+        f"{error.filename} cannot be read ({error.strerror}): name it in .slotqignore if the "
+        "job does not need it"
+    )
+
+
+def _packed(folder: Path, beside: Mapping[str, bytes], files: Sequence[str]) -> Pack:
     _check_size(folder, files)
+    there = frozenset(files)
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in files:
             _add(archive, folder / name, name)
         for name, content in beside.items():
-            if name not in files:
+            if name not in there:
                 _add_content(archive, name, content, mode=0o644)
     # mtime=0: a timestamp would make every archive different.
     packed = gzip.compress(tar.getvalue(), mtime=0)
@@ -65,8 +113,9 @@ def _packed(folder: Path, beside: Mapping[str, bytes]) -> Pack:
     return Pack(content=packed, files=len(files), digest=digest)
 
 
-def packed_files(folder: Path) -> Iterator[str]:
-    """Relative paths of the files to pack, and of the links to folders, with slashes, in order.
+def _walked(folder: Path, without: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Relative paths of all that is not ignored, but for folders, with slashes, in order; and
+    whether each can be packed.
 
     Raises NotConfigured at a link out of the folder: the user of a cloned folder may not know what
     the link would include.
@@ -77,18 +126,31 @@ def packed_files(folder: Path) -> Iterator[str]:
         kept = []
         for name in sorted(folders):
             path = (below / name).as_posix()
-            if not ignored.ignores(path, folder=True):
+            if path not in without and not ignored.ignores(path, folder=True):
                 _check_link(folder, path)
                 if (folder / path).is_symlink():
-                    yield path
+                    yield path, True
                 else:
                     kept.append(name)
         folders[:] = kept
         for name in sorted(names):
             path = (below / name).as_posix()
-            if not ignored.ignores(path, folder=False) and (folder / path).is_file():
+            if ignored.ignores(path, folder=False):
+                continue
+            is_whole = (folder / path).is_file()
+            if is_whole:
                 _check_link(folder, path)
-                yield path
+            yield path, is_whole
+
+
+def top_of(folder: Path) -> list[str]:
+    """What lies at the folder's top and is not ignored; folders with a slash."""
+    ignored = Ignored(_patterns(folder))
+    return [
+        place.name + ("/" if place.is_dir() else "")
+        for place in sorted(folder.iterdir())
+        if not ignored.ignores(place.name, folder=place.is_dir())
+    ]
 
 
 def _raise(error: OSError) -> None:
@@ -105,16 +167,20 @@ def _check_link(folder: Path, path: str) -> None:
         )
 
 
+def _ignore_file(folder: Path) -> str | None:
+    return next((name for name in IGNORE_FILES if (folder / name).is_file()), None)
+
+
 def _patterns(folder: Path) -> list[str]:
-    for name in IGNORE_FILES:
-        file = folder / name
-        if file.is_file():
-            # Names that are no UTF-8 are such surrogates, too.
-            return file.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
-    return []
+    name = _ignore_file(folder)
+    if name is None:
+        return []
+    # Names that are no UTF-8 are such surrogates, too.
+    text = (folder / name).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    return text.splitlines()
 
 
-def _check_size(folder: Path, files: list[str]) -> None:
+def _check_size(folder: Path, files: Sequence[str]) -> None:
     sizes = {name: (folder / name).stat().st_size for name in files}
     total = sum(sizes.values())
     if total > MOST_BYTES:

@@ -62,7 +62,7 @@ export RANK="${{RANK:-$((${{node:-1}} - 1))}}"
 {passes}mkdir -p "$ml/code"
 cd "$ml/code"
 tar -xzf "$here/{archive}"
-exec {command}
+{enters}exec {command}
 """
 
 
@@ -86,25 +86,28 @@ class CommandJob:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def driver(command: Sequence[str]) -> bytes:
-    """The script that the container runs."""
+def driver(command: Sequence[str], *, start: str = "") -> bytes:
+    """The script that the container runs. `start`: where in the packed folder the command starts;
+    empty: at its top."""
     # A shell between the two would keep the signal to itself.
     passes = "export SLOTQ_PASSES_SIGTERM=1\n" if _PYTHON.fullmatch(Path(command[0]).name) else ""
-    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command), passes=passes).encode(
-        errors="surrogateescape"  # A word of the command line is bytes.
-    )
+    enters = f"cd {shlex.quote(start)}\n" if start else ""
+    return _DRIVER.format(
+        archive=ARCHIVE, command=shlex.join(command), passes=passes, enters=enters
+    ).encode(errors="surrogateescape")  # A word of the command line is bytes.
 
 
 def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
     """The S3 folder for the code and the driver."""
     output = needed("output", job.output or config.output, "--output s3://bucket/folder")
-    return code_folder(output, pack, job.command)
+    return code_folder(output, pack, driver(job.command))
 
 
-def code_folder(output: str, pack: Pack, command: Sequence[str]) -> str:
+def code_folder(output: str, pack: Pack, script: bytes | None) -> str:
     """The S3 folder below `output`. Its name is a digest of the content, so a waiting job keeps the
-    code it was submitted with, whatever is submitted later."""
-    drivers = f"-{_digest_of(driver(command))}" if command else ""
+    code it was submitted with, whatever is submitted later. `script`: the driver; None: script
+    mode."""
+    drivers = f"-{_digest_of(script)}" if script is not None else ""
     return f"{output.rstrip('/')}/code/{pack.digest}{drivers}"
 
 

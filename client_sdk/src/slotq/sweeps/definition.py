@@ -145,10 +145,10 @@ def define(
             field="objective.goal",
         )
     if callable(space):
-        if rungs is not None or trials is not None:
+        if rungs is not None or trials is not None or seed != 0 or first != 1:
             raise InvalidRequest(
-                "a space that is a function takes neither trials nor halving: it proposes each "
-                "round itself",
+                "a space that is a function takes no trials, seed, first or halving: it proposes "
+                "each round itself",
                 field="space",
             )
         return Definition(

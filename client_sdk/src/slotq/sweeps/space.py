@@ -157,12 +157,14 @@ def trials_of(
     else:
         sampled = any(isinstance(each, Distribution) for each in space.values())
         found = _sampled(space, trials, seed, first) if sampled else _grid(space)
-    for name, given in (("trials", trials is not None), ("first", first != 1)):
+    for name, given in (("trials", trials is not None), ("first", first != 1), ("seed", seed != 0)):
         if given and not sampled:
-            raise InvalidRequest(
-                f"{name} counts what a sampler draws; a grid or a list has its own number",
-                field=name,
+            what = (
+                "decides what a sampler draws; a grid or a list has no chance in it"
+                if name == "seed"
+                else "counts what a sampler draws; a grid or a list has its own number"
             )
+            raise InvalidRequest(f"{name} {what}", field=name)
     if not 1 <= len(found) <= MOST_MEMBERS:
         raise InvalidRequest(
             f"the space has {len(found):,} trials, and a sweep has 1 to {MOST_MEMBERS:,}: take a "

@@ -59,10 +59,10 @@ def all_taken(name: str) -> NameTaken:
     )
 
 
-def next_names(name: str) -> Iterator[str]:
-    """The names that follow `name`, without end."""
+def next_names(name: str, *, longest: int = names.LONGEST) -> Iterator[str]:
+    """The names that follow `name`, without end, of at most `longest` characters."""
     found = _NUMBERED.fullmatch(name)
     base, number = (found["base"], int(found["number"])) if found else (name, 1)
     for following in count(number + 1):
         mark = f"-r{following}"
-        yield base[: names.LONGEST - len(mark)].rstrip("-") + mark
+        yield base[: longest - len(mark)].rstrip("-") + mark

@@ -1,9 +1,14 @@
-"""`slotq submit JOB_FOLDER`: a federated job."""
+"""`slotq submit JOB_FOLDER`: a federated job.
+
+Each submission is a new run, as in FLARE: `hospitals`, then `hospitals-r2` …. With --name the
+submission is the group of that name: the same folder again is the same group.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import secrets
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +18,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App
 from slotq.cli.words import Pair, Word
-from slotq.errors import CannotReach
+from slotq.client import QueueClient
+from slotq.errors import CannotReach, NameTaken
 from slotq.federated.job_folder import job_in
 from slotq.federated.members import FederatedGroup, group_of
+from slotq.federated.runs import marked, runs_of
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.output.group_tables import group_page
 from slotq_core.model.reasons import units
@@ -65,19 +72,49 @@ def submit_folder(
     client = app.client()
     pools = client.pools()
     names = [pool.name for pool in pools]
-    job = job_in(given["file"], pools=names, mapped=sites, name=given["name"])
+    name = given["name"]
+    job = job_in(given["file"], pools=names, mapped=sites, name=name)
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
-    group = group_of(job, client.config, pools, tags=tags)
+    taken = _taken(client)
+    runs = [job.meta.name] if name else runs_of(job.meta, taken)
+    group = group_of(job.named(runs[0]), client.config, pools, tags=tags)
+    for line in (*job.warnings, *group.warnings):
+        app.warn(line)
     if given["dry_run"]:
-        members = [with_tags(each, client.tags) for each in group.members]
-        click.echo(
-            json.dumps({"name": group.name, "gang": group.gang, "members": members}, indent=2)
-        )
+        _show(client, group)
         return
     _upload(app, app.aws(client, "s3") if group.uploads else None, group)
-    _say(app, f"submitting {units(len(group.members), 'members')} of {group.name}")
-    view = client.submit_gang(group.name, group.members, **group.gang)
-    app.answer(view, group_page(view))
+    run_id = None if name else secrets.token_hex(8)
+    for run in runs:
+        group = group_of(job.named(run), client.config, pools, tags=tags)
+        _say(app, _submitting(group, job.meta.name, taken))
+        try:
+            view = client.submit_gang(run, marked(group.members, run_id), **group.gang)
+        except NameTaken:  # By somebody whose groups the caller does not see, or just now.
+            if run == runs[-1]:
+                raise
+        else:
+            app.answer(view, group_page(view))
+            return
+
+
+def _submitting(group: FederatedGroup, name: str, taken: Collection[str]) -> str:
+    what = f"submitting {units(len(group.members), 'members')} of {group.name}"
+    if group.name != name:
+        return f"{what}: {name} has been submitted before"
+    if name in taken:
+        return f"{what}, which exists: the same folder is the same run (--name)"
+    return what
+
+
+def _taken(client: QueueClient) -> set[str]:
+    """The names of the groups that the caller sees."""
+    return {group.name for group in client.groups(ended=True)}
+
+
+def _show(client: QueueClient, group: FederatedGroup) -> None:
+    members = [with_tags(member, client.tags) for member in group.members]
+    click.echo(json.dumps({"name": group.name, "gang": group.gang, "members": members}, indent=2))
 
 
 def _check_usage(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

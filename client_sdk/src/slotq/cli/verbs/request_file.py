@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
 import click
-import yaml
 
-from slotq.document.yaml_file import NOT_YAML
+from slotq.document.yaml_file import NOT_YAML, parsed
+from slotq.errors import DocumentError
 from slotq.jobs.submission import jsonable
+from slotq_core.wire import strict_json
 
 
 def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
@@ -21,9 +21,10 @@ def from_file(file: TextIO, name: str | None) -> dict[str, Any]:
 def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict[str, Any]:
     """The object in the file, in which `what` is expected. Raises UsageError."""
     try:
-        request = yaml.safe_load(file) if _is_yaml(file) else json.load(file)
+        text = file.read()
+        request = parsed(text, name_of(file)) if _is_yaml(file) else strict_json.parse(text)
         request = jsonable(request)  # YAML knows dates, JSON does not.
-    except NOT_YAML as error:
+    except (*NOT_YAML, DocumentError) as error:
         raise click.UsageError(
             f"{name_of(file)} cannot be read: {error}. It must hold {what} as JSON (or as YAML in "
             "a file named .yaml or .yml)."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,7 +29,7 @@ from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging import training_file
-from slotq.packaging.archive import Pack, pack
+from slotq.packaging.archive import Listing, Pack, listed, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
 from slotq.remote_shell.ports import Forward
 from slotq.sweeps.array_range import read_range
@@ -358,11 +358,27 @@ def _from_command(
         **{key: value for key, value in given.items() if value is not None},
     )
     config: Config = client.config
-    packed = pack(source or Path(), beside={training_file.NAME: training_file.content()})
+    folder = source or Path()
+    found = listed(folder)
+    packed = pack(folder, files=found.files, beside=training_file.beside(found.files))
     code = code_uri(job, packed, config)
     kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
     request = request_of(job, config, code=code, pools=kinds, now=app.now())
+    for line in _left_at_home(folder, found, command):
+        app.warn(line)
     return request, lambda: _upload(app, client, code, packed, command)
+
+
+def _left_at_home(folder: Path, found: Listing, command: list[str]) -> Iterator[str]:
+    """What the job may miss of the folder, as sentences."""
+    for name in found.lost:
+        yield f"{name} is not packed: it is a link to nothing, or no file"
+    for word in dict.fromkeys(part for given in command for part in (given, given.split("=")[-1])):
+        if found.lacks(folder, word):
+            yield (
+                f"the command names {word}, which is not packed: {found.ignored_by} leaves it out. "
+                "If the job needs it, write a .slotqignore, which counts in place of .gitignore"
+            )
 
 
 def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:

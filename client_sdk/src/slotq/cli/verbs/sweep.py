@@ -23,6 +23,7 @@ from slotq.sweeps.members import INDEX, of_array
 from slotq.sweeps.sweep import Sweep, submitted
 from slotq_core.model.jobs import JobState
 
+_NAME = "TrainingJobName"
 _LISTED = ("name", "max_parallel", "members")
 _KEYS = ("name", "max_parallel", "template", "space")
 _MORE = ("trials", "seed", "first", "objective", "halving")
@@ -65,7 +66,9 @@ def sweep(
     _check(said, name_of(file), _KEYS, _MORE)
     if not isinstance(said["template"], dict):
         raise click.UsageError(f"template of {name_of(file)} must be a CreateTrainingJob request")
-    template = {key: it for key, it in said["template"].items() if key != "TrainingJobName"}
+    template = {key: it for key, it in said["template"].items() if key != _NAME}
+    if _NAME in said["template"]:
+        app.warn(f"{_NAME} of the template has no effect: the jobs are {said['name']}-1 …")
     definition = define(
         **{key: it for key, it in said.items() if key not in _AFTER} | {"template": template}
     )

@@ -1,10 +1,12 @@
-"""A job's warnings, each told once."""
+"""A job's warnings, each told once. A slow save's has other numbers after each save: the first
+counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from slotq.jobs.notices import Trouble, one_line
+from slotq_core.model.reports.slow_save import SlowSave
 from slotq_core.wire.views.jobs import JobView
 
 
@@ -17,7 +19,9 @@ class Warned:
 
     def tell(self, job: JobView) -> None:
         """Say the job's new warnings as trouble."""
+        codes = {job.slow_save.text: SlowSave.code} if job.slow_save else {}
         for warning in job.warnings:
-            if (job.name, warning) not in self._told:
-                self._told.add((job.name, warning))
+            key = (job.name, codes.get(warning, warning))
+            if key not in self._told:
+                self._told.add(key)
                 self._say(Trouble(f"{job.name}: warning: {one_line(warning)}"))

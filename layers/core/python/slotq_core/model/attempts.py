@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotq_core.timestamps import Moment
+from slotq_core.timestamps import Duration, Moment
 
 
 class StopCause(StrEnum):
@@ -124,6 +124,8 @@ class Attempt:
     """When the attempt last reported a checkpoint (ms)."""
     saved_step: int | None = None
     """The step of that checkpoint."""
+    save_took: Duration | None = None
+    """How long the save of that checkpoint took; set when the attempt has ended."""
     reported: bool = False
     """Whether the queue has read a step or a save in the attempt's report."""
     silent_since: Moment | None = None

@@ -29,7 +29,8 @@ def with_report(attempt: Attempt, report: Report) -> Attempt:
     if report.saved is None:
         return after
     at = min(report.saved.at, attempt.ended_at)
-    return replace(after, checkpoint_at=at, saved_step=report.saved.step)
+    saved = report.saved
+    return replace(after, checkpoint_at=at, saved_step=saved.step, save_took=saved.took)
 
 
 def unreleased(report: Report, stop: StopOrder | None, ended_at: int) -> str:

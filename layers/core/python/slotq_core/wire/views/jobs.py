@@ -14,6 +14,7 @@ from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
 from slotq_core.model.reports.outcome import resumption
 from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.reports.slow_save import STOP_GRACE, SlowSave, slow_save_of
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.views.forms import view_of
@@ -62,7 +63,8 @@ class AttemptView(BaseModel):
     resumption: str = ""
     """Where the job goes on after an eviction and what it loses, as a sentence; else empty."""
     warning: str = ""
-    """What the script did wrong when it was asked to suspend, as a sentence; else empty."""
+    """What the script did wrong when it was asked to suspend, or that its last save took longer
+    than the eviction left it, as a sentence; else empty."""
     logs: str = ""
     """The CloudWatch log group, a colon, and the prefix of the streams' names."""
 
@@ -74,6 +76,21 @@ class SavedView(BaseModel):
     at: str
     took_seconds: float | None = None
     """How long the save took."""
+
+
+class SlowSaveView(BaseModel):
+    """The last save of a job's latest attempt took longer than an eviction leaves it."""
+
+    took_seconds: float
+    grace_seconds: float
+    """How long the job's pool waits between asking a job to suspend and stopping it; 0: it asks
+    nobody."""
+    stop_seconds: float
+    """How long SageMaker then waits before it kills the script."""
+    lost: bool
+    """Whether such a save is not complete in that time."""
+    text: str
+    """The same as one of the job's warnings."""
 
 
 class ProgressView(BaseModel):
@@ -152,6 +169,9 @@ class JobView(BaseModel):
     warnings: list[str] = Field(default=[])
     """What the job's user should know before it is too late, as sentences: that an eviction would
     set the job back to its beginning, for example."""
+    slow_save: SlowSaveView | None = None
+    """That the last save took too long: of a running job, or of the attempt that was evicted last.
+    Its text is among `warnings`."""
     stalled_since: str | None = None
     """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
@@ -200,6 +220,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         of=attempt.steps,
         saved=_saved(attempt),
         resumption=resumption(attempt),
+        warning="; ".join(filter(None, (attempt.warning, _slow_save(attempt)))),
         logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
     )
 
@@ -207,7 +228,29 @@ def attempt_view(attempt: Attempt) -> AttemptView:
 def _saved(attempt: Attempt) -> SavedView | None:
     if attempt.checkpoint_at is None or attempt.ended_at is None:
         return None
-    return SavedView(step=attempt.saved_step, at=iso(attempt.checkpoint_at))
+    return SavedView(
+        step=attempt.saved_step,
+        at=iso(attempt.checkpoint_at),
+        took_seconds=None if attempt.save_took is None else seconds(attempt.save_took),
+    )
+
+
+def _slow_save(attempt: Attempt) -> str:
+    slow = slow_save_of(attempt)
+    return slow.sentence() if slow else ""
+
+
+def with_slow_save(view: JobView, slow: SlowSave) -> JobView:
+    """The job with the warning of a slow save."""
+    shown = SlowSaveView(
+        took_seconds=seconds(slow.took),
+        grace_seconds=seconds(slow.grace),
+        stop_seconds=seconds(STOP_GRACE),
+        lost=slow.is_lost,
+        text=slow.sentence(),
+    )
+    warnings = [*view.warnings, shown.text]
+    return view.model_copy(update={"warnings": warnings, "slow_save": shown})
 
 
 def progress_view(report: Report, eta: int | None) -> ProgressView:
@@ -238,7 +281,7 @@ def job_view(
     report: Report | None = None,
     eta: int | None = None,
 ) -> JobView:
-    return view_of(
+    view = view_of(
         job,
         JobView,
         place=place,
@@ -256,6 +299,8 @@ def job_view(
         stalled_since=iso_or_none(job.attempt.silent_since) if job.attempt else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
     )
+    slow = slow_save_of(attempts[-1]) if attempts and not job.terminal else None
+    return with_slow_save(view, slow) if slow else view
 
 
 def queue_view(
