@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,16 @@ def content() -> bytes:
     return next(place for place in places if place.is_file()).read_bytes()
 
 
-def shipped(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The request with the file beside its code. None if the code cannot be found in it.
+def shipped(
+    s3: Any, request: Mapping[str, Any], *, ask: Callable[[], object] = lambda: None
+) -> dict[str, Any] | None:
+    """The request with the file beside its code. None if the code cannot be found in it. `ask` is
+    called before an upload, and prevents it by raising.
 
     A file of that name among the code stays. Raises CannotReach if S3 refuses a call.
     """
     try:
-        return _in_archive(s3, request) or _in_channel(s3, request)
+        return _in_archive(s3, request, ask) or _in_channel(s3, request, ask)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise CannotReach(
             f"{NAME} cannot be put beside the code in S3: {error}. Check that you may read and "
@@ -48,7 +51,9 @@ def shipped(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
         ) from None
 
 
-def _in_archive(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
+def _in_archive(
+    s3: Any, request: Mapping[str, Any], ask: Callable[[], object]
+) -> dict[str, Any] | None:
     values = dict(request.get("HyperParameters") or {})
     uri = str(values.get(_ARCHIVE, "")).strip('"')
     if not uri.startswith("s3://") or not uri.endswith(".tar.gz"):
@@ -60,12 +65,15 @@ def _in_archive(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
         return dict(request)
     digest = hashlib.sha256(packed).hexdigest()[:8]
     key = f"{key.removesuffix('.tar.gz')}-{digest}.tar.gz"
+    ask()
     s3.put_object(Bucket=bucket, Key=key, Body=packed, **_encryption(answer))
     values[_ARCHIVE] = json.dumps(f"s3://{bucket}/{key}")
     return {**request, "HyperParameters": values}
 
 
-def _in_channel(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
+def _in_channel(
+    s3: Any, request: Mapping[str, Any], ask: Callable[[], object]
+) -> dict[str, Any] | None:
     channels = {one["ChannelName"]: one for one in request.get("InputDataConfig") or ()}
     if not {_CODE, _DRIVERS} <= set(channels):
         return None
@@ -75,6 +83,7 @@ def _in_channel(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     key = f"{prefix.rstrip('/')}/{NAME}".lstrip("/")
     if not s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1).get("KeyCount"):
+        ask()
         s3.put_object(Bucket=bucket, Key=key, Body=content())
     return dict(request)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App
+from slotq.cli.verbs.dry_run import asked, show_dry_run
 from slotq.cli.words import Pair, Word
 from slotq.errors import CannotReach
 from slotq.federated.job_folder import job_in
@@ -68,15 +69,17 @@ def submit_folder(
     job = job_in(given["file"], pools=names, mapped=sites, name=given["name"])
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
     group = group_of(job, client.config, pools, tags=tags)
+    put = partial(client.submit_gang, group.name, group.members, **group.gang)
+    if given["dry_run"] or group.uploads:
+        would = asked(lambda: put(dry_run=True))
     if given["dry_run"]:
         members = [with_tags(each, client.tags) for each in group.members]
-        click.echo(
-            json.dumps({"name": group.name, "gang": group.gang, "members": members}, indent=2)
-        )
+        submission = {"name": group.name, "gang": group.gang, "members": members}
+        show_dry_run(app, submission, would)
         return
     _upload(app, app.aws(client, "s3") if group.uploads else None, group)
     _say(app, f"submitting {units(len(group.members), 'members')} of {group.name}")
-    view = client.submit_gang(group.name, group.members, **group.gang)
+    view = put()
     app.answer(view, group_page(view))
 
 
