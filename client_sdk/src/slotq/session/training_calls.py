@@ -100,12 +100,14 @@ class TrainingCalls:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._queue = queue
-        self._say, self._clock, self._sleep = say, clock, sleep
+        self.say, self._clock, self._sleep = say, clock, sleep
         self.names: ForeignNames | None = None
         """Looks whether a new job's name is free in SageMaker; None: nobody looks."""
         self.ship: Callable[[Mapping[str, Any], Callable[[], object]], dict[str, Any]] | None = None
         """Puts slotq_training.py beside the code of a request, and calls the function before it
         uploads; None: nobody does."""
+        self.logged_elsewhere: Callable[[str], object] | None = None
+        """Hears the lines of a wait that another log shows; None: nobody does."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
         self._caller = ""
@@ -151,7 +153,7 @@ class TrainingCalls:
 
     def say_left(self, name: str) -> None:
         """Say how to go on with a job that the program no longer watches."""
-        self._say(left(name, f'session.queue.cancel("{name}")'))
+        self.say(left(name, f'session.queue.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any], region: str = "") -> JobView:
         """Put a CreateTrainingJob request into the queue. `region`: where its training job would
@@ -199,7 +201,7 @@ class TrainingCalls:
         return self._caller
 
     def _said_of(self, job: JobView, what: str) -> None:
-        self._say(f"{job.name}: {what}")
+        self.say(f"{job.name}: {what}")
         self.warned.tell(job)
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
@@ -268,7 +270,7 @@ class TrainingCalls:
         try:
             if name in self._requests:
                 return patiently(
-                    fetch, say=self._say, clock=self._clock, sleep=self._sleep, poll=PAUSE
+                    fetch, say=self.say, clock=self._clock, sleep=self._sleep, poll=PAUSE
                 )
             return fetch()
         except (NoSuchJob, InvalidRequest):
