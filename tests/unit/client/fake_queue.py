@@ -689,6 +689,7 @@ def usage_row(instance_type: str = "ml.g5.xlarge", **fields: Any) -> UsageRowVie
         "slot_seconds": 7200,
         "instance_seconds": 3600,
         "lost_seconds": 360,
+        "lost_at_most_seconds": 0,
         "jobs": 1,
         "attempts": 2,
         "evictions_given": 1,
