@@ -12,7 +12,7 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App
-from slotq.cli.verbs.dry_run import asked, show_dry_run
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.words import Pair, Word
 from slotq.errors import CannotReach
 from slotq.federated.job_folder import job_in

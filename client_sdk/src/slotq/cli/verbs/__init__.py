@@ -3,7 +3,6 @@
 submit         `slotq submit`
 sweep          `slotq sweep`, `slotq submit --array`
 request_file   the request in a file
-dry_run        dry submissions: for `--dry-run`, and before anything is uploaded
 with_shell     `slotq submit --shell`
 cancel         `slotq cancel`
 hold           `slotq hold`

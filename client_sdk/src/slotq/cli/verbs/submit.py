@@ -11,11 +11,11 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import JobNames, PoolNames
-from slotq.cli.verbs.dry_run import asked, show_dry_run
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell

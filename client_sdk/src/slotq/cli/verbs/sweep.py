@@ -12,8 +12,8 @@ from typing import Any, TextIO
 import click
 
 from slotq.cli.app import App, json_option
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.exits import Exit
-from slotq.cli.verbs.dry_run import asked, show_dry_run
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
 from slotq.output.group_tables import group_page
