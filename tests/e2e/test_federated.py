@@ -152,7 +152,7 @@ def test_too_few_clients_end_the_group() -> None:
     meta = json.loads(blocks("json")[1])
     del meta["resource_spec"]
     (folder / "meta.json").write_text(json.dumps({**meta, "mandatory_clients": []}))
-    shown = json.loads(slotq("submit", "hospitals/", "--dry-run").output)
+    shown = json.loads(slotq("submit", "hospitals/", "--dry-run").stdout)
     assert shown["gang"]["min_members"] == 3
     slotq("submit", "hospitals/", "--json")
     assert ended("hospitals") == {

@@ -111,12 +111,13 @@ def test_an_eviction_reads_the_last_report_once():
     assert queue.job("job1").reports
 
 
-def test_without_a_report_the_eviction_lost_what_it_ran():
+def test_without_a_report_the_eviction_lost_at_most_what_it_ran():
     queue = world()
     queue.later(41 * 60)
     evict(queue)
     queue.later(3)
-    assert resumption(last(queue)).startswith("loses 41 min of work")
+    assert resumption(last(queue)) == "loses up to 41 min of work: it reported no checkpoint"
+    assert use_of(queue.job("job1"), last(queue)).lost_at_most
 
 
 def test_without_s3_an_eviction_goes_on():
@@ -135,7 +136,8 @@ def test_a_report_of_a_save_lowers_the_lost_work():
     queue.later(3)
     attempt = last(queue)
     assert attempt.checkpoint_at is not None and attempt.ended_at is not None
-    assert use_of(queue.job("job1"), attempt).lost_since == attempt.checkpoint_at
+    use = use_of(queue.job("job1"), attempt)
+    assert (use.lost_since, use.lost_at_most) == (attempt.checkpoint_at, False)
     assert attempt.ended_at - attempt.checkpoint_at >= 100_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from slotq_core.usage.attempt_use import AttemptUse, PartUse, use_of
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day, next_day
 from slotq_core.usage.day_rows import parts_of, read_part
 from slotq_core.usage.waits import Waits, waits_of
+from slotq_core.wire.views.usage import held_slots_view, totals_in, usage_view
 
 NOW = begin_of("2026-11-20")
 POOL = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=2))
@@ -69,6 +71,32 @@ def test_nobody_gains_from_a_rollback_or_an_attempt_given_up():
     for after in (rolled_back, requeued(victim, "ada", NOW), evicted(victim, "x", NOW)):
         assert after.attempt and after.attempt.stop
         assert after.attempt.stop.beneficiary is None
+
+
+@pytest.mark.parametrize(("saved_at", "at_most"), [(None, 2 * 5000), (NOW + 4000, 0)])
+def test_what_an_eviction_lost_is_at_most_known_without_a_report(saved_at, at_most):
+    use = AttemptUse(
+        job="job1", number=1, workload="training", pool="p5", instance_type="ml.p5", slots=2,
+        admitted_at=NOW, ended_at=NOW + 5000, lost_since=saved_at or NOW,
+    )  # fmt: skip
+    totals: Totals = {}
+    add_attempt(totals, use, Window(start=NOW, end=NOW + DAY), until=NOW)
+    (amounts,) = totals.values()
+    assert amounts.lost_at_most_ms == at_most
+    assert amounts.lost_ms == (at_most or 2 * 1000)
+    shown = held_slots_view(use).evicted
+    assert shown is not None
+    assert shown.lost_at_most is (saved_at is None)
+    day = day_of(NOW)
+    cell = (day, Group(pool="p5"), amounts)
+    (part,) = parts_of([cell])
+    assert [*read_part(part)] == [cell]
+    earlier = {key: it for key, it in json.loads(part).items() if key != "at_most"}
+    ((_, _, read),) = read_part(json.dumps(earlier))
+    assert read == replace(amounts, lost_at_most_ms=amounts.lost_ms), "it does not say which"
+    page = usage_view((NOW, NOW), totals, by=(), as_of=NOW, unreadable=0, following=None)
+    ((_, same),) = totals_in(page.rows)
+    assert same == amounts
 
 
 def test_an_eviction_of_a_job_over_several_pools_loses_work_in_each_and_counts_once():

@@ -17,6 +17,7 @@ from slotq.errors import (
     ExaminedLately,
     GroupUnfinished,
     InvalidRequest,
+    NoDryRuns,
     NotAllowed,
     RequestWithheld,
     TooLate,
@@ -130,6 +131,8 @@ class QueueClient:
             priority=self.config.priority, project=self.config.project
         )
         """The settings of every job that it submits and that names none itself."""
+        self._knows_dry_runs: bool | None = None
+        """Whether the queue does; None: nobody has asked."""
 
     @takes(JobSettings)
     def with_settings(self, **settings: Unpack[JobSettings]) -> Self:
@@ -144,7 +147,7 @@ class QueueClient:
         """The boto3 session whose credentials sign."""
         return self.transport.aws
 
-    def submit(self, request: Mapping[str, Any]) -> JobView:
+    def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
 
         The client's own settings (`priority`, `with_settings`) become tags of it where it has none.
@@ -152,9 +155,12 @@ class QueueClient:
         submitted as much as one may in a minute, it says so and waits for a while. Raises
         InvalidRequest with every fault that this machine's botocore finds in it, and then nothing
         was sent; LimitReached, PriorityTooHigh and what else the queue refuses.
+
+        `dry_run`: store nothing, and return the job as it would be: for what has to be uploaded
+        first. Raises the same, and NoDryRuns.
         """
         (request,) = self._set([request])
-        return self._put(request)
+        return self._put(request, dry_run=dry_run)
 
     def after(
         self, *awaited: Awaited, after_any: str | Iterable[Awaited] = ()
@@ -168,7 +174,7 @@ class QueueClient:
         """The requests with the client's own settings, and with what they come after here."""
         return [with_dependencies(with_tags(each, self.tags), self) for each in requests]
 
-    def _put(self, request: Mapping[str, Any]) -> JobView:
+    def _put(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView:
         request = jsonable(request)
         body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
@@ -177,11 +183,31 @@ class QueueClient:
                 "large values (hyperparameters, environment) to S3"
             )
         check(request)
+        query = self._query(dry_run=dry_run)
 
         def submit() -> JobView:
-            return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
+            return self._read(
+                JobView, self.transport.call("POST", "/add-job", query=query, body=body)
+            )
 
         return self._patiently(submit)
+
+    def _query(self, *, dry_run: bool) -> Mapping[str, object] | None:
+        """The query of a submission. Raises NoDryRuns where the queue would store the job: an
+        earlier release ignores what it does not know."""
+        if not dry_run:
+            return None
+        if self._knows_dry_runs is None:
+            try:
+                self._knows_dry_runs = self.about().dry_runs
+            except NotAllowed:
+                self._knows_dry_runs = False
+        if not self._knows_dry_runs:
+            raise NoDryRuns(
+                "the queue cannot say what would come of a submission: it is of an earlier "
+                "release, or you may not ask for its release (GET /version)"
+            )
+        return {"dry_run": "true"}
 
     def _patiently(self, call: Callable[[], JobView]) -> JobView:
         return patiently(call, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
@@ -193,6 +219,7 @@ class QueueClient:
         *,
         max_parallel: int,
         sweep: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
     ) -> GroupView:
         """Put jobs into the queue under one name, all or none. At most `max_parallel` of them hold
         slots at once.
@@ -201,10 +228,10 @@ class QueueClient:
         `submit`; what they share is sent once. `sweep`: what they try and look for, as `sweep` of
         POST /groups. The same group again is the same group. Where one request's time does not do
         for all of them, it says so and goes on. Raises what `submit` raises; the field of a
-        member's fault begins with its place: `members.3.RoleArn`.
+        member's fault begins with its place: `members.3.RoleArn`. `dry_run` as in `submit`.
         """
         body = body_of(name, self._set(members), {}, max_parallel=max_parallel, sweep=sweep)
-        return self._put_group(body)
+        return self._put_group(body, dry_run=dry_run)
 
     def submit_gang(
         self,
@@ -217,6 +244,7 @@ class QueueClient:
         ends_with: str | None = None,
         sites: Mapping[str, str] | None = None,
         heartbeat_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> GroupView:
         """Put jobs into the queue that start together or not at all: all of them, or `min_members`
         with all that are `mandatory` (names); with `same_pool` in one pool. The others join while
@@ -237,7 +265,8 @@ class QueueClient:
             sites=sites,
             heartbeat_seconds=heartbeat_seconds,
         )
-        return self._put_group(body_of(name, self._set(members), {}, gang=rules))
+        body = body_of(name, self._set(members), {}, gang=rules)
+        return self._put_group(body, dry_run=dry_run)
 
     def clone_group(
         self,
@@ -282,10 +311,14 @@ class QueueClient:
         )
         return self._put_group(body_of(new_name, requests, {}, gang=rules))
 
-    def _put_group(self, body: bytes) -> GroupView:
+    def _put_group(self, body: bytes, *, dry_run: bool = False) -> GroupView:
+        query = self._query(dry_run=dry_run)
+
         def submit() -> GroupView:
-            found = self._read(GroupView, self.transport.call("POST", "/groups", body=body))
-            return self._with_further_members(found, {})
+            found = self._read(
+                GroupView, self.transport.call("POST", "/groups", query=query, body=body)
+            )
+            return found if dry_run else self._with_further_members(found, {})
 
         waits = (TooManySubmissions, GroupUnfinished)
         return patiently(submit, *waits, sleep=self.transport.sleep, say=self.say)

@@ -11,6 +11,7 @@ SlotQError
 ├── NoShell           a session in a job cannot be opened: says what is missing
 ├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
+    └── NoDryRuns         the queue cannot say what would come of a submission; nothing was sent
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ __all__ = [
     "LimitReached",
     "NameTaken",
     "NeverFits",
+    "NoDryRuns",
     "NoShell",
     "NoSuchGroup",
     "NoSuchJob",
@@ -115,6 +117,11 @@ class ScenarioError(DocumentError):
 
 class UnexpectedAnswer(SlotQError):
     """Something answers at the endpoint, but it is not (this version of) the queue."""
+
+
+class NoDryRuns(UnexpectedAnswer):
+    """The queue is of a release without dry submissions, or the caller may not ask for its release:
+    nothing was sent that it could take for a submission."""
 
 
 class NoShell(SlotQError):

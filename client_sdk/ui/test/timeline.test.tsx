@@ -30,7 +30,7 @@ const attempt = (job: string, from: number, to: number | null, fields: Partial<H
 const evicted = (job: string, from: number, to: number, by: Partial<NonNullable<HeldSlots["evicted"]>> = {}) =>
   attempt(job, from, to, {
     outcome: "evicted",
-    evicted: { job: "urgent", project: "speech", submitter: "", workload: "", lost_since: at(from), ...by },
+    evicted: { job: "urgent", project: "speech", submitter: "", workload: "", lost_since: at(from), lost_at_most: false, ...by },
   });
 const page = (attempts: HeldSlots[], fields: Partial<AttemptsPage> = {}): AttemptsPage => ({
   version: 1,

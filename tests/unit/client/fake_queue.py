@@ -199,6 +199,8 @@ class FakeQueue:
         self.configuration = FakeConfiguration()
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
+        self.dry_runs = True
+        """Whether the queue knows dry submissions."""
         self.reaches: int | None = None
         """The number of changes that the queue has time for in one request; None: all."""
         self.room: int | None = None
@@ -235,7 +237,9 @@ class FakeQueue:
             "/attempts": lambda: self._attempts(query),
             "/limits": lambda: self._limits(method, body),
             "/scenario": lambda: self.scenario,
-            "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/version": lambda: AboutView(
+                slotq=self.release, caller=CALLER, dry_runs=self.dry_runs
+            ),
             "/me": lambda: MeView(
                 caller=CALLER, person=self.person, why="an IAM user", projects=self.projects
             ),
@@ -356,6 +360,16 @@ class FakeQueue:
                 order=[pool.name for pool in self.pools],
             )
         )
+
+    def dry_run(self, path: str, body: bytes) -> Any:
+        """What the submission would be answered; nothing of it stays."""
+        assert self.dry_runs, "an earlier release would store the job"
+        kept = ("jobs", "requests", "groups", "gangs", "sweeps")
+        before = {name: dict(getattr(self, name)) for name in kept}
+        try:
+            return 200, self.handle("POST", path, {}, body)[1]
+        finally:
+            vars(self).update(before)
 
     def _submit(self, body: bytes) -> JobView:
         submission, request = parse_submission(body)
@@ -534,10 +548,12 @@ class FakeHttp:
             return FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: it"}')
         url = urlsplit(request.url)
         path = url.path.removeprefix("/prod")
+        query, body = parse_qs(url.query), request.body or b""
         try:
-            status, view = self.queue.handle(
-                request.method, path, parse_qs(url.query), request.body or b""
-            )
+            if request.method == "POST" and query.get("dry_run") == ["true"]:
+                status, view = self.queue.dry_run(path, body)
+            else:
+                status, view = self.queue.handle(request.method, path, query, body)
         except Refused as error:
             status = STATUS.get(error.code, 400)
             view = ErrorView(code=error.code, message=error.message, field=error.field)
@@ -673,6 +689,7 @@ def usage_row(instance_type: str = "ml.g5.xlarge", **fields: Any) -> UsageRowVie
         "slot_seconds": 7200,
         "instance_seconds": 3600,
         "lost_seconds": 360,
+        "lost_at_most_seconds": 0,
         "jobs": 1,
         "attempts": 2,
         "evictions_given": 1,

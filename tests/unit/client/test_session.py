@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 import slotq
-from slotq.errors import CannotReach, InvalidRequest, NotConfigured
+from slotq.errors import CannotReach, InvalidRequest, NameTaken, NotConfigured
 from slotq.session import hooks
 from slotq.session.describe import as_the_job, description
 from tests.unit.client.fake_aws import make_default_bucket
@@ -561,6 +561,19 @@ def test_a_session_ships_the_training_file_with_the_code(session, queue, aws, tm
     with tarfile.open(fileobj=io.BytesIO(body)) as tar:
         names = ["hfai.py", "sitecustomize.py", "slotq_training.py", "train.py"]
         assert sorted(tar.getnames()) == names
+
+
+def test_the_training_file_of_a_job_that_is_refused_is_not_shipped(session, queue, aws, tmp_path):
+    """The SDK has uploaded its archive by then: it makes the request last."""
+    (tmp_path / "train.py").write_text("")
+    settings = {"entry_point": "train.py", "source_dir": str(tmp_path)}
+    queue.requests["job1"] = {}
+    with pytest.raises(NameTaken):
+        estimator(session(ship_training=True), **settings).fit(job_name="job1", wait=False)
+    s3 = aws.client("s3")
+    (bucket,) = (each["Name"] for each in s3.list_buckets()["Buckets"])
+    keys = [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert [key.rpartition("/")[2] for key in keys] == ["sourcedir.tar.gz"]
 
 
 def test_a_request_without_code_is_said_to_ship_nothing(session, queue, said):

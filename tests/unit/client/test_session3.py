@@ -6,8 +6,11 @@ Run by `make test-sagemaker3`; skipped without that SDK.
 from __future__ import annotations
 
 import gc
+import io
+import logging
 import subprocess
 import sys
+import time
 
 import boto3
 import botocore.session
@@ -38,7 +41,15 @@ from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, NotConfigured
 from slotq.session.installed_sdk import sdk_version
 from slotq_core.names import LOG_GROUP
-from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
+from tests.unit.client.fake_queue import (
+    MOMENT,
+    FakeHttp,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    waiting,
+)
 
 _LOADER = create_loader()
 """One session for all tests, because reading AWS's service models takes long."""
@@ -61,6 +72,7 @@ def aws(monkeypatch):
 @pytest.fixture(autouse=True)
 def untouched_sdk(monkeypatch):
     """As in a process that has not used the SDK yet, because the SDK keeps a client."""
+    monkeypatch.setattr(logging.getLogger("sagemaker"), "level", logging.NOTSET)
     monkeypatch.setattr(type(SageMakerClient), "_instances", {})
     monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
 
@@ -335,6 +347,81 @@ def test_a_session_that_is_gone_submits_no_jobs(session, aws, queue):
 def test_a_missing_endpoint_fails_before_anything_is_done(aws):
     with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
         QueueTrainingJobSession(aws)
+
+
+@pytest.fixture
+def trained(aws, queue):
+    """job1 waits, and has then run in two instances."""
+    aws.client("sagemaker").create_training_job(
+        TrainingJobName="job1",
+        AlgorithmSpecification={"TrainingImage": "train:1", "TrainingInputMode": "File"},
+        RoleArn="arn:aws:iam::123456789012:role/trainer",
+        OutputDataConfig={"S3OutputPath": "s3://out"},
+        ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2, "VolumeSizeInGB": 1},
+        StoppingCondition={"MaxRuntimeInSeconds": 60},
+    )
+    logs = aws.client("logs")
+    logs.create_log_group(logGroupName=LOG_GROUP)
+    for host, text in (("algo-1", "[step 1] loss 0.5"), ("algo-2", "I am the second")):
+        stream = {"logGroupName": LOG_GROUP, "logStreamName": f"job1/{host}-1700000000"}
+        logs.create_log_stream(**stream)
+        event = {"timestamp": int(1000 * time.time()), "message": text}
+        logs.put_log_events(**stream, logEvents=[event])
+    two = {"demand": {"slots": 2}}
+    last = ended(number=1, attempts=[attempt(1, outcome="completed", ended_at=MOMENT)], **two)
+    queue.script(*[waiting(2, **two)] * 6, *[last] * 9)
+
+
+PLACE = "waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+LINES = [
+    f"slotq: job1: {PLACE}",
+    "[algo-1] [step 1] loss 0.5",
+    "[algo-2] I am the second",
+]
+
+
+def logs_to(stream, level=logging.INFO):
+    logging.getLogger().addHandler(logging.StreamHandler(stream))
+    logging.getLogger().setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("configured", "prints", "shown"),
+    [
+        (lambda: None, True, 0),
+        (lambda: logs_to(sys.stderr, logging.WARNING), True, 0),
+        (lambda: logs_to(io.StringIO()), True, 0),
+        (lambda: logs_to(sys.stderr), False, 1),
+        (lambda: logging.getLogger("sagemaker").setLevel(logging.WARNING), False, 0),
+    ],
+    ids=["nobody", "warnings", "a file", "this output", "quiet"],
+)
+@pytest.mark.usefixtures("trained", "no_telemetry")
+def test_what_the_sdk_only_logs_is_printed(session, capsys, configured, prints, shown):
+    create(made := session(say=None))
+    configured()
+    capsys.readouterr()
+    TrainingJob.get("job1", session=made.boto_session).wait(poll=0, logs=True)
+    out, err = capsys.readouterr()
+    assert [line for line in LINES if line in out.splitlines()] == (LINES if prints else [])
+    assert err.count("loss 0.5") == shown
+
+
+@pytest.mark.usefixtures("trained")
+def test_without_logs_only_the_sdks_status_is_shown(session, capsys):
+    create(made := session(say=None))
+    capsys.readouterr()
+    TrainingJob.get("job1", session=made.boto_session).wait(poll=0)
+    assert "loss" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("configured", [lambda: None, lambda: logs_to(sys.stderr)])
+@pytest.mark.usefixtures("trained")
+def test_lines_go_to_say_whoever_shows_them_too(session, said, configured):
+    configured()
+    create(made := session())
+    TrainingJob.get("job1", session=made.boto_session).wait(poll=0, logs=True)
+    assert set(LINES) < set(said)
 
 
 def test_importing_slotq_does_not_import_the_sdk():

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_sweep_is_refused(slotq, queue, file, changes, words):
 
 
 def test_a_dry_run_submits_nothing(slotq, queue, file):
-    shown = json.loads(slotq("sweep", file(), "--dry-run").output)
+    shown = json.loads(slotq("sweep", file(), "--dry-run").stdout)
     assert [each["TrainingJobName"] for each in shown] == ["grid-1", "grid-2", "grid-3", "grid-4"]
     assert queue.groups == {}
 
@@ -209,8 +209,10 @@ def test_an_array_is_a_group(slotq, queue, tmp_path, monkeypatch):
     assert queue.requests["cv-3"]["Environment"]["I"] == "3"
     assert queue.requests["cv-3"]["Environment"]["SLOTQ_ARRAY_TASK_ID"] == "3"
     assert queue.requests["cv-3"]["Tags"] == [{"Key": "priority", "Value": "7"}]
-    shown = json.loads(slotq("submit", "job.json", "--array", "1,2", "--dry-run").output)
-    assert [each["TrainingJobName"] for each in shown] == ["cv-1", "cv-2"]
+    again = slotq("submit", "job.json", "--array", "1,2", "--dry-run")
+    assert again.exit_code == Exit.NO, "it says what the same without --dry-run would"
+    shown = slotq("submit", "job.json", "--name", "new", "--array", "1,2", "--dry-run").stdout
+    assert [each["TrainingJobName"] for each in json.loads(shown)] == ["new-1", "new-2"]
 
 
 @pytest.mark.parametrize(
@@ -452,7 +454,7 @@ def test_the_guide_to_arrays_works(slotq, queue, tmp_path, monkeypatch):
     options = ["--image", "i", "--role", "arn:aws:iam::123456789012:role/r", "--output", "s3://b/o"]
     options += ["--instance-type", "ml.p5.48xlarge", "--dry-run"]
     place = command.index("--")
-    made = json.loads(slotq(*command[:place], *options, *command[place:]).output)
+    made = json.loads(slotq(*command[:place], *options, *command[place:]).stdout)
     assert [each["TrainingJobName"] for each in made] == [f"folds-{n}" for n in range(5)]
     assert {each["CheckpointConfig"]["S3Uri"][-8:] for each in made} >= {"/folds-0", "/folds-4"}
     for line in rest:

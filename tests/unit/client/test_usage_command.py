@@ -44,6 +44,21 @@ def test_the_table_has_hours_dollars_waits_and_evictions(slotq, queue, prices):
     assert "from 2026-11-01 00:00:00 to 2026-11-20 12:00:00 (UTC); prices of 2026-01-01" in lines[2]
 
 
+AT_MOST = "of these hours are of attempts that reported no checkpoint, and may have saved some"
+
+
+@pytest.mark.parametrize(("said", "at_most"), [(0, 0), (180, 0.05), (None, 0.1)])
+def test_lost_hours_say_where_they_are_the_most(slotq, queue, prices, said, at_most):
+    """None: a queue of an earlier release, which cannot tell."""
+    queue.usage = [usage_page(usage_row(lost_at_most_seconds=said))]
+    lines = slotq("usage", "--by", "project", "--prices", prices).stdout.splitlines()
+    assert lines[1].split()[-1] == ("≤0.10" if at_most else "0.10")
+    notes = [line for line in lines if line.startswith("≤")]
+    assert notes == ([f"≤ at most: {at_most:.2f} {AT_MOST}"] if at_most else [])
+    line = told(slotq, "--by", "project", "--prices", prices)["lines"][0]
+    assert (line["lost_hours"], line["lost_hours_at_most"]) == (0.1, at_most)
+
+
 def test_pages_are_asked_for_with_the_window_of_the_first(slotq, queue, prices):
     queue.usage = [
         usage_page(usage_row(), next="2026-11-03~0~0~"),

@@ -184,7 +184,8 @@ def test_only_what_decides_something_is_read():
 def ended(**fields):
     job = stops("j", since=60 * MIN)
     assert job.attempt is not None
-    return replace(job.attempt, ended_at=NOW, outcome=AttemptOutcome.EVICTED, **fields)
+    given = {"checkpoints": "s3://bucket/checkpoints", **fields}
+    return replace(job.attempt, ended_at=NOW, outcome=AttemptOutcome.EVICTED, **given)
 
 
 RESUMPTIONS = [
@@ -193,14 +194,18 @@ RESUMPTIONS = [
     (Report(saved=Saved(step=4200, at=NOW - 41 * MIN)),
      "resumes from step 4,200 and loses 41 min of work"),
     (Report(saved=Saved(at=NOW)), "resumes from its last checkpoint, saved 0 s before the stop"),
-    (Report(step=9, at=NOW), "loses 60 min of work: it reported no checkpoint"),
-    (NOTHING, "loses 60 min of work: it reported no checkpoint"),
+    (Report(step=9, at=NOW), "loses up to 60 min of work: it reported no checkpoint"),
+    (NOTHING, "loses up to 60 min of work: it reported no checkpoint"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("report", "said"), RESUMPTIONS)
 def test_the_history_tells_what_an_eviction_cost(report, said):
     assert resumption(with_report(ended(), report)) == said
+
+
+def test_what_an_attempt_without_a_place_for_checkpoints_lost_is_known():
+    assert resumption(ended(checkpoints="")) == "loses 60 min of work: it has no CheckpointConfig"
 
 
 def test_other_ends_tell_nothing():

@@ -15,6 +15,7 @@ selection       jobs that options select
 closed_streams  standard streams that the caller has closed
 encoding        output that the terminal cannot encode
 name_arguments  job names on the command line
+dry_run         dry submissions: for `--dry-run`, and before anything is uploaded
 forward_option  ports on the command line
 words           other arguments
 schemas         the JSON schema of each command's output

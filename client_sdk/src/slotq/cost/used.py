@@ -46,6 +46,8 @@ class UsageLine:
     evictions_given: int
     evictions_taken: int
     lost_hours: float
+    lost_hours_at_most: float
+    """The part of it that is the most that can be lost."""
 
 
 def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLine]:
@@ -99,4 +101,5 @@ def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrice
         evictions_given=every.given,
         evictions_taken=every.taken,
         lost_hours=every.lost_ms / _HOUR,
+        lost_hours_at_most=every.lost_at_most_ms / _HOUR,
     )

@@ -76,6 +76,9 @@ class UsageLineView(BaseModel):
     evictions_given: int
     evictions_taken: int
     lost_hours: float
+    lost_hours_at_most: float
+    """The part of it that is the most that can be lost: of attempts that reported no checkpoint.
+    They may have saved some all the same."""
 
 
 class PricesView(BaseModel):

@@ -82,7 +82,7 @@ def _figures(line: UsageLineView) -> list[str]:
         _duration(line.wait_p95),
         f"{line.evictions_given:,}",
         f"{line.evictions_taken:,}",
-        f"{line.lost_hours:,.2f}",
+        f"{'≤' if line.lost_hours_at_most else ''}{line.lost_hours:,.2f}",
     ]
 
 
@@ -106,6 +106,11 @@ def _notes(view: UsageView) -> list[str]:
     notes = [f"{window}; prices of {prices.as_of}, {prices.region}: {prices.source}"]
     if prices.without_price:
         notes.append(f"* without {', '.join(prices.without_price)}: no price known (--prices FILE)")
+    if at_most := view.total.lost_hours_at_most:
+        notes.append(
+            f"≤ at most: {at_most:,.2f} of these hours are of attempts that reported no "
+            "checkpoint, and may have saved some"
+        )
     if view.unreadable:
         notes.append(f"{view.unreadable:,} records cannot be read and are not counted")
     return notes

@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,16 @@ def _job_file(name: str) -> bytes:
     return (Path(__file__).with_name("job_files") / name).read_bytes()
 
 
-def shipped(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The request with the files beside its code. None if the code cannot be found in it.
+def shipped(
+    s3: Any, request: Mapping[str, Any], *, ask: Callable[[], object] = lambda: None
+) -> dict[str, Any] | None:
+    """The request with the files beside its code. None if the code cannot be found in it. `ask` is
+    called before an upload, and prevents it by raising.
 
     A file of such a name among the code stays. Raises CannotReach if S3 refuses a call.
     """
     try:
-        return _in_archive(s3, request) or _in_channel(s3, request)
+        return _in_archive(s3, request, ask) or _in_channel(s3, request, ask)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise CannotReach(
             f"{NAME} cannot be put beside the code in S3: {error}. Check that you may read and "
@@ -63,7 +66,9 @@ def shipped(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
         ) from None
 
 
-def _in_archive(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
+def _in_archive(
+    s3: Any, request: Mapping[str, Any], ask: Callable[[], object]
+) -> dict[str, Any] | None:
     values = dict(request.get("HyperParameters") or {})
     uri = str(values.get(_ARCHIVE, "")).strip('"')
     if not uri.startswith("s3://") or not uri.endswith(".tar.gz"):
@@ -75,12 +80,15 @@ def _in_archive(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
         return dict(request)
     digest = hashlib.sha256(packed).hexdigest()[:8]
     key = f"{key.removesuffix('.tar.gz')}-{digest}.tar.gz"
+    ask()
     s3.put_object(Bucket=bucket, Key=key, Body=packed, **_encryption(answer))
     values[_ARCHIVE] = json.dumps(f"s3://{bucket}/{key}")
     return {**request, "HyperParameters": values}
 
 
-def _in_channel(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
+def _in_channel(
+    s3: Any, request: Mapping[str, Any], ask: Callable[[], object]
+) -> dict[str, Any] | None:
     channels = {one["ChannelName"]: one for one in request.get("InputDataConfig") or ()}
     if not {_CODE, _DRIVERS} <= set(channels):
         return None
@@ -90,7 +98,10 @@ def _in_channel(s3: Any, request: Mapping[str, Any]) -> dict[str, Any] | None:
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     folder = f"{prefix.rstrip('/')}/".lstrip("/")
     there = [name for name in (NAME, _HFAI) if _is_there(s3, bucket, folder + name)]
-    for name, made in beside(there).items():
+    added = beside(there)
+    if added:
+        ask()
+    for name, made in added.items():
         s3.put_object(Bucket=bucket, Key=folder + name, Body=made)
     return dict(request)
 

@@ -89,9 +89,12 @@ def connect(
 
 
 def _shipped(
-    s3: Callable[[], Any], say: Callable[[str], object], request: Mapping[str, Any]
+    s3: Callable[[], Any],
+    say: Callable[[str], object],
+    request: Mapping[str, Any],
+    ask: Callable[[], object],
 ) -> dict[str, Any]:
-    made = training_file.shipped(s3(), request)
+    made = training_file.shipped(s3(), request, ask=ask)
     if made is None:
         say(f"{training_file.NAME} is not shipped: the request names no code in S3")
         return dict(request)

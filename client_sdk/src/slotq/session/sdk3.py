@@ -5,6 +5,8 @@
 
 `train(wait=False)` returns when the queue has accepted the job. `train()` shows the place in the
 line and the reason for waiting, then the logs across evictions, and returns when the job has ended.
+The SDK logs these lines, at INFO. Where no handler shows them on this program's output, they are
+printed, as SDK v2 prints them.
 
 This SDK creates its own clients from the boto session. So each QueueTrainingJobSession holds a copy
 of the boto session, and only clients of the copy have the hooks; the boto session passed in stays
@@ -15,14 +17,16 @@ unchanged. Clients that the SDK keeps for the whole process belong to no session
 from __future__ import annotations
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from inspect import unwrap
 from typing import Any, Unpack
 
 from botocore.exceptions import NoRegionError
+from sagemaker.core import resources
 from sagemaker.core.helper.session_helper import Session
 from sagemaker.core.resources import TrainingJob
 from sagemaker.core.utils.logs import CloudWatchLogsClient
@@ -31,17 +35,22 @@ from sagemaker.core.utils.utils import SageMakerClient
 from slotq.client import QueueClient
 from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
-from slotq.jobs.notices import logged, print_line
+from slotq.jobs.notices import logged, print_line, shows
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq.session.shared_clients import given, mark, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
+from slotq.session.virtual_log_stream import listener
 from slotq.sweeps.of_estimators import Sweeping
 from slotq.transport import aws_session
 
 _OURS = "slotq_wrapped"
+_SDK_LOGS = [
+    logging.getLogger(name) for name in ("sagemaker", "sagemaker.core", resources.__name__)
+]
+"""The log that `TrainingJob.wait` writes to, and those above it that are the SDK's."""
 
 
 class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
@@ -78,6 +87,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
             sleep=sleep,
         )
         aws = boto_session or aws_session.made()
+        self._training.logged_elsewhere = say
         hooks = Installation(aws, self.queue, self._training)
         super().__init__(_hooked(aws, hooks), *args, **parents)
         hooks.on(self.sagemaker_client.meta.events)  # The caller may have passed the client in.
@@ -136,8 +146,25 @@ def _of_nobody(boto_session: Any) -> Iterator[Any]:
         yield CloudWatchLogsClient().client
 
 
+@contextmanager
+def _lines_to(queue: TrainingCalls | None) -> Iterator[None]:
+    """Say the lines of a wait where the SDK's own log does not show them, unless its level was
+    raised: then nobody wants them printed. A session's own `say` hears them anyhow."""
+    quiet = any(each.level > logging.INFO for each in _SDK_LOGS)
+    if queue is None:
+        yield
+        return
+    hears = queue.logged_elsewhere if quiet or shows(_SDK_LOGS[-1]) else queue.say
+    token = listener.set(hears)
+    try:
+        yield
+    finally:
+        listener.reset(token)
+
+
 def _wrap_training_job() -> None:
-    """Wrap TrainingJob.create to record its session, and TrainingJob.wait to handle Ctrl-C.
+    """Wrap TrainingJob.create to record its session, and TrainingJob.wait to print what the SDK
+    only logs and to handle Ctrl-C.
 
     The process-wide clients need the session. ModelTrainer.train calls TrainingJob.wait; on Ctrl-C
     the wrapper prints how to go on with the job. Does nothing if already done.
@@ -155,7 +182,8 @@ def _wrap_training_job() -> None:
     def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_submitted(self.training_job_name)
         try:
-            return wait(self, *args, **kwargs)
+            with _lines_to(last_to_answer.get(self.training_job_name)):
+                return wait(self, *args, **kwargs)
         except KeyboardInterrupt:
             if queue := last_to_answer.get(self.training_job_name):
                 queue.say_left(self.training_job_name)

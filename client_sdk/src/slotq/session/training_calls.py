@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.errors import InvalidRequest, NoDryRuns, NoSuchJob
 from slotq.groups.gathering import Gang, gathered, gathering
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
@@ -49,7 +50,7 @@ clients serve all sessions, and its jobs do not know their session (`shared_clie
 class Queue(Protocol):
     """The methods of QueueClient used here."""
 
-    def submit(self, request: Mapping[str, Any]) -> JobView: ...
+    def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView: ...
     def submit_gang(
         self,
         name: str,
@@ -99,11 +100,14 @@ class TrainingCalls:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._queue = queue
-        self._say, self._clock, self._sleep = say, clock, sleep
+        self.say, self._clock, self._sleep = say, clock, sleep
         self.names: ForeignNames | None = None
         """Looks whether a new job's name is free in SageMaker; None: nobody looks."""
-        self.ship: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
-        """Puts slotq_training.py beside the code of a request; None: nobody does."""
+        self.ship: Callable[[Mapping[str, Any], Callable[[], object]], dict[str, Any]] | None = None
+        """Puts slotq_training.py beside the code of a request, and calls the function before it
+        uploads; None: nobody does."""
+        self.logged_elsewhere: Callable[[str], object] | None = None
+        """Hears the lines of a wait that another log shows; None: nobody does."""
         self._requests: dict[str, Mapping[str, Any]] = {}
         self._forgotten: set[str] = set()
         self._caller = ""
@@ -149,19 +153,19 @@ class TrainingCalls:
 
     def say_left(self, name: str) -> None:
         """Say how to go on with a job that the program no longer watches."""
-        self._say(left(name, f'session.queue.cancel("{name}")'))
+        self.say(left(name, f'session.queue.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any], region: str = "") -> JobView:
         """Put a CreateTrainingJob request into the queue. `region`: where its training job would
         be; empty: the session's."""
         sent = jsonable(request)
         if _capturing.get() is self:
-            raise Captured(sent if self.ship is None else self.ship(sent))
+            raise Captured(sent if self.ship is None else self.ship(sent, lambda: None))
         if self.names is not None:
             with untouched():
                 self.names.check(sent.get("TrainingJobName"), region)
         if self.ship is not None:
-            sent = self.ship(sent)
+            sent = self.ship(sent, partial(self._ask, sent))
         gang = gathering()
         if gang is None:
             job = self._queue.submit(sent)
@@ -172,6 +176,11 @@ class TrainingCalls:
         self._forgotten.discard(job.name)
         last_to_answer[job.name] = self
         return job
+
+    def _ask(self, request: Mapping[str, Any]) -> None:
+        """Raises what the queue would refuse, if it can say so."""
+        with suppress(NoDryRuns):
+            self._queue.submit(request, dry_run=True)
 
     def submit_gang(self, gang: Gang) -> GroupView:
         """Put the jobs gathered for a gang into the queue."""
@@ -192,7 +201,7 @@ class TrainingCalls:
         return self._caller
 
     def _said_of(self, job: JobView, what: str) -> None:
-        self._say(f"{job.name}: {what}")
+        self.say(f"{job.name}: {what}")
         self.warned.tell(job)
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
@@ -261,7 +270,7 @@ class TrainingCalls:
         try:
             if name in self._requests:
                 return patiently(
-                    fetch, say=self._say, clock=self._clock, sleep=self._sleep, poll=PAUSE
+                    fetch, say=self.say, clock=self._clock, sleep=self._sleep, poll=PAUSE
                 )
             return fetch()
         except (NoSuchJob, InvalidRequest):

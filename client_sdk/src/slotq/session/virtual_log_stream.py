@@ -17,6 +17,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -25,11 +26,16 @@ from botocore.exceptions import ClientError
 
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import ending, news_since, standing
+from slotq.jobs.notices import Output
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
+listener: ContextVar[Callable[[str], object] | None] = ContextVar("slotq_log_lines", default=None)
+"""Hears each line that a reader in this thread is given; None: nobody does."""
+_OURS = "slotq: "
+"""What the lines begin with that tell where a job stands."""
 _FIRST = "algo-1"
 """The host whose stream tells where the job stands."""
 _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
@@ -119,6 +125,10 @@ class VirtualLogs:
         events, at = self._lines(job, host, at)
         if not events and host == _FIRST:
             events, at = self._standing(job, at)
+        if (hear := listener.get()) is not None:
+            label = f"[{host}] " if job.demand["slots"] > 1 else ""
+            for event in events:
+                hear(_line(event["message"].rstrip("\n"), label))
         written = at.written()
         return {"events": events, "nextForwardToken": written, "nextBackwardToken": written}
 
@@ -183,5 +193,9 @@ class VirtualLogs:
 
     def _event(self, job: JobView, line: str) -> Mapping[str, Any]:
         moment = int(1000 * self._clock())
-        message = f"slotq: {job.name}: {line}"
+        message = f"{_OURS}{job.name}: {line}"
         return {"timestamp": moment, "ingestionTime": moment, "message": message}
+
+
+def _line(message: str, label: str) -> str:
+    return message if message.startswith(_OURS) else Output(f"{label}{message}")

@@ -38,6 +38,7 @@ class Queue(Protocol):
         *,
         max_parallel: int,
         sweep: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
     ) -> GroupView: ...
     def many(self, jobs: Iterable[str], *, states: Iterable[str] | None = None) -> Many: ...
 
@@ -171,13 +172,20 @@ def submitted(queue: Queue, definition: Definition) -> Sweep:
 
 
 def submit_round(
-    queue: Queue, definition: Definition, number: int, trials: Mapping[int, Parameters]
+    queue: Queue,
+    definition: Definition,
+    number: int,
+    trials: Mapping[int, Parameters],
+    *,
+    dry_run: bool = False,
 ) -> GroupView:
+    """Submit the trials; or only ask what would come of it (`QueueClient.submit`)."""
     return queue.submit_group(
         definition.group_name(number),
         definition.requests(number, trials),
         max_parallel=definition.max_parallel,
         sweep=definition.told(trials),
+        dry_run=dry_run,
     )
 
 

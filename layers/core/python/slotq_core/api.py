@@ -127,9 +127,13 @@ class Routes:
     def _add_job(self) -> Response:
         from slotq_core.wire.submission import parse_submission
 
-        submitter = self._request.caller()
+        submitter, dry_run = self._request.caller(), self._request.is_dry_run()
         submission, request = parse_submission(self._request.body())
-        status = self._manager().submissions.submit(submission, request, submitter=submitter)
+        submissions = self._manager().submissions
+        if dry_run:
+            status = submissions.dry_run(submission, request, submitter=submitter)
+            return json_answer(HTTPStatus.OK, _view(status))
+        status = submissions.submit(submission, request, submitter=submitter)
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response:

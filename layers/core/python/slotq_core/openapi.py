@@ -20,6 +20,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
 from slotq_core.routes.documents import MOST_CHANGES
+from slotq_core.routes.signed_requests import DRY_RUN
 from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
 from slotq_core.wire import (
@@ -209,6 +210,18 @@ _POOL = {
 _PROJECT = {**_POOL, "description": "The project's name"}
 
 
+def _switch(name: str, description: str) -> dict[str, Any]:
+    schema = {"type": "boolean", "default": False}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+_DRY_RUN = _switch(
+    DRY_RUN,
+    "Only ask: the checks and refusals of a submission, and the job or group as it would be; "
+    "nothing is stored, and no submission is counted",
+)
+
+
 def _add_job() -> dict[str, Any]:
     return {
         "operationId": "addJob",
@@ -217,8 +230,12 @@ def _add_job() -> dict[str, Any]:
         "settings. The same body again returns the same job, as long as the job "
         "has not ended. The answer has the job's state, but neither place nor reason: "
         "GET /jobs/{name} tells them.",
+        "parameters": [_DRY_RUN],
         "requestBody": {"required": True, "content": _content("SubmissionBody")},
-        "responses": _responses(202, "The queue has stored the job", "JobView", 400, 403, 409, 429),
+        "responses": {
+            **_responses(200, "A dry run: the job as it would be", "JobView"),
+            **_responses(202, "The queue has stored the job", "JobView", 400, 403, 409, 429),
+        },
     }
 
 
@@ -342,10 +359,12 @@ def _submit_group() -> dict[str, Any]:
         "Every member is checked as a submission of its own before any is stored, and a gang that "
         "empty pools could not hold is refused. The same body again returns the same group, or "
         "goes on where an unfinished submission stopped.",
+        "parameters": [_DRY_RUN],
         "requestBody": {"required": True, "content": _content("GroupBody")},
-        "responses": _responses(
-            202, "The queue has stored the group", "GroupView", 400, 403, 409, 429
-        ),
+        "responses": {
+            **_responses(200, "A dry run: the group as it would be", "GroupView"),
+            **_responses(202, "The queue has stored the group", "GroupView", 400, 403, 409, 429),
+        },
     }
 
 
@@ -369,11 +388,6 @@ def _list_groups() -> dict[str, Any]:
         "parameters": [_switch("ended", "List also the groups whose members have all ended")],
         "responses": _responses(200, "The groups, by name", "GroupsView", 400, 403),
     }
-
-
-def _switch(name: str, description: str) -> dict[str, Any]:
-    schema = {"type": "boolean", "default": False}
-    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 def _list_pools() -> dict[str, Any]:
@@ -437,7 +451,6 @@ def _get_configuration() -> dict[str, Any]:
 
 
 def _apply() -> dict[str, Any]:
-    schema = {"type": "boolean", "default": False}
     said = "Find everything that would be refused or changed, and write nothing"
     return {
         "operationId": "applyConfiguration",
@@ -445,7 +458,7 @@ def _apply() -> dict[str, Any]:
         "description": "What the document leaves out gets its default. All faults are told at "
         "once, each with its path. The change counts whole or not at all, and is recorded. The "
         "same document again changes nothing. For operators: give the right to nobody else.",
-        "parameters": [{"name": "dry_run", "in": "query", "description": said, "schema": schema}],
+        "parameters": [_switch(DRY_RUN, said)],
         "requestBody": {"required": True, "content": _content("ConfigurationBody")},
         "responses": _responses(200, "What has changed", "AppliedView", 400, 403, 409),
     }

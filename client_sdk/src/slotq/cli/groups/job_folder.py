@@ -6,17 +6,17 @@ submission is the group of that name: the same folder again is the same group.
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.words import Pair, Word
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NameTaken
@@ -26,6 +26,9 @@ from slotq.federated.runs import marked, runs_of
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.output.group_tables import group_page
 from slotq_core.model.reasons import units
+from slotq_core.wire.groups.views import GroupView
+
+V = TypeVar("V")
 
 _PER_SITE = ("pools", "demand")
 """Settings that meta.json gives each site."""
@@ -76,26 +79,54 @@ def submit_folder(
     job = job_in(given["file"], pools=names, mapped=sites, name=name)
     tags = settings_tags(**{key: settings[key] for key in settings if key not in _PER_SITE})
     taken = _taken(client)
-    runs = [job.meta.name] if name else runs_of(job.meta, taken)
-    group = group_of(job.named(runs[0]), client.config, pools, tags=tags)
+    runs = iter([job.meta.name] if name else runs_of(job.meta, taken))
+    run_id = None if name else secrets.token_hex(8)
+
+    def made(run: str) -> FederatedGroup:
+        return group_of(job.named(run), client.config, pools, tags=tags)
+
+    def put(group: FederatedGroup, *, dry_run: bool = False) -> GroupView:
+        members = marked(group.members, run_id)
+        return client.submit_gang(group.name, members, **group.gang, dry_run=dry_run)
+
+    group = made(next(runs))
     for line in (*job.warnings, *group.warnings):
         app.warn(line)
+    if given["dry_run"] or group.uploads:
+        group, would = _with_a_name(
+            group, runs, made, lambda group: asked(lambda: put(group, dry_run=True))
+        )
     if given["dry_run"]:
-        _show(client, group)
+        members = [with_tags(each, client.tags) for each in group.members]
+        show_dry_run(app, {"name": group.name, "gang": group.gang, "members": members}, would)
         return
     _upload(app, app.aws(client, "s3") if group.uploads else None, group)
-    run_id = None if name else secrets.token_hex(8)
-    for run in runs:
-        group = group_of(job.named(run), client.config, pools, tags=tags)
+
+    def submitted(group: FederatedGroup) -> GroupView:
         _say(app, _submitting(group, job.meta.name, taken))
+        return put(group)
+
+    _, view = _with_a_name(group, runs, made, submitted)
+    app.answer(view, group_page(view))
+
+
+def _with_a_name(
+    group: FederatedGroup,
+    others: Iterator[str],
+    made: Callable[[str], FederatedGroup],
+    put: Callable[[FederatedGroup], V],
+) -> tuple[FederatedGroup, V]:
+    """The group, or the one with the first of the other names that is not taken, and what `put`
+    returns of it. A name may be taken by somebody whose groups the caller does not see, or just
+    now."""
+    while True:
         try:
-            view = client.submit_gang(run, marked(group.members, run_id), **group.gang)
-        except NameTaken:  # By somebody whose groups the caller does not see, or just now.
-            if run == runs[-1]:
+            return group, put(group)
+        except NameTaken:
+            other = next(others, None)
+            if other is None:
                 raise
-        else:
-            app.answer(view, group_page(view))
-            return
+            group = made(other)
 
 
 def _submitting(group: FederatedGroup, name: str, taken: Collection[str]) -> str:
@@ -110,11 +141,6 @@ def _submitting(group: FederatedGroup, name: str, taken: Collection[str]) -> str
 def _taken(client: QueueClient) -> set[str]:
     """The names of the groups that the caller sees."""
     return {group.name for group in client.groups(ended=True)}
-
-
-def _show(client: QueueClient, group: FederatedGroup) -> None:
-    members = [with_tags(member, client.tags) for member in group.members]
-    click.echo(json.dumps({"name": group.name, "gang": group.gang, "members": members}, indent=2))
 
 
 def _check_usage(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

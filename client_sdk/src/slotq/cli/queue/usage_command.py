@@ -74,7 +74,7 @@ def usage(
 
     Each attempt counts with the part that lies between --from and --to. GIVEN are own attempts
     that were evicted, TAKEN those of others that were evicted for own jobs, and LOST-H the hours
-    whose work evictions threw away.
+    whose work evictions threw away (≤: at most, for attempts that reported no checkpoint).
     """
     if as_csv and app.json:
         raise click.UsageError("--csv and --json exclude each other")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
@@ -40,6 +40,8 @@ from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.setting_tags import MOST
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView
+
+J = TypeVar("J", JobView, JobView | None)
 
 _COMMAND = "slotq.command"
 _SETTINGS = (
@@ -172,7 +174,11 @@ slotq submit federated/ --site client1=pool-a"""
     help="Wait for the job's start, and open a shell in it (`slotq shell`).",
 )
 @forward_option("As --shell, but serve this port of the job at 127.0.0.1.")
-@click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the request, and whether the queue would take it; upload and submit nothing.",
+)
 @click.option(
     "--instance-type", callback=_setting, metavar="TYPE", help="-- Such as ml.p5.48xlarge."
 )
@@ -247,14 +253,9 @@ def submit(
     if indices is not None:
         submit_array(app, client, request, indices, upload_code, dry_run=dry_run)
         return
-    if dry_run:
-        click.echo(json.dumps(request, indent=2))
+    job = _submit(app, client, request, upload_code, again=again, dry_run=dry_run)
+    if job is None:
         return
-    if upload_code is not None:
-        upload_code()
-    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
-    named = _named if upload_code is None else under
-    job = _submit(client, request, names, again=again, named=named)
     if entered:
         enter_at_start(app, client, job.name, forwards)
     if wait:
@@ -307,27 +308,57 @@ def _check_usage(
 
 
 def _submit(
+    app: App,
     client: QueueClient,
     request: dict[str, Any],
-    taken: ForeignNames,
+    upload_code: Callable[[], None] | None,
+    *,
+    again: bool,
+    dry_run: bool,
+) -> JobView | None:
+    """Submit the request; where it has code, ask the queue before uploading any. None: a dry run,
+    which prints instead."""
+    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
+    named = _named if upload_code is None else under
+    would: JobView | None = None
+
+    def ask(request: dict[str, Any]) -> JobView | None:
+        names.check(request.get("TrainingJobName"))
+        return asked(lambda: client.submit(request, dry_run=True))
+
+    def put(request: dict[str, Any]) -> JobView:
+        if would is None:
+            names.check(request.get("TrainingJobName"))
+        return client.submit(request)
+
+    if dry_run or upload_code is not None:
+        request, would = _first_free(request, ask, again=again, named=named)
+    if dry_run:
+        show_dry_run(app, request, would)
+        return None
+    if upload_code is not None:
+        upload_code()
+    return _first_free(request, put, again=again, named=named)[1]
+
+
+def _first_free(
+    request: dict[str, Any],
+    put: Callable[[dict[str, Any]], J],
     *,
     again: bool,
     named: Callable[[dict[str, Any], str], dict[str, Any]],
-) -> JobView:
-    """Submit the request; if its name is taken and `again` says so, as `named` makes it."""
-
-    def submit(request: dict[str, Any]) -> JobView:
-        taken.check(request.get("TrainingJobName"))
-        return client.submit(request)
-
+) -> tuple[dict[str, Any], J]:
+    """Hand the request to `put`; if its name is taken and `again` says so, as `named` makes it with
+    the next free name. Returns the request that was taken, and what `put` returned."""
     try:
-        return submit(request)
+        return request, put(request)
     except NameTaken:
         if not again:
             raise
     for name in names_to_try(request["TrainingJobName"]):
+        renamed = named(request, name)
         try:
-            return submit(named(request, name))
+            return renamed, put(renamed)
         except NameTaken:
             continue
     raise NameTaken(f"the names up to {name} are taken; choose one with --name")

@@ -3,15 +3,16 @@ once."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TextIO
 
 import click
 
 from slotq.cli.app import App, json_option
+from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
@@ -20,7 +21,7 @@ from slotq.output.sweep_tables import sweep_page
 from slotq.sweeps.array_range import ArrayRange
 from slotq.sweeps.definition import define
 from slotq.sweeps.members import INDEX, of_array
-from slotq.sweeps.sweep import Sweep, submitted
+from slotq.sweeps.sweep import Sweep, submit_round, submitted
 from slotq_core.model.jobs import JobState
 
 _NAME = "TrainingJobName"
@@ -44,7 +45,11 @@ _WHAT = f"a sweep has {', '.join(_KEYS)}, or {', '.join(_LISTED)}"
     is_flag=True,
     help="Say how it goes until all its jobs have ended; exit code 1 unless all have completed.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the first round's requests; submit nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the first round's requests, and whether the queue would take them.",
+)
 @json_option
 @click.pass_obj
 def sweep(
@@ -72,11 +77,13 @@ def sweep(
     definition = define(
         **{key: it for key, it in said.items() if key not in _AFTER} | {"template": template}
     )
-    if dry_run:
-        requests = definition.requests(1, definition.first())
-        click.echo(json.dumps(requests, indent=2))
-        return
     client = app.client()
+    if dry_run:
+        first = definition.first()
+        with _waiting_for(client, said):
+            would = asked(lambda: submit_round(client, definition, 1, first, dry_run=True))
+        show_dry_run(app, definition.requests(1, first), would)
+        return
     with _waiting_for(client, said):
         made = submitted(client, definition)
     if wait:
@@ -101,12 +108,13 @@ def _listed(app: App, said: dict[str, Any], file: str, *, wait: bool, dry_run: b
         raise click.UsageError(f"members of {file} must be a list of CreateTrainingJob requests")
     if wait:
         raise click.UsageError("--wait needs a template and a space; `slotq watch` follows a job")
-    if dry_run:
-        click.echo(json.dumps(members, indent=2))
-        return
     client = app.client()
+    put = partial(client.submit_group, said["name"], members, max_parallel=said["max_parallel"])
     with _waiting_for(client, said):
-        group = client.submit_group(said["name"], members, max_parallel=said["max_parallel"])
+        if dry_run:
+            show_dry_run(app, members, asked(lambda: put(dry_run=True)))
+            return
+        group = put()
     app.answer(group, group_page(group))
 
 
@@ -146,12 +154,15 @@ def submit_array(
     """Submit the array under the request's name, and show the group."""
     name = str(request["TrainingJobName"])
     requests = of_array(name, request, array.indices)
+    put = partial(client.submit_group, name, requests, max_parallel=array.at_once)
+    if dry_run or upload_code is not None:
+        would = asked(lambda: put(dry_run=True))
     if dry_run:
-        click.echo(json.dumps(requests, indent=2))
+        show_dry_run(app, requests, would)
         return
     if upload_code is not None:
         upload_code()
-    group = client.submit_group(name, requests, max_parallel=array.at_once)
+    group = put()
     app.answer(group, group_page(group))
 
 

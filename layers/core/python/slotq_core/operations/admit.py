@@ -62,8 +62,7 @@ class Admitter:
         in its minute, or guessing names would have no limit. Repeating a submission is free.
         Raises PriorityTooHigh and LimitReached.
         """
-        caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
-        caller_limits.check_class(stand.limits, job, caller=job.submitter)
+        _check_rights(job, stand)
         if not _counts(stand):
             yield ANY_LINE
             return
@@ -132,22 +131,29 @@ class Admitter:
     def check_room(self, caller: str) -> None:
         """Raises LimitReached if the caller could submit no job now. Counts nothing; costs one read
         besides that of the configuration."""
+        self._take(lambda now: self._look_at_caller(caller, 1, now), self._store.configuration())
 
-        def refusal(stand: Configuration) -> LimitReached | None:
-            try:
-                caller_limits.check_queue(stand.limits, stand.use)
-            except QueueFull as full:
-                return full
-            own = caller_limits.of_caller(stand.limits, caller)
-            if not (own.waiting or own.submissions):
-                return None
-            name = caller_limits.counted_as(stand.limits, caller, stand.people)
-            use = self._store.counters.use(name, minute=self._minute())
-            if not caller_limits.is_reached(own, use):
-                return None
-            return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
-
-        self._take(refusal, self._store.configuration())
+    def check(self, jobs: Sequence[Job], stand: Configuration) -> None:
+        """Raises what `counted` would raise if one caller submitted these jobs of one project now.
+        Counts nothing; costs a read for each counter that bounds them, and where the queue's lines
+        are bounded, for each line."""
+        for job in jobs:
+            _check_rights(job, stand)
+        if not jobs or not _counts(stand):
+            return
+        caller, project = jobs[0].submitter, jobs[0].project
+        self._take(
+            lambda now: (
+                self._look_at_caller(caller, len(jobs), now)
+                or self._look_at_project(now.sharing.project(project), len(jobs))
+            ),
+            stand,
+        )
+        use = self.use(caller, stand) if stand.limits.lines else CallerUse()
+        if not self._line_rights(caller, stand, use).opens_line and not all(
+            self._store.has_line_of(job) for job in jobs
+        ):
+            raise self._line_refusal(caller, stand, use)
 
     @contextmanager
     def moving(self, change: Change) -> Iterator[None]:
@@ -227,6 +233,39 @@ class Admitter:
         if refused is not None:
             raise refused
 
+    def _look_at_caller(self, caller: str, jobs: int, stand: Configuration) -> LimitReached | None:
+        """The limit that leaves the caller no room for so many jobs, if any."""
+        try:
+            caller_limits.check_queue(stand.limits, stand.use)
+        except QueueFull as full:
+            return full
+        own = caller_limits.of_caller(stand.limits, caller)
+        name = caller_limits.counted_as(stand.limits, caller, stand.people)
+        use = self._use_before_last(name, own, jobs)
+        if use is None:
+            return None
+        return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
+
+    def _look_at_project(self, project: Project | None, jobs: int) -> LimitReached | None:
+        """The limit that leaves the project no room for so many jobs, if any."""
+        if project is None or not _is_counted(project):
+            return None
+        own = caller_limits.of_project(project)
+        use = self._use_before_last(caller_limits.project_counter(project.name), own, jobs)
+        if use is None:
+            return None
+        return caller_limits.project_refusal(own, use, project=project.name, now=self._clock.now())
+
+    def _use_before_last(self, name: str, own: CallerLimits, jobs: int) -> CallerUse | None:
+        """The use of this counter when one of so many new jobs is refused; None: all have room, as
+        far as waiting jobs go. A limit of a minute refuses only what it would refuse now."""
+        if not (own.waiting or own.submissions):
+            return None
+        use = self._store.counters.use(name, minute=self._minute())
+        if own.waiting:
+            use = replace(use, waiting=min(use.waiting + jobs - 1, max(use.waiting, own.waiting)))
+        return use if caller_limits.is_reached(own, use) else None
+
     def _try(self, job: Job, stand: Configuration, taken: list[_Taken]) -> LimitReached | None:
         """Count one submission of the caller and the project; note in `taken` what is counted."""
         by_caller = stand.limits.count_anything and not any(each.of_caller for each in taken)
@@ -289,6 +328,12 @@ class _Taken:
     of_caller: bool = False
     use: CallerUse = field(default_factory=CallerUse)
     """With the submission."""
+
+
+def _check_rights(job: Job, stand: Configuration) -> None:
+    """Raises PriorityTooHigh."""
+    caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
+    caller_limits.check_class(stand.limits, job, caller=job.submitter)
 
 
 def _counts(stand: Configuration) -> bool:

@@ -160,6 +160,9 @@ class Store(Protocol):
         for a new line is counted under (`Counters.opened`); empty: nobody.
         """
 
+    def has_line_of(self, job: Job) -> bool:
+        """Whether the line that the job would wait in exists. One read."""
+
     def followers(self, name: str) -> Sequence[Job]:
         """The jobs that wait for this one, or for a group's entry or end (`Job.waits_for`), in any
         order."""

@@ -38,7 +38,7 @@ class AboutRoutes:
     def _about(self) -> Response:
         from slotq_core.wire.views.about import AboutView
 
-        view = AboutView(slotq=__version__, caller=self._request.caller())
+        view = AboutView(slotq=__version__, caller=self._request.caller(), dry_runs=True)
         return json_answer(HTTPStatus.OK, view)
 
     def _me(self) -> Response:

@@ -10,7 +10,7 @@ from slotq_core.operations.configuring import scheduler_advice, telling_advice
 from slotq_core.operations.configuring.configurator import Changed
 from slotq_core.operations.status import NOBODY
 from slotq_core.privacy.identity import People
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number, switch
+from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
 from slotq_core.routing import Response
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
@@ -40,7 +40,7 @@ class DocumentRoutes:
         return json_answer(HTTPStatus.OK, configuration_view(settings, revision))
 
     def apply(self) -> Response:
-        caller, dry_run = self._request.caller(), switch("dry_run", self._request.query("dry_run"))
+        caller, dry_run = self._request.caller(), self._request.is_dry_run()
         settings, seen = parse_configuration(self._request.body())
         done = self._manager().configuration.apply(settings, by=caller, seen=seen, dry_run=dry_run)
         return self._applied(done, dry_run=dry_run)

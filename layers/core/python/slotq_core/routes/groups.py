@@ -51,11 +51,13 @@ class GroupRoutes:
         # Imported with the first use: most cold starts answer another route.
         from slotq_core.wire.groups.submission import read_group
 
-        submitter = self._request.caller()
+        submitter, dry_run = self._request.caller(), self._request.is_dry_run()
         text, groups = read_group(self._request.body()), self._manager().groups
         groups.check_room(text.body.name, submitter=submitter)
-        status = groups.submit(_new_group(text), submitter=submitter)
-        return self._answer(HTTPStatus.ACCEPTED, status)
+        wanted = _new_group(text)
+        if dry_run:
+            return self._answer(HTTPStatus.OK, groups.dry_run(wanted, submitter=submitter))
+        return self._answer(HTTPStatus.ACCEPTED, groups.submit(wanted, submitter=submitter))
 
     def _get(self, name: str) -> Response:
         query = self._request.query("attempts", "next")

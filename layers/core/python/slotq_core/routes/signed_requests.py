@@ -19,6 +19,9 @@ V = TypeVar("V", bound="BaseModel")
 _FRAME = 500
 """Bytes of an answer besides its views and what is measured: names of fields, and cursors."""
 
+DRY_RUN = "dry_run"
+"""The parameter of requests that only ask what would come of them."""
+
 _DIGITS = 10
 """The most digits of a number in a query, leading zeros included."""
 
@@ -63,6 +66,11 @@ class SignedRequest:
                     field=key[:40],
                 )
         return query
+
+    def is_dry_run(self) -> bool:
+        """Whether the request only asks what would come of it. `dry_run` is then the only parameter
+        that there may be. Raises InvalidRequest."""
+        return switch(DRY_RUN, self.query(DRY_RUN))
 
 
 def number(

@@ -43,6 +43,9 @@ class Amounts:
     """The part of it in which the attempt had its instances."""
     lost_ms: int = 0
     """The part of it whose work an eviction threw away."""
+    lost_at_most_ms: int = 0
+    """The part of that which is the most that can be lost: of attempts that reported no checkpoint,
+    and of days that were added up before this was told apart."""
     jobs: int = 0
     """Jobs that started for the first time."""
     attempts: int = 0
@@ -58,6 +61,7 @@ class Amounts:
         self.slot_ms += other.slot_ms
         self.instance_ms += other.instance_ms
         self.lost_ms += other.lost_ms
+        self.lost_at_most_ms += other.lost_at_most_ms
         self.jobs += other.jobs
         self.attempts += other.attempts
         self.given += other.given
@@ -99,7 +103,7 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
     for now (ms)."""
     end = until if use.ended_at is None else use.ended_at
     spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]
-    first, *others = (_times(part.slots, spans) for part in use.held)
+    first, *others = (_times(part.slots, spans, use) for part in use.held)
     found = _with_counts(first, use, window, end)
     if found.given and use.beneficiary is not None:
         merge(totals, [(_gaining(use), Amounts(taken=1))])
@@ -108,9 +112,10 @@ def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) 
             merge(totals, [(_own(use, part), amounts)])
 
 
-def _times(slots: int, spans: list[int]) -> Amounts:
+def _times(slots: int, spans: list[int], use: AttemptUse) -> Amounts:
     held, run, lost = (slots * span for span in spans)
-    return Amounts(slot_ms=held, instance_ms=run, lost_ms=lost)
+    at_most = lost if use.lost_at_most else 0
+    return Amounts(slot_ms=held, instance_ms=run, lost_ms=lost, lost_at_most_ms=at_most)
 
 
 def _with_counts(found: Amounts, use: AttemptUse, window: Window, end: int) -> Amounts:

@@ -54,7 +54,7 @@ class AttemptUse:
     """None while the attempt holds its slots."""
     lost_since: Moment | None = None
     """Since when the work is lost that an eviction ended: the last checkpoint that the attempt
-    reported, else its start. None: no eviction ended it."""
+    reported, else its start (`lost_at_most`). None: no eviction ended it."""
     beneficiary: Beneficiary | None = None
     """Whose job the attempt was evicted for."""
     evicted_for: str = ""
@@ -71,6 +71,12 @@ class AttemptUse:
     def identity(self) -> tuple[str, int, int]:
         """Tells attempts apart, also those of two jobs that bore one name in turn."""
         return self.job, self.number, self.admitted_at
+
+    @property
+    def lost_at_most(self) -> bool:
+        """Whether less may be lost than since `lost_since`: the attempt reported no checkpoint, and
+        nobody knows of others."""
+        return self.lost_since == self.admitted_at
 
     @property
     def held(self) -> tuple[PartUse, ...]:

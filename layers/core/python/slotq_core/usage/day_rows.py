@@ -1,6 +1,7 @@
 """The sums of a day as text, in parts of bounded size.
 
-A part stands alone: it names each text once, and its rows refer to the texts by their place. A part
+A part stands alone: it names each text once, and its rows refer to the texts by their place. Beside
+the rows, `at_most` has one number for each: earlier versions wrote none and read past it. A part
 that this version does not know is refused whole. The store tells by a hash whether a part is as it
 was written, so no number is checked here.
 """
@@ -27,12 +28,14 @@ class _Part:
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._rows: list[list[int]] = []
+        self._at_most: list[int] = []
         self.length = 0
 
     def take(self, day: str, group: Group, amounts: Amounts) -> None:
         row = [*(self._place(text) for text in (day, *group)), *_numbers(amounts)]
         self._rows.append(row)
-        self.length += sum(len(str(number)) + 1 for number in row)
+        self._at_most.append(amounts.lost_at_most_ms)
+        self.length += sum(len(str(number)) + 1 for number in (*row, amounts.lost_at_most_ms))
 
     def _place(self, text: str) -> int:
         if text not in self._texts:
@@ -42,6 +45,7 @@ class _Part:
 
     def text(self) -> str:
         found = {"format": FORMAT, "texts": [*self._texts], "rows": self._rows}
+        found["at_most"] = self._at_most
         return json.dumps(found, separators=(",", ":"))
 
 
@@ -63,10 +67,10 @@ def read_part(text: str) -> Iterator[Cell]:
     found = json.loads(text)
     if found["format"] != FORMAT:
         raise ValueError(f"sums of format {found['format']!r}")
-    texts = found["texts"]
-    for row in found["rows"]:
+    texts, rows = found["texts"], found["rows"]
+    for row, at_most in zip(rows, found.get("at_most") or [None] * len(rows), strict=True):
         day, *group = (texts[place] for place in row[:_TEXTS])
-        yield day, Group(*group), _amounts(row[_TEXTS:])
+        yield day, Group(*group), _amounts(row[_TEXTS:], at_most)
 
 
 def _numbers(amounts: Amounts) -> list[int]:
@@ -85,12 +89,14 @@ def _numbers(amounts: Amounts) -> list[int]:
     ]
 
 
-def _amounts(numbers: list[Any]) -> Amounts:
+def _amounts(numbers: list[Any], at_most: int | None) -> Amounts:
+    """The amounts. Of a row without its `at_most` all that is lost may be the most."""
     slot_ms, instance_ms, lost_ms, jobs, attempts, given, taken, count, total, *waits = numbers
     return Amounts(
         slot_ms=slot_ms,
         instance_ms=instance_ms,
         lost_ms=lost_ms,
+        lost_at_most_ms=lost_ms if at_most is None else at_most,
         jobs=jobs,
         attempts=attempts,
         given=given,

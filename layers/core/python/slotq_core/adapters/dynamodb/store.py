@@ -269,6 +269,9 @@ class DynamoStore:
             return kept
         raise Unavailable(f"{job.name}: another submission is using this name; try again")
 
+    def has_line_of(self, job: Job) -> bool:
+        return self._calls.item(table.line_key(_checked(line_of(job)))) is not None
+
     def followers(self, name: str) -> list[Job]:
         wanted = expressions.partition_from(table.job_partition(name), table.AFTER_PREFIX)
         sieve = Sieve()

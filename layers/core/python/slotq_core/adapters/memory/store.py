@@ -282,6 +282,10 @@ class MemoryStore:
         return self._keep(replace(job, version=1))
 
     @_one_at_a_time
+    def has_line_of(self, job: Job) -> bool:
+        return line_of(job) in self._lines()
+
+    @_one_at_a_time
     def followers(self, name: str) -> tuple[Job, ...]:
         return tuple(self._of(self._index.followers(name)))
 

@@ -50,12 +50,17 @@ def unreleased(report: Report, stop: StopOrder | None, ended_at: int) -> str:
 
 def resumption(attempt: Attempt) -> str:
     """Where the job goes on after an attempt that the queue stopped, and what it loses; empty for
-    other attempts and for those that never ran."""
+    other attempts and for those that never ran. An attempt that reported no checkpoint may have
+    saved some all the same, if it had a place for them: its work since the start is the most that
+    it can lose."""
     ran_from, ended = attempt.running_since, attempt.ended_at
     if attempt.outcome not in MAY_GO_ON or ran_from is None or ended is None:
         return ""
     if attempt.checkpoint_at is None:
-        return f"loses {lasting(ended - ran_from)} of work: it reported no checkpoint"
+        work = f"{lasting(ended - ran_from)} of work"
+        if attempt.checkpoints:
+            return f"loses up to {work}: it reported no checkpoint"
+        return f"loses {work}: it has no CheckpointConfig"
     ago = max(0, ended - attempt.checkpoint_at)
     step = attempt.saved_step
     place = "its last checkpoint" if step is None else f"step {step:,}"

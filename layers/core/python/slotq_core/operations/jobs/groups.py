@@ -30,9 +30,11 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
+from slotq_core.operations.jobs.group_standing import standing_of
 from slotq_core.operations.jobs.group_watch import Predecessors
 from slotq_core.operations.jobs.submissions import After, Submissions
 from slotq_core.operations.jobs.warnings import notices_of_bounds
+from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
@@ -93,6 +95,8 @@ class _Judged:
 
     project: str
     """Of all members."""
+    jobs: Sequence[Job]
+    """The members in the order of the submission, those that are stored as they are."""
     request: Request
     """Of the member below whose output a gang meets: the one that it ends with, else the first."""
     missing: Sequence[Sequence[int]]
@@ -167,6 +171,27 @@ class GroupsOfJobs:
         }
         return replace(shown, members=members)
 
+    def dry_run(self, wanted: NewGroup, *, submitter: str) -> GroupStatus:
+        """What `submit` would make of this group now: with the members that it would store, or as
+        it is stored already. Stores nothing, counts nothing. Raises what `submit` raises; where the
+        limits leave room for some members only, it names none."""
+        known = self._known(wanted, submitter)
+        if known is not None:
+            return self._lookup.shown(known, submitter)
+        stand = self._store.configuration()
+        judged = self._judge(wanted, submitter, stand)
+        missing = sorted(number for wave in judged.missing for number in wave)
+        self._submissions.check_limits([judged.jobs[number] for number in missing], stand)
+        stored = self._record(wanted, judged, submitter, stand)
+        self._refuse_other_opening(stored)
+        members = {
+            job.name: Status(job=job, notices=judged.notices.get(job.name, ()))
+            for job in judged.jobs
+        }
+        return GroupStatus(
+            stored=stored, members=members, standing=standing_of(stored.group, judged.jobs)
+        )
+
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:
         """Go on with submissions whose handlers have died; cancel the members of those that nobody
         has finished in time. Begins nothing from `until` on. Returns what went wrong; a group that
@@ -207,20 +232,9 @@ class GroupsOfJobs:
         """Store the members and then the record; or return the record, if another handler was
         faster. With it, what the user should know, by member. Raises GroupUnfinished if there is no
         time for all of them before `until` (ms)."""
-        now = self._clock.now()
         stand = self._store.configuration()
         judged = self._judge(wanted, submitter, stand)
-        is_gang = wanted.max_parallel is None
-        stored = StoredGroup(
-            group=wanted.group,
-            submitter=submitter,
-            project=judged.project,
-            sweep=wanted.sweep,
-            # Two people never share a group, whatever they send.
-            digest=f"{wanted.digest} {stand.people.person(submitter)}",
-            at=now,
-            rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
-        )
+        stored = self._record(wanted, judged, submitter, stand)
         try:
             self._store_members(wanted, judged, stored, stand, until)
             self._store.groups.keep(stored)
@@ -231,6 +245,22 @@ class GroupsOfJobs:
                 raise
             raise Unavailable(f"group {wanted.name} is being submitted; try again") from None
         return stored, judged.notices
+
+    def _record(
+        self, wanted: NewGroup, judged: _Judged, submitter: str, stand: Configuration
+    ) -> StoredGroup:
+        """The group as it is stored."""
+        now, is_gang = self._clock.now(), wanted.max_parallel is None
+        return StoredGroup(
+            group=wanted.group,
+            submitter=submitter,
+            project=judged.project,
+            sweep=wanted.sweep,
+            # Two people never share a group, whatever they send.
+            digest=f"{wanted.digest} {stand.people.person(submitter)}",
+            at=now,
+            rendezvous=rendezvous_of(judged.request, wanted.name, now) if is_gang else "",
+        )
 
     def _judge(self, wanted: NewGroup, submitter: str, stand: Configuration) -> _Judged:
         """Check every member and the whole, and store nothing."""
@@ -269,6 +299,7 @@ class GroupsOfJobs:
             check_room(wanted.group, jobs, stand.pools, rights)
         return _Judged(
             project=projects[0],
+            jobs=jobs,
             request=requests[wanted.ends_with or jobs[0].name],
             notices=_notices(jobs, stand),
             missing=[[number for number in wave if number in missing] for wave in waves],
@@ -328,14 +359,20 @@ class GroupsOfJobs:
         try:
             self._store.groups.open(name, digest=stored.digest, now=self._clock.now())
         except Conflict:
-            opening = next((it for it in self._store.groups.openings() if it.name == name), None)
-            if opening is None or (opening.digest == stored.digest and not opening.withdrawn):
-                raise
+            self._refuse_other_opening(stored)
+            raise
+
+    def _refuse_other_opening(self, stored: StoredGroup) -> None:
+        """Raises NameTaken if another submission of that name is open, or this one is being
+        withdrawn."""
+        name = stored.group.name
+        opening = next((it for it in self._store.groups.openings() if it.name == name), None)
+        if opening is not None and (opening.digest != stored.digest or opening.withdrawn):
             raise NameTaken(
                 f"another submission of group '{name}' has begun and is not finished: send that "
                 "one again as it was, or choose other names for the group and its jobs",
                 field="name",
-            ) from None
+            )
 
     def _look_again(self, wanted: NewGroup, judged: _Judged, submitter: str) -> None:
         """Refuse the group if a member of an earlier request has ended: it may have been withdrawn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -87,6 +87,31 @@ class Submissions:
         if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
+
+    def dry_run(self, submission: Submission, request: Request, *, submitter: str) -> Status:
+        """What `submit` would make of this submission now: the job that it would store, or the job
+        that is stored already. Stores no job, counts no submission and asks for no pass.
+
+        Raises what `submit` raises. A name that another's job has is counted as `submit` counts it,
+        or guessing names would have no limit.
+        """
+        known = self._store.job(submission.name)
+        if known is not None and self._authorizer.sees(known, by=submitter):
+            self.refuse_other(known, submission, submitter)
+            return Status(job=known)
+        stand = self._store.configuration()
+        judged = self.judged(submission, request, submitter, stand)
+        if known is not None:
+            with self._admitter.counted(judged.job, stand):
+                self.refuse_other(known, submission, submitter)
+        self.check_limits([judged.job], stand)
+        of_bounds = notices_of_bounds(judged.job, stand)
+        return Status(job=judged.job, notices=(*judged.notices, *of_bounds))
+
+    def check_limits(self, jobs: Sequence[Job], stand: Configuration) -> None:
+        """Raises what the limits would raise if one caller submitted these jobs of one project now.
+        Counts nothing."""
+        self._admitter.check(jobs, stand)
 
     def check_room(self, caller: str) -> None:
         """Raises LimitReached if the caller may submit nothing now. Counts nothing."""

@@ -32,6 +32,9 @@ class AboutView(BaseModel):
     """The deployed release."""
     caller: str
     """The ARN of who signed the request."""
+    dry_runs: bool = False
+    """Whether a submission may be a dry run (`dry_run=true`). An earlier release would store the
+    job."""
 
 
 class MembershipView(BaseModel):

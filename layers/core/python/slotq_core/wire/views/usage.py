@@ -39,6 +39,9 @@ class UsageRowView(BaseModel):
     lost_seconds: float
     """The part of it whose work was lost to evictions: since the last checkpoint that the attempt
     reported, else since the attempt's start."""
+    lost_at_most_seconds: float | None = None
+    """The part of that which is the most that can be lost: of attempts that reported no checkpoint.
+    They may have saved some all the same. None: the queue does not tell it apart."""
     jobs: int
     """Jobs that started for the first time."""
     attempts: int
@@ -83,6 +86,8 @@ class EvictionView(BaseModel):
     lost_since: str
     """Since when the work is lost: the last checkpoint that the attempt reported, else its
     start."""
+    lost_at_most: bool = False
+    """Whether less may be lost: the attempt reported no checkpoint, but may have saved some."""
 
 
 class HeldSlotsView(BaseModel):
@@ -199,6 +204,7 @@ def _eviction(use: AttemptUse) -> EvictionView | None:
         submitter=gains.submitter,
         workload=gains.workload,
         lost_since=iso(use.lost_since),
+        lost_at_most=use.lost_at_most,
     )
 
 
@@ -236,6 +242,7 @@ def _row(group: Group, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
         slot_seconds=seconds(amounts.slot_ms),
         instance_seconds=seconds(amounts.instance_ms),
         lost_seconds=seconds(amounts.lost_ms),
+        lost_at_most_seconds=seconds(amounts.lost_at_most_ms),
         jobs=amounts.jobs,
         attempts=amounts.attempts,
         evictions_given=amounts.given,
@@ -249,11 +256,13 @@ def _row(group: Group, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
 
 
 def _amounts(row: UsageRowView) -> Amounts:
+    at_most = row.lost_at_most_seconds
     buckets = {_ms(bound): count for bound, count in row.waits.histogram}
     return Amounts(
         slot_ms=_ms(row.slot_seconds),
         instance_ms=_ms(row.instance_seconds),
         lost_ms=_ms(row.lost_seconds),
+        lost_at_most_ms=_ms(row.lost_seconds if at_most is None else at_most),
         jobs=row.jobs,
         attempts=row.attempts,
         given=row.evictions_given,
