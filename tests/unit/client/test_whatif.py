@@ -130,7 +130,7 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pool", "p6=1"], "there is no pool 'p6'; there are p5"),
+        (["--pool", "p6=1"], "there is no pool 'p6'; the pools are p5"),
         (["--pool", "p5=x"], "p5=x: give a number of slots"),
         (["--quota", "team-x=1"], "the projects are team-a, team-b"),
         (["--quota", "team-b=9"], "quota"),

@@ -13,6 +13,7 @@ from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.reasons import units
+from slotq_core.spelling import unknown
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 
@@ -292,6 +293,6 @@ def _pool(view: PoolsView, name: str) -> PoolView:
     """The pool of that name. Raises NoSuchPool."""
     found = next((pool for pool in view.pools if pool.name == name), None)
     if found is None:
-        there = ", ".join(pool.name for pool in view.pools)
-        raise NoSuchPool(f"there is no pool '{name}'; the pools are {there}", field="name")
+        names = [pool.name for pool in view.pools]
+        raise NoSuchPool(unknown("pool", name, names), field="name")
     return found

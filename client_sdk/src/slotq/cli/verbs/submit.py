@@ -15,7 +15,7 @@ from slotq.cli.app import App, json_option
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
-from slotq.cli.name_arguments import JobNames, PoolNames
+from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
@@ -23,7 +23,7 @@ from slotq.cli.views.watching import follow_job
 from slotq.cli.words import PRIORITY, NamedAmount, Pair
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
-from slotq.errors import CannotReach, NameTaken
+from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
@@ -36,6 +36,7 @@ from slotq.sweeps.array_range import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
+from slotq_core.spelling import unknown
 from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views.jobs import JobView
@@ -75,7 +76,17 @@ class Submit(click.Command):
             )
         if sites:
             raise click.UsageError("--site is for a JOB_FOLDER, which holds a federated job")
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except InvalidRequest as error:
+            after = (ctx.params.get(name) or "" for name in ("after", "after_any"))
+            names = [name.strip() for listed in after for name in listed.split(",")]
+            if not any(names):
+                raise
+            app = ctx.ensure_object(App)
+            raise app.fail(
+                error, Hints(app.client()).of_others(error, filter(None, names))
+            ) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS] FILE", "| [OPTIONS] JOB_FOLDER", "| [OPTIONS] -- COMMAND..."]
@@ -103,6 +114,7 @@ slotq submit federated/ --site client1=pool-a"""
 @click.option("--priority", type=PRIORITY, help="High first: a number, or a class.")
 @click.option(
     "--project",
+    type=ProjectName(),
     metavar="NAME",
     help="The project that the job belongs to.  [the config's, or your default]",
 )
@@ -384,5 +396,8 @@ def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
     there = client.pools()
     if names is None:
         return there
-    first = names.split(",", maxsplit=1)[0].strip()
-    return [pool for pool in there if pool.name == first]
+    known = [pool.name for pool in there]
+    named = [name.strip() for name in names.split(",")]
+    if missing := next((name for name in named if name not in known), None):
+        raise NoSuchPool(unknown("pool", missing, known), field="pools")
+    return [pool for pool in there if pool.name == named[0]]

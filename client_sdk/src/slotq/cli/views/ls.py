@@ -18,6 +18,7 @@ from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
+from slotq_core.spelling import did_you_mean
 from slotq_core.wire.views.jobs import JobView, queue_view
 
 MOST = 100_000
@@ -32,6 +33,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
         if name not in COLUMNS:
             raise click.BadParameter(
                 f"there is no column '{name}'; the columns are {', '.join(COLUMNS)}"
+                + did_you_mean(name, COLUMNS)
             )
     return names
 

@@ -26,6 +26,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.privacy.identity import BY_DEFAULT, People
+from slotq_core.spelling import as_known, did_you_mean
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and a DynamoDB sort key holds at most 1,024 bytes."""
@@ -115,17 +116,19 @@ def _as_auto(job: Job) -> Job:
 
 
 def _named_class(job: Job, rights: Rights) -> Job:
-    if job.priority_class == AUTO:
-        return _as_auto(job)
     if job.priority_class:
-        if job.priority_class not in rights.classes:
+        known = [*rights.classes, AUTO]
+        named = as_known(job.priority_class, known)
+        if named is None:
             raise InvalidRequest(
                 "the tag 'priority' or 'slotq:priority' takes an integer or a class, and "
                 f"names no class: '{job.priority_class}'; the classes are "
-                f"{', '.join([*rights.classes, AUTO])}",
+                f"{', '.join(known)}{did_you_mean(job.priority_class, known)}",
                 field="Tags",
             )
-        return replace(job, priority=rights.classes[job.priority_class].value)
+        if named == AUTO:
+            return _as_auto(job)
+        return replace(job, priority=rights.classes[named].value, priority_class=named)
     named = rights.class_of(job) if rights.numbers_are_classes else ""
     return replace(job, priority_class=named) if named else job
 
@@ -241,7 +244,7 @@ def _named(
         if unknown:
             raise InvalidRequest(
                 f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; the "
-                f"pools are {', '.join(by_name) or 'none'}",
+                f"pools are {', '.join(by_name) or 'none'}{did_you_mean(unknown[0], by_name)}",
                 field="Tags",
             )
         return [by_name[name] for name in submission.pools]

@@ -62,8 +62,8 @@ def _section(entry: Mapping[str, Any]) -> ProjectSection:
     try:
         return ProjectSection.model_validate(entry)
     except ValidationError as error:
-        deeper = {key: SECTIONS[f"projects.{key}"].keys() for key in ("budget", "requests")}
-        keys = {"": ProjectSection.keys(), **deeper}
+        deeper = {key: SECTIONS[f"projects.{key}"] for key in ("budget", "requests")}
+        keys = {"": ProjectSection, **deeper}
         raise refused(faults_of(error, keys, "a project")) from None
 
 

@@ -6,7 +6,8 @@ Unknown keys are refused: nothing in a document is ignored. A key that is missin
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -53,6 +54,9 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Words that people write for a key, in lower case and without hyphens and underscores."""
+
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """The keys, as a document spells them."""
@@ -61,6 +65,12 @@ class Section(BaseModel):
 
 class PoolSection(Section):
     """A pool. A queue's pools need `instance_type`, which a scenario ignores."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "slots": "capacity",
+        "size": "capacity",
+        "instances": "capacity",
+    }
 
     name: Name
     capacity: Capacity
