@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slotq.cli.extras import needs_extra
+from slotq.cli.words import Seconds
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ def local() -> None:
 )
 @click.option("--fresh", is_flag=True, help="Start afresh: discard jobs, buckets and the queue.")
 @click.option(
-    "--tick", default=60.0, show_default=True, metavar="SECONDS", help="Time between ticks."
+    "--tick", type=Seconds(whole=False), default=60.0, show_default=True, help="Time between ticks."
 )
 @click.option(
     "--grace",
+    type=Seconds(whole=False),
     default=120.0,
     show_default=True,
-    metavar="SECONDS",
     help="Time between SIGTERM and SIGKILL when a job is stopped.",
 )
 @click.option(

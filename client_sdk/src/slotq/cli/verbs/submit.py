@@ -20,7 +20,7 @@ from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair
+from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
@@ -37,7 +37,6 @@ from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
 from slotq_core.spelling import unknown
-from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView
@@ -135,8 +134,7 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @click.option(
     "--min-runtime",
-    type=click.IntRange(0, LONGEST),
-    metavar="SECONDS",
+    type=Seconds(),
     help="Protection from eviction after each start.",
 )
 @click.option(
@@ -212,7 +210,7 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @sites_option
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
-@click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")
+@click.option("--max-runtime", type=Seconds(1), help="-- The longest run.  [1d]")
 @click.option(
     "--source",
     type=click.Path(path_type=Path, file_okay=False),

@@ -14,7 +14,7 @@ from slotq.cli.app import App
 from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
-from slotq.cli.words import Amount
+from slotq.cli.words import Seconds
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
 from slotq.jobs.progress import Plain, Screen, Terminal
@@ -28,10 +28,9 @@ LAST_LOGS = 2.0
 
 every_option = click.option(
     "--every",
-    type=Amount(0.2, 3600),
+    type=Seconds(0.2, 3600, whole=False),
     default=5.0,
     show_default=True,
-    metavar="SECONDS",
     help="How often to ask the queue.",
 )
 
