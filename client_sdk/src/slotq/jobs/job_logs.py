@@ -74,7 +74,7 @@ class LogTail:
         """
         streams = list(self._streams(training_job))
         for stream in streams:
-            label = f"[{_host(stream)}] " if len(streams) > 1 else ""
+            label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
             for message in self._events(stream):
                 yield label + message
 
@@ -101,7 +101,7 @@ class LogTail:
                 return
 
 
-def _host(stream: str) -> str:
+def host_of(stream: str) -> str:
     """The host in a stream's name: `algo-2` of `<training job>/algo-2-1700000000`."""
     return "-".join(stream.rsplit("/", 1)[-1].split("-")[:2])
 

@@ -16,6 +16,7 @@ from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
+from slotq.jobs.failure_log import failure_log
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
 from slotq.jobs.progress import Plain, Screen, Terminal
 from slotq.jobs.rendering import JobList
@@ -66,6 +67,7 @@ def follow_job(
                 waiting=screen.waiting,
                 running=screen.running,
                 warned=warned,
+                log_of=lambda job: () if logs else failed_log(app, client, job),
             )
     except KeyboardInterrupt:
         click.echo(f"\n{name} is still in the queue; `slotq cancel {name}` cancels it", err=True)
@@ -74,6 +76,11 @@ def follow_job(
         app.sleep(min(LAST_LOGS, every))
         logs(job)
     raise click.exceptions.Exit(int(Exit.OK if job.state == JobState.COMPLETED else Exit.NO))
+
+
+def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
+    """The last lines of a failed job's log, for people."""
+    return [] if app.json else failure_log(lambda: app.aws(client, "logs"), job)
 
 
 def _screen(app: App, *, with_logs: bool) -> Screen:
