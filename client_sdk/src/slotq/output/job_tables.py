@@ -127,14 +127,20 @@ def why(job: JobView) -> str:
     return one_line(job.reason.text if job.reason else job.message)
 
 
-def explanation(job: JobView) -> str:
+def submission(job: JobView) -> str:
+    """The `explanation` of a job that has just been submitted, with all its warnings."""
+    return explanation(job, submitted=True)
+
+
+def explanation(job: JobView, *, submitted: bool = False) -> str:
     """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
     for a waiting job, list free room, possible evictions and what prevents them, reservations and
-    known times."""
+    known times. `submitted`: with the warnings that only a submission's answer repeats."""
     lines = [f"{job.name}: {standing(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
-    lines += [f"  {'warning':<13}{one_line(warning)}" for warning in job.warnings]
+    warnings = job.warnings if submitted else job.news
+    lines += [f"  {'warning':<13}{one_line(warning)}" for warning in warnings]
     if job.outlook:
         for what, entries in (
             ("room", job.outlook.rooms),

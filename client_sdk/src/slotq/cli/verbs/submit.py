@@ -27,7 +27,7 @@ from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.output.job_tables import explanation
+from slotq.output.job_tables import submission
 from slotq.packaging import training_file
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
@@ -270,7 +270,7 @@ def submit(
     if wait:
         follow_job(app, client, job.name, submitted=job)
     job = looked_at(client, job)
-    app.answer(job, explanation(job))
+    app.answer(job, submission(job))
 
 
 def _prepared(

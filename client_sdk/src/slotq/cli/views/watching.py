@@ -54,7 +54,7 @@ def follow_job(
     screen = _screen(app, with_logs=logs is not None)
     warned = Warned(screen.say)
     if submitted is not None:
-        warned.tell(submitted)
+        warned.tell(submitted, submitted=True)
     try:
         with named(app, client, name):
             job = follow(

@@ -15,9 +15,10 @@ class Warned:
         self._say = say
         self._told: set[tuple[str, str]] = set()
 
-    def tell(self, job: JobView) -> None:
-        """Say the job's new warnings as trouble."""
-        for warning in job.warnings:
+    def tell(self, job: JobView, *, submitted: bool = False) -> None:
+        """Say the job's new warnings as trouble; those of its submission only where it is the
+        answer to that."""
+        for warning in job.warnings if submitted else job.news:
             if (job.name, warning) not in self._told:
                 self._told.add((job.name, warning))
                 self._say(Trouble(f"{job.name}: warning: {one_line(warning)}"))
