@@ -39,9 +39,13 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def similar_names(name: str, known: Iterable[str], most: int) -> list[str]:
-    """At most `most` similar names among the first MOST_COMPARED, the nearest first."""
-    found = near_names(name, islice(known, MOST_COMPARED), _AKIN)
-    return [*dict.fromkeys(found)][:most]
+    """At most `most` similar names among the first MOST_COMPARED, the nearest first; case does not
+    count."""
+    folded: dict[str, list[str]] = {}
+    for each in islice(known, MOST_COMPARED):
+        folded.setdefault(each.casefold(), []).append(each)
+    found = dict.fromkeys(near_names(name.casefold(), folded, _AKIN))
+    return [each for near in found for each in folded[near]][:most]
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
