@@ -92,11 +92,8 @@ def test_of_a_wrong_value_and_an_ended_job_the_value_is_named(account: Account, 
     account.settle()
     _, error = account.call(amend({"tags": tags}))
     assert (error["code"], said in error["message"]) == (code, True), error
-    bulk = {
-        **sample("amend-jobs"),
-        "body": json.dumps({"changes": [{"name": "job1", "tags": tags}]}),
-    }
-    (outcome,) = account.call(bulk)[1]["outcomes"]
+    changes = json.dumps({"changes": [{"name": "job1", "tags": tags}]})
+    (outcome,) = account.call({**sample("change-jobs"), "body": changes})[1]["outcomes"]
     assert outcome["error"]["code"] == code
 
 
