@@ -217,9 +217,13 @@ def _options() -> list[Callable[..., Any]]:
 
 
 def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
-    """Show the jobs to a user at a terminal and ask for confirmation; does nothing elsewhere."""
+    """Show the jobs to a user at a terminal and ask for confirmation. Elsewhere nobody can answer:
+    raises click's UsageError."""
     if not app.asks():
-        return
+        raise click.UsageError(
+            f"{len(jobs):,} jobs are selected, and nobody can be asked here: nothing was changed. "
+            f"Add --yes to {verb} them all; --dry-run shows them"
+        )
     app.console(stderr=True).print(queue_table(jobs[:HANDFUL]))
     if len(jobs) > HANDFUL:
         click.echo(f"… and {len(jobs) - HANDFUL:,} more (--dry-run shows all)", err=True)
