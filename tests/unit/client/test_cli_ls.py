@@ -39,7 +39,7 @@ def listed(result):
 
 def test_ended_jobs_are_listed_only_with_all(slotq):
     assert listed(slotq("ls")) == ["job1", "job3", "job4", "job5"]
-    assert listed(slotq("ls", "--all")) == ["job1", "job3", "job9", "job4", "job5"]
+    assert listed(slotq("ls", "--all")) == ["job1", "job3", "job4", "job9", "job5"]
     assert listed(slotq("ls", "--state", "failed")) == ["job9"]
 
 

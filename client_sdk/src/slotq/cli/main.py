@@ -154,6 +154,7 @@ def _file_error(error: OSError) -> CannotUseFile:
 @click.option("--endpoint", metavar="URL", help="The queue's API.  [SLOTQ_ENDPOINT, or config]")
 @click.option("--profile", metavar="NAME", help="A profile of the config.  [SLOTQ_PROFILE]")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+@click.option("--wide", is_flag=True, help="All columns of tables, on a narrow terminal too.")
 @click.option("--no-color", is_flag=True, help="Plain text, as with NO_COLOR or in a pipe.")
 @click.pass_context
 def cli(
@@ -162,6 +163,7 @@ def cli(
     *,
     profile: str | None,
     as_json: bool,
+    wide: bool,
     no_color: bool,
 ) -> None:
     """A priority queue in front of SageMaker training.
@@ -173,6 +175,7 @@ def cli(
     app.endpoint = endpoint or app.endpoint
     app.profile = profile or app.profile
     app.json = as_json or app.json
+    app.wide = wide or app.wide
     app.color = app.color and not no_color
 
 

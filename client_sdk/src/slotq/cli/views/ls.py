@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slotq.cli.app import App, json_option, projects_option
+from slotq.cli.app import App, json_option, projects_option, wide_option
 from slotq.cli.name_arguments import PoolNames
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
@@ -83,6 +83,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
 )
 @click.option("--watch", is_flag=True, help="Show every change, until Ctrl-C.")
 @every_option
+@wide_option
 @json_option
 @click.pass_obj
 def ls(
@@ -103,8 +104,10 @@ def ls(
         wanted["submitter"] = who_i_am(client).person
     fetch = _fetcher(client, project=wanted.pop("projects") or None, **wanted)
 
+    apart = wanted["sort"] is None
+
     def shown(jobs: list[JobView]) -> Any:
-        return queue_table(jobs, columns)
+        return queue_table(jobs, columns, apart=apart)
 
     if watch:
         show_changes(app, fetch, shown, every=every)
