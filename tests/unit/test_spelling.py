@@ -28,10 +28,13 @@ def test_the_nearest_known_name_is_suggested(name, known, said):
 
 
 def test_a_hint_compares_a_bounded_number_of_names(monkeypatch):
-    compared = []
-    monkeypatch.setattr(
-        spelling, "near_names", lambda name, known, alike: compared.extend(known) or []
-    )
+    compared: list[str] = []
+
+    def count(_name, known, _alike):
+        compared.extend(known)
+        return []
+
+    monkeypatch.setattr(spelling, "near_names", count)
     did_you_mean("jobb", (f"job{n}" for n in range(10 * MOST_COMPARED)))
     assert len(compared) == MOST_COMPARED
 

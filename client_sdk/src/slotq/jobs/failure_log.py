@@ -48,7 +48,8 @@ def _last_lines(client: Any, training_job: str) -> Iterator[str]:
     pages = client.get_paginator("describe_log_streams").paginate(
         logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/"
     )
-    streams = [stream["logStreamName"] for stream in next(iter(pages), {}).get("logStreams", [])]
+    first: dict[str, Any] = next(iter(pages), {})
+    streams = [stream["logStreamName"] for stream in first.get("logStreams", [])]
     for stream in streams[:_INSTANCES]:
         label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
         page = client.get_log_events(

@@ -50,8 +50,8 @@ def local() -> None:
     "pools",
     multiple=True,
     metavar="NAME=SLOTS[@TYPE]",
-    help="A pool; may be given several times. Add ;reserve_after=SECONDS or "
-    ";min_runtime=SECONDS. TYPE defaults to ml.m5.large.  [default: main=2]",
+    help="A pool; may be given several times. Add ;reserve_after=TIME or "
+    ";min_runtime=TIME. TYPE defaults to ml.m5.large.  [default: main=2]",
 )
 @click.option(
     "--detach", is_flag=True, help="Run in the background; return when the emulator answers."

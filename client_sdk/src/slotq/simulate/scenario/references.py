@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from math import inf
 
 from slotq.simulate.scenario.contents import Contents
@@ -107,7 +107,7 @@ def questions_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
             yield from _unknown_in(("expect", place, "why", index), why, jobs)
 
 
-def _unknown_in(where: Loc, why: WhySpec, jobs: Iterable[str]) -> Iterator[Fault]:
+def _unknown_in(where: Loc, why: WhySpec, jobs: Collection[str]) -> Iterator[Fault]:
     if why.job not in jobs:
         yield unknown((*where, "job"), "job", why.job, jobs)
     for name in why.reserved:
