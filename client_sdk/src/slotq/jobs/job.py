@@ -10,9 +10,9 @@ from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.settings import Config
 from slotq.errors import NotCompleted
 from slotq.jobs import progress
-from slotq.jobs.failure_log import failure_log
 from slotq.jobs.follow import ended, follow
 from slotq.jobs.foreign_names import QUICK
+from slotq.jobs.job_logs import failure_log
 from slotq.jobs.notebook import live
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged

@@ -23,9 +23,8 @@ from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
-from slotq.jobs.failure_log import failure_log
 from slotq.jobs.follow import ended_by_time_box, follow, left
-from slotq.jobs.job_logs import LogTail
+from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint

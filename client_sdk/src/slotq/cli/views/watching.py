@@ -16,8 +16,8 @@ from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
-from slotq.jobs.failure_log import failure_log
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
+from slotq.jobs.job_logs import failure_log
 from slotq.jobs.progress import Plain, Screen, Terminal
 from slotq.jobs.rendering import JobList
 from slotq.jobs.reports.warned import Warned
