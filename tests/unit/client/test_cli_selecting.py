@@ -13,7 +13,15 @@ from slotq.cli.main import cli
 from slotq.cli.selection import HANDFUL
 from slotq_core.wire.views.jobs import QueueView
 from tests.least_request import least_request
-from tests.unit.client.fake_queue import CALLER, FakeAnswer, ended, job_view, running, waiting
+from tests.unit.client.fake_queue import (
+    CALLER,
+    FakeAnswer,
+    ended,
+    job_view,
+    pool_view,
+    running,
+    waiting,
+)
 
 EVE = "arn:aws:sts::123456789012:assumed-role/lab/eve"
 REQUEST = least_request("over")
@@ -179,7 +187,8 @@ def test_an_empty_option_selects_nothing(slotq, http, option):
     assert http.sent == []
 
 
-def test_an_empty_selection_is_described(slotq, http):
+def test_an_empty_selection_is_described(slotq, http, queue):
+    queue.pools = [pool_view("p5")]
     result = slotq("cancel", "--mine", "--name", "abl", "--pool", "p5")
     assert result.exit_code == Exit.NO
     assert f"no job named 'abl' of {CALLER} in p5 runs or waits" in result.stderr

@@ -51,6 +51,9 @@ REFUSED = [
     (("ls", "--every", "1ms"), Exit.USAGE, "neither seconds nor a time"),
     (("ls", "--columns", "nmae"), Exit.USAGE, "did you mean 'name'?"),
     (("show", "jbo3"), Exit.NO, "Did you mean job3"),
+    (("ls", "--pool", "mian"), Exit.NO,
+     "there is no pool 'mian'; the pools are main, eu; did you mean 'main'?"),
+    (("cancel", "--pool", "mian"), Exit.NO, "did you mean 'main'?"),
 ]  # fmt: skip
 
 

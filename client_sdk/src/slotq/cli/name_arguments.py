@@ -15,11 +15,11 @@ from slotq.cli.app import App
 from slotq.cli.words import Word
 from slotq.client import QueueClient
 from slotq.configuration.settings import load
-from slotq.errors import NoSuchGroup, NoSuchJob, SlotQError
+from slotq.errors import NoSuchGroup, NoSuchJob, NoSuchPool, SlotQError
 from slotq.output.plain_table import LIVING
 from slotq.transport.discovery import complete
 from slotq.transport.signed_http import Transport
-from slotq_core.spelling import similar_names
+from slotq_core.spelling import similar_names, unknown
 
 PATIENCE = 1.5
 """Seconds that a completion may take while the user waits."""
@@ -148,6 +148,19 @@ def nearest(name: str, there: Iterable[str]) -> str:
     """`Did you mean …?`, or an empty string if no name is similar."""
     found = similar_names(name, there, _SHOWN)
     return f"Did you mean {' or '.join(found)}?" if found else ""
+
+
+def check_pool(client: QueueClient, name: str | None) -> None:
+    """Raises NoSuchPool where an option that selects names no pool. For a command that has found
+    nothing: jobs may have run in a pool that is gone by now."""
+    if name is None:
+        return
+    try:
+        known = [pool.name for pool in client.pools()]
+    except SlotQError:
+        return  # Who may not see the pools still sees the jobs.
+    if name not in known:
+        raise NoSuchPool(unknown("pool", name, known), field="pool")
 
 
 class Hints:

@@ -13,7 +13,7 @@ import click
 
 from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
-from slotq.cli.name_arguments import PoolNames, some_names_argument
+from slotq.cli.name_arguments import PoolNames, check_pool, some_names_argument
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.jobs.rendering import JobList
@@ -101,6 +101,7 @@ class Selection:
             )
         found = [job for job in seen if self._has(job)]
         if not found:
+            check_pool(client, self.pool)
             raise NoSuchJob(self._nothing(submitter))
         return found
 

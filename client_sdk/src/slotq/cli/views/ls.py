@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option, projects_option, wide_option
-from slotq.cli.name_arguments import PoolNames
+from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
@@ -112,6 +112,8 @@ def ls(
     if watch:
         show_changes(app, fetch, shown, every=every)
     jobs = fetch()
+    if not jobs:
+        check_pool(client, wanted["pool"])
     app.answer(queue_view(jobs, more=jobs.more), shown(jobs))
     if jobs.more:
         further = min(10 * len(jobs), MOST)
