@@ -162,6 +162,7 @@ clean: ## Remove everything that was made
 
 # A pinned setuptools builds the packages, so nothing is fetched that constraints/main.txt does not name.
 $(INSTALLED): constraints/main.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml client_sdk/training/pyproject.toml | $(BIN)/python
+	@echo "Installing the packages into $(VENV), once: this takes a minute or two, without a word."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/main.txt 'setuptools>=77' wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints/main.txt \
 		--no-build-isolation -r requirements-dev.txt \

@@ -241,7 +241,7 @@ def test_a_waiting_job_can_be_described_and_cancelled_and_its_fit_raises(estimat
 @pytest.mark.parametrize(
     ("settings", "kind", "text"),
     [
-        ({"tags": [{"Key": "priority", "Value": "high"}]}, InvalidRequest, "integer"),
+        ({"tags": [{"Key": "priority", "Value": "hihg"}]}, InvalidRequest, "integer"),
         ({"tags": [{"Key": "slotq:pool", "Value": "one"}]}, InvalidRequest, "slotq:pools"),
         ({"tags": [{"Key": "slotq:pools", "Value": "two"}]}, InvalidRequest, "one"),
         ({"instance_type": "ml.m5.large"}, InvalidRequest, "ml.p5.48xlarge"),

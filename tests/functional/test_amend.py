@@ -53,7 +53,7 @@ def test_a_change_of_an_ended_or_unknown_job_is_refused(account: Account):
         ({"held": "yes"}, "held", "boolean"),
         ({"priority": 5}, "priority", "not permitted"),
         ({"tags": {"priority": 5}}, "tags.priority", "string"),
-        ({"tags": {"priority": "high"}}, "Tags", "names no class"),
+        ({"tags": {"priority": "hihg"}}, "Tags", "names no class"),
         ({"tags": {"priority": "1.5"}}, "Tags", "integer"),
         ({"tags": {"slotq:pool": "p5"}}, "Tags", "slotq:pools"),
         ({"tags": {f"t{n}": "x" for n in range(60)}}, "tags", "44"),
@@ -71,6 +71,30 @@ def test_a_malformed_change_changes_nothing(account: Account, body, field, said)
     assert error["field"].startswith(field)
     assert said in error["message"]
     assert account.items() == before
+
+
+@pytest.mark.parametrize(
+    ("tags", "code", "said"),
+    [
+        ({"priority": "abc"}, "invalid_request", "names no class: 'abc'"),
+        ({"priority": "1.5"}, "invalid_request", "integer"),
+        ({"priority": "hihg"}, "invalid_request", "did you mean 'HIGH'?"),
+        ({"slotq:pools": "p6"}, "invalid_request", "names no pool of this queue: p6"),
+        ({"slotq:project": "nope"}, "project_not_allowed", "no projects"),
+        ({"slotq:pool": "p5"}, "invalid_request", "the tag 'slotq:pool' is unknown"),
+        ({"priority": "5"}, "too_late", "has already ended"),
+        ({"priority": "high"}, "too_late", "has already ended"),
+    ],
+)
+def test_of_a_wrong_value_and_an_ended_job_the_value_is_named(account: Account, tags, code, said):
+    account.call("add-job")
+    account.call("cancel-job")
+    account.settle()
+    _, error = account.call(amend({"tags": tags}))
+    assert (error["code"], said in error["message"]) == (code, True), error
+    changes = json.dumps({"changes": [{"name": "job1", "tags": tags}]})
+    (outcome,) = account.call({**sample("change-jobs"), "body": changes})[1]["outcomes"]
+    assert outcome["error"]["code"] == code
 
 
 def test_an_unsigned_caller_changes_nothing(account: Account):

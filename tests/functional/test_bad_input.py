@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         NAME,
         "-qstamp-",
     ),
-    "an unknown class": (add_job(Tags=tags(priority="high")), "Tags", "names no class"),
+    "an unknown class": (add_job(Tags=tags(priority="hihg")), "Tags", "names no class"),
     "a broken priority": (add_job(Tags=tags(priority="1.5")), "Tags", "-1,000,000 to 1,000,000"),
     "a priority with a fraction": (add_job(Tags=tags(priority="1.5")), "Tags", "integer"),
     "an empty priority": (add_job(Tags=tags(priority="")), "Tags", "integer"),

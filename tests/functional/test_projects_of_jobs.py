@@ -104,8 +104,16 @@ class TestSubmissions:
     @pytest.mark.parametrize(
         ("caller", "project", "told"),
         [
-            (OPERATOR, "visoin", "'visoin'; your projects are vision, speech"),
-            (OPERATOR, "vision,visoin", "'visoin'; your projects are vision, speech"),
+            (
+                OPERATOR,
+                "visoin",
+                "'visoin'; your projects are vision, speech; did you mean 'vision'?",
+            ),
+            (
+                OPERATOR,
+                "vision,visoin",
+                "'visoin'; your projects are vision, speech; did you mean 'vision'?",
+            ),
             (MEMBER, "speech", "'speech'; your projects are vision"),
             (NOBODY, "vision", "'vision'; you have none"),
         ],

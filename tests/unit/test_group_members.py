@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.spelling import near_names
 from slotq_core.wire import training_request
 from slotq_core.wire.groups.members import (
     compacted,
@@ -22,7 +23,7 @@ from slotq_core.wire.groups.members import (
 )
 from slotq_core.wire.groups.submission import parse_group, read_group
 from slotq_core.wire.groups.sweep import LARGEST_SWEEP, SweepBody, sweep_in
-from slotq_core.wire.training_request import MOST_UNKNOWN, near_names
+from slotq_core.wire.training_request import MOST_UNKNOWN
 from tests.least_request import least_request
 
 KEYS = st.sampled_from("abc")

@@ -10,6 +10,7 @@ import pytest
 
 from slotq.jobs.sagemaker_model import input_shape, training_request
 from slotq_core.errors import InvalidRequest
+from slotq_core.spelling import nearest
 from slotq_core.wire import training_fields
 from slotq_core.wire.submission import parse_submission, read_submission
 from slotq_core.wire.training_request import (
@@ -19,7 +20,6 @@ from slotq_core.wire.training_request import (
     check_complete,
     faults_by,
     known_shape,
-    nearest,
     submission_faults,
 )
 from tests.least_request import least_request

@@ -21,7 +21,7 @@ from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
 from slotq.installation import source
 from slotq.transport import refusals
-from slotq.transport.network import Network, Sockets
+from slotq.transport.network import Network, Sockets, name_advice
 from slotq.transport.signed_http import Answer
 from slotq.version import __version__
 from slotq_core.wire.base import VERSION
@@ -127,9 +127,7 @@ def _name(look: Look) -> Check:
         return Check(
             name="name",
             text=text,
-            advice="Check the endpoint's spelling. The name of a private API is known only "
-            "inside its VPC: connect to the VPC, or use the VPC endpoint's own name "
-            "(vpce-….execute-api.…) and set api_id.",
+            advice=name_advice(look.host, error),
             error=CannotReach(text),
         )
     return Check(name="name", text=f"{look.host} is {', '.join(addresses)} ({_kind(addresses)})")

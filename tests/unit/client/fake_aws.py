@@ -55,9 +55,13 @@ class FakeLogs:
         *,
         logStreamName: str,  # noqa: N803
         nextToken: str = "",  # noqa: N803
+        startFromHead: bool = True,  # noqa: N803
+        limit: int = 10_000,
         **_: Any,
     ) -> dict[str, Any]:
         lines = self.lines[logStreamName.split("/", maxsplit=1)[0]]
+        if not startFromHead:
+            return {"events": [{"message": line} for line in lines[-limit:]]}
         start, empty = int(nextToken.strip("+") or 0), not nextToken.endswith("+")
         if start == len(lines) or empty:
             return {"events": [], "nextForwardToken": f"{start}+"}

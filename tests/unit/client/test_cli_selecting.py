@@ -13,7 +13,15 @@ from slotq.cli.main import cli
 from slotq.cli.selection import HANDFUL
 from slotq_core.wire.views.jobs import QueueView
 from tests.least_request import least_request
-from tests.unit.client.fake_queue import CALLER, FakeAnswer, ended, job_view, running, waiting
+from tests.unit.client.fake_queue import (
+    CALLER,
+    FakeAnswer,
+    ended,
+    job_view,
+    pool_view,
+    running,
+    waiting,
+)
 
 EVE = "arn:aws:sts::123456789012:assumed-role/lab/eve"
 REQUEST = least_request("over")
@@ -56,7 +64,7 @@ def sent(http):
 
 
 def test_a_verb_changes_all_selected_jobs_in_few_requests(slotq, http, jobs):
-    names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*"))
+    names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*", "--yes"))
     assert names == [f"ablation-{n}" for n in range(1, 160)]
     assert sent(http) == [("GET", "/me"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
     query = parse_qs(urlsplit(http.sent[1].url).query)
@@ -179,7 +187,8 @@ def test_an_empty_option_selects_nothing(slotq, http, option):
     assert http.sent == []
 
 
-def test_an_empty_selection_is_described(slotq, http):
+def test_an_empty_selection_is_described(slotq, http, queue):
+    queue.pools = [pool_view("p5")]
     result = slotq("cancel", "--mine", "--name", "abl", "--pool", "p5")
     assert result.exit_code == Exit.NO
     assert f"no job named 'abl' of {CALLER} in p5 runs or waits" in result.stderr
@@ -227,8 +236,16 @@ def test_few_jobs_given_names_or_yes_need_no_question(slotq, words):
 
 
 def test_no_question_is_asked_in_a_pipe(slotq):
+    """Nobody would answer it: many jobs need --yes there, as everywhere where one is asked."""
     result = slotq("cancel", "--mine", input="")
-    assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
+    assert (result.exit_code, "[y/N]" in result.output) == (Exit.USAGE, False)
+    assert "nothing was changed. Add --yes to cancel them all" in result.stderr
+    assert slotq("cancel", "--mine", "--yes", input="").exit_code == Exit.OK
+
+
+def test_a_handful_needs_no_yes_in_a_pipe(slotq, jobs):
+    few = [name for name in jobs if name.startswith("ablation-")][:HANDFUL]
+    assert done(slotq("cancel", "--mine", *few)) == few
 
 
 def test_one_selected_job_is_a_list_too(slotq):
@@ -238,7 +255,7 @@ def test_one_selected_job_is_a_list_too(slotq):
 
 def test_a_selection_larger_than_one_answer_is_reported(slotq, jobs):
     jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(1000)}
-    result = slotq("hold", "--mine")
+    result = slotq("hold", "--mine", "--yes")
     assert (result.exit_code, len(done(result))) == (Exit.OK, 1000)
     assert "1,000 jobs at a time" in result.stderr
 

@@ -84,7 +84,7 @@ def test_verbs_take_the_jobs_of_a_group(slotq, queue, file):
     states = {name: job.state for name, job in queue.jobs.items()}
     assert {states.pop(name) for name in NAMES} == {"cancelled"}
     assert "cancelled" not in states.values()
-    assert slotq("groups").output.split() == ["name", "kind", "state", "jobs", "states"]
+    assert slotq("groups").output.split() == ["NAME", "KIND", "STATE", "JOBS", "STATES"]
     assert "3 cancelled" in slotq("groups", "--all").output
     assert "no job of group grid" in slotq("cancel", "--group", "grid").output
 

@@ -52,7 +52,16 @@ def test_a_job_is_displayed(client, shown):
     assert ">pending</span>" in data["text/html"]
     assert "needs 1 slot; pool p5 has 0 free of 2" in data["text/html"]
     head, row = data["text/plain"].splitlines()
-    assert head.split() == ["Job", "State", "Priority", "Place", "Since", "Earliest", "Why"]
+    assert head.split() == [
+        "Job",
+        "State",
+        "Priority",
+        "Place",
+        "Pools",
+        "Since",
+        "Earliest",
+        "Why",
+    ]
     assert row.startswith("job3  pending  1         1      2026-11-20 10:30 UTC")
     assert row.endswith("needs 1 slot; pool p5 has 0 free of 2")
 

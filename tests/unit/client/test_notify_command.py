@@ -74,4 +74,6 @@ def test_what_does_not_arrive_says_why_and_what_to_do(slotq, monkeypatch):
 def test_an_unknown_name_lists_those_that_there_are(slotq):
     result = slotq("notify", "test", "opps")
     assert result.exit_code != Exit.OK
-    assert "there is no notification 'opps'; these exist: ops" in result.stderr
+    assert (
+        "there is no notification 'opps'; the notifications are ops; did you mean" in result.stderr
+    )

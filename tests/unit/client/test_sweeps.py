@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from sagemaker.parameter import CategoricalParameter, ContinuousParameter, IntegerParameter
 
 import slotq as package
 from slotq.cli.exits import Exit
@@ -372,6 +373,37 @@ def test_a_sweep_is_cancelled_and_retried_whole(http, queue):
     assert [out.job.name for out in sweep.refresh().retry()] == ["grid-1-r2"]
     sweep.refresh().cancel()
     assert {queue.jobs[name].state for name in ("grid-1-r2", "grid-2", "grid-4")} == {"cancelled"}
+
+
+def test_a_sweep_prints_its_trials(http, queue):
+    sweep = client_of(http).sweep("grid", TEMPLATE, SPACE, max_parallel=2, objective="loss")
+    ends(queue, "grid-1", loss=0.5)
+    sweep.refresh()
+    assert repr(sweep).startswith("<sweep grid: ")
+    line, head, first, *rest = str(sweep).splitlines()
+    assert line.startswith("grid: ")
+    assert head.split() == ["Trial", "State", "lr", "opt", "loss"]
+    assert first.split() == ["grid-1", "completed", "0.1", "adam", "0.5"]
+    assert len(rest) == 3
+    assert "<td>grid-2</td>" in sweep._repr_mimebundle_()["text/html"]
+
+
+RANGES = [
+    (ContinuousParameter(0.1, 0.9), "write slotq.uniform(0.1, 0.9)"),
+    (ContinuousParameter(1e-5, 0.1, scaling_type="Logarithmic"), "slotq.log_uniform(1e-05, 0.1)"),
+    (IntegerParameter(1, 8), "write slotq.integer(1, 8)"),
+    (CategoricalParameter(["adam", "sgd"]), "write slotq.choice('adam', 'sgd')"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), RANGES)
+def test_a_range_of_the_sdks_tuner_is_told_as_a_sampler(http, given, said):
+    with pytest.raises(InvalidRequest) as refused:
+        client_of(http).sweep("grid", TEMPLATE, {"lr": given}, max_parallel=2)
+    assert said in str(refused.value)
+    assert refused.value.field == "space.lr"
+    name, args = said.removeprefix("write ").removeprefix("slotq.").rstrip(")").split("(")
+    getattr(package, name)(*eval(f"({args},)"))
 
 
 def test_waiting_ends_with_its_timeout(http, queue):

@@ -130,7 +130,7 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pool", "p6=1"], "there is no pool 'p6'; there are p5"),
+        (["--pool", "p6=1"], "there is no pool 'p6'; the pools are p5"),
         (["--pool", "p5=x"], "p5=x: give a number of slots"),
         (["--quota", "team-x=1"], "the projects are team-a, team-b"),
         (["--quota", "team-b=9"], "quota"),
@@ -143,7 +143,7 @@ def test_a_new_job_enters_as_by_the_door(whatif, tmp_path):
         (["--add", "slots=9,pool=p5,project=team-a"], "9 slots"),
         (["--add", "size=9"], "'size' is not one of name, slots, pool"),
         (["--add", "slots=1,project=team-a,name=vit"], "a job named 'vit' exists already"),
-        (["--runtime", "long"], "no duration such as 90s"),
+        (["--runtime", "long"], "neither seconds nor a time such as 90s"),
         (["--diff"], "give --pool or --quota"),
         (["--apply"], "give a change"),
         (["--add", "slots=1,project=team-a", "--apply"], "use --submit FILE"),

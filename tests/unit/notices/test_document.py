@@ -128,3 +128,12 @@ def test_names_are_unique_and_rules_are_few():
         read(document(RULES[0], RULES[0]))
     with pytest.raises(InvalidRequest, match="at most 200"):
         read(document(*({**RULES[0], "name": f"r{n}"} for n in range(201))))
+
+
+@pytest.mark.parametrize("word", ["completed", "finished"])
+def test_the_end_of_a_job_has_two_words(word):
+    """A rule says the state's own word or the event's; what is kept is the event's."""
+    settings = read(document({**RULES[0], "events": [word]}))
+    (rule,) = settings.sharing.notifications
+    assert rule.events == (Event.FINISHED,)
+    assert written(settings)["notifications"][0]["events"] == ["finished"]

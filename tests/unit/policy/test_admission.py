@@ -148,6 +148,18 @@ def test_a_job_beyond_the_users_limits_is_refused(submission, user, error, messa
         admit(submission, POOLS, submitter=user, now=7, rights=RIGHTS)
 
 
+@pytest.mark.parametrize("name", ["HIGH", "high", "High"])
+def test_a_class_may_be_named_in_any_case(name):
+    job = admit(classed(name), POOLS, submitter="bob", now=7, rights=RIGHTS)
+    assert (job.priority_class, job.auto) == ("HIGH", False)
+    assert admit(classed("auto"), POOLS, submitter="bob", now=7, rights=RIGHTS).auto
+
+
+def test_a_misspelt_class_or_pool_is_told_with_the_nearest():
+    with pytest.raises(InvalidRequest, match=r"names no class: 'hihg'.*did you mean 'HIGH'\?"):
+        admit(classed("hihg"), POOLS, submitter="bob", now=7, rights=RIGHTS)
+
+
 def test_without_classes_and_users_a_priority_stays_a_number():
     job = admit(classed(30), POOLS, submitter="ann", now=7)
     assert (job.priority_class, job.priority, job.auto) == ("", 30, False)

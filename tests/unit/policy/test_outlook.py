@@ -9,10 +9,10 @@ from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.outlook import Outlook, TimeCause
+from slotq_core.model.outlook import Outlook, OwnShareUsed, TimeCause
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.projects import Department, Project
-from slotq_core.model.reasons import codes
+from slotq_core.model.reasons import ShareUsed, codes
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
@@ -120,6 +120,17 @@ def test_a_reclaim_beyond_the_share_of_the_department_is_named_so():
     assert told["own_share_used"] == (
         "b, c, e hold 3 slots of pool p: project d uses 1 slot of its fair share 1"
     )
+
+
+def test_a_project_without_a_share_is_told_what_gives_it_one():
+    """Not: it uses 0 slots of its fair share 0 (quota 0)."""
+    used_up = ShareUsed(pool="p", needed=1, project="a", used=0, share=0, quota=0)
+    told = OwnShareUsed(pool="p", jobs=("b",), count=1, slots=1, project="a", used=0, share=0)
+    for text in (used_up.sentence(), told.sentence()):
+        assert "project a has no share here: a quota or a weight gives it one" in text
+        assert "fair share 0" not in text
+    some = ShareUsed(pool="p", needed=1, project="a", used=0, share=0, quota=2)
+    assert "uses 0 slots of its fair share 0 (quota 2)" in some.sentence()
 
 
 def test_room_is_reserved_for_a_job_that_moves_here():

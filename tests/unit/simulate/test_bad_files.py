@@ -38,6 +38,9 @@ CASES = [
     # keys
     ("pools:\n  - name: p\n    capacity: 1\n    capcity: 1", 4, "pools[0].capcity", "'capacity'?"),
     (POOL + "jobs: [{name: j, submit_at: 0, prio: 1}]", 2, "jobs[0].prio", "did you mean 'prior"),
+    (POOL + "jobs: [{name: j, at: 0}]", 2, "jobs[0].at", "did you mean 'submit_at'?"),
+    (POOL + "jobs: [{name: j, duration: 9}]", 2, "jobs[0].duration", "did you mean 'runtime'?"),
+    (POOL + "jobs: [{name: j, instances: 9}]", 2, "jobs[0].instances", "did you mean 'slots'?"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 1, capacty: 2}]}]", 1,
      "pools[0].changes[0].capacty", "takes at, capacity, foreign, state"),
     # types of values
@@ -366,3 +369,31 @@ def test_a_wrong_file_has_its_exit_code(tmp_path, as_json):
         assert told["message"] == f"{path}:1: pools: at least one is needed"
     else:
         assert result.stderr == f"slotq: {path}:1: pools: at least one is needed\n"
+
+
+def test_the_keys_of_a_section_are_listed_once(tmp_path):
+    """A file written from memory has the same wrong key in each job."""
+    path = tmp_path / "s.yaml"
+    jobs = "\n".join(f"  - {{name: j{n}, at: {n}, duration: 9}}" for n in range(8))
+    path.write_text(f"pools: [{{name: p, slots: 1}}]\njobs:\n{jobs}\nexpect: [{{t: 1}}]\n")
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    said = str(refused.value)
+    assert said.count("an entry of jobs takes") == 1
+    assert said.count("there is no such key; did you mean 'submit_at'?") == 8
+    assert said.count("there is no such key; did you mean 'runtime'?") == 8
+    assert "pools[0].slots: there is no such key; did you mean 'capacity'?" in said
+    assert "expect[0].t: there is no such key; did you mean 'at'?" in said
+
+
+def test_times_take_units(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "pools: [{name: p, capacity: 1, reserve_after: 1h, min_runtime: 90s}]\n"
+        "jobs: [{name: j, submit_at: 1m, runtime: 2h, cancel_at: 1d}]\nuntil: 1w\n"
+    )
+    scenario = load(path)
+    (pool,), (job,) = scenario.pools, scenario.jobs
+    assert (pool.reserve_after, pool.min_runtime) == (3_600_000, 90_000)
+    assert (job.submit_at, job.runtime, job.cancel_at) == (60_000, 7_200_000, 86_400_000)
+    assert scenario.until == 604_800_000

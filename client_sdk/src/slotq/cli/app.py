@@ -61,6 +61,8 @@ class App:
     profile: str | None = None
     json: bool = False
     color: bool = True
+    wide: bool = False
+    """Whether tables keep all columns on a narrow terminal."""
     connect: Callable[[str | None], QueueClient] | None = None
     """Makes the client; None: `QueueClient`."""
     clock: Callable[[], float] = time.monotonic
@@ -90,7 +92,7 @@ class App:
         return _SafeConsole(
             no_color=plain,
             color_system=None if plain else "auto",
-            width=None if terminal else WIDE,
+            width=None if terminal and not self.wide else WIDE,
             height=None if terminal else WIDE,  # rich lets TERM=dumb override a width alone
             force_terminal=terminal,  # Ignore FORCE_COLOR and TTY_COMPATIBLE.
             stderr=stderr,
@@ -172,6 +174,22 @@ def json_option(command: Command) -> Command:
         expose_value=False,
         callback=switch_on,
         help="JSON instead of a table (docs/cli-output.schema.json).",
+    )(command)
+
+
+def wide_option(command: Command) -> Command:
+    """Add `--wide` to a command that shows a table."""
+
+    def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.ensure_object(App).wide = True
+
+    return click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=switch_on,
+        help="All columns, however narrow the terminal is.",
     )(command)
 
 

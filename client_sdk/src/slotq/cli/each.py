@@ -49,7 +49,11 @@ def on_each(
 
 
 def change_each(
-    app: App, chosen: Selection, verb: str, do: Callable[[Many], Iterable[Outcome]]
+    app: App,
+    chosen: Selection,
+    verb: str,
+    do: Callable[[Many], Iterable[Outcome]],
+    shown: Callable[[JobView], RenderableType] = explanation,
 ) -> None:
     """Apply `do` to all chosen jobs at once, and show the outcome of each."""
     client = app.client()
@@ -58,7 +62,7 @@ def change_each(
         app,
         client,
         do(client.many(names, states=chosen.states or None)),
-        explanation,
+        shown,
         single=chosen.one,
     )
 

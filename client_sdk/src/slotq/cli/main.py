@@ -16,52 +16,69 @@ from slotq.cli.exits import MEANINGS, CannotUseFile
 from slotq.cli.name_arguments import nearest
 from slotq.errors import SlotQError
 
-COMMANDS = {
-    "submit": "slotq.cli.verbs.submit:submit",
-    "sweep": "slotq.cli.verbs.sweep:sweep",
-    "gang": "slotq.cli.groups.gang:gang",
-    "ls": "slotq.cli.views.ls:ls",
-    "groups": "slotq.cli.views.groups:groups",
-    "show": "slotq.cli.views.show_command:show",
-    "why": "slotq.cli.views.why:why",
-    "logs": "slotq.cli.views.logs_command:logs",
-    "watch": "slotq.cli.views.watch:watch",
-    "graph": "slotq.cli.views.graph:graph",
-    "top": "slotq.cli.top.command:top",
-    "ui": "slotq.cli.machine.ui_command:ui",
-    "shell": "slotq.cli.views.shell_command:shell",
-    "exec": "slotq.cli.machine.exec:execute",
-    "cancel": "slotq.cli.verbs.cancel:cancel",
-    "hold": "slotq.cli.verbs.hold:hold",
-    "release": "slotq.cli.verbs.release:release",
-    "priority": "slotq.cli.verbs.priority:priority",
-    "move": "slotq.cli.verbs.move:move",
-    "transfer": "slotq.cli.verbs.transfer:transfer",
-    "clone": "slotq.cli.verbs.clone:clone",
-    "retry": "slotq.cli.verbs.retry_command:retry",
-    "requeue": "slotq.cli.verbs.requeue:requeue",
-    "history": "slotq.cli.views.history:history",
-    "timeline": "slotq.cli.views.timeline:timeline",
-    "pools": "slotq.cli.queue.pools_command:pools",
-    "projects": "slotq.cli.queue.projects_command:projects",
-    "quota": "slotq.cli.queue.quota_command:quota",
-    "limits": "slotq.cli.queue.limits_command:limits",
-    "usage": "slotq.cli.queue.usage_command:usage",
-    "config": "slotq.cli.queue.config_command:config",
-    "notify": "slotq.cli.queue.notify_command:notify",
-    "configure": "slotq.cli.queue.configure:configure",
-    "whoami": "slotq.cli.queue.whoami:whoami",
-    "doctor": "slotq.cli.queue.doctor:doctor",
-    "backup": "slotq.cli.queue.backup:backup",
-    "cost": "slotq.cli.queue.cost_command:cost",
-    "whatif": "slotq.cli.whatif.command:whatif",
-    "simulate": "slotq.cli.machine.simulate_command:simulate_command",
-    "local": "slotq.cli.machine.local_command:local",
-    "demo": "slotq.cli.machine.demo_command:demo",
-    "completion": "slotq.cli.machine.completion:completion",
-    "version": "slotq.cli.machine.version_command:version",
+SECTIONS: dict[str, dict[str, str]] = {
+    "Submit": {
+        "submit": "slotq.cli.verbs.submit:submit",
+        "sweep": "slotq.cli.verbs.sweep:sweep",
+        "gang": "slotq.cli.groups.gang:gang",
+        "clone": "slotq.cli.verbs.clone:clone",
+        "retry": "slotq.cli.verbs.retry_command:retry",
+    },
+    "Look": {
+        "ls": "slotq.cli.views.ls:ls",
+        "show": "slotq.cli.views.show_command:show",
+        "why": "slotq.cli.views.why:why",
+        "logs": "slotq.cli.views.logs_command:logs",
+        "watch": "slotq.cli.views.watch:watch",
+        "top": "slotq.cli.top.command:top",
+        "ui": "slotq.cli.machine.ui_command:ui",
+        "graph": "slotq.cli.views.graph:graph",
+        "groups": "slotq.cli.views.groups:groups",
+        "history": "slotq.cli.views.history:history",
+        "timeline": "slotq.cli.views.timeline:timeline",
+        "whatif": "slotq.cli.whatif.command:whatif",
+    },
+    "Change jobs": {
+        "cancel": "slotq.cli.verbs.cancel:cancel",
+        "hold": "slotq.cli.verbs.hold:hold",
+        "release": "slotq.cli.verbs.release:release",
+        "priority": "slotq.cli.verbs.priority:priority",
+        "move": "slotq.cli.verbs.move:move",
+        "transfer": "slotq.cli.verbs.transfer:transfer",
+        "requeue": "slotq.cli.verbs.requeue:requeue",
+        "shell": "slotq.cli.views.shell_command:shell",
+    },
+    "Shares and use": {
+        "quota": "slotq.cli.queue.quota_command:quota",
+        "limits": "slotq.cli.queue.limits_command:limits",
+        "usage": "slotq.cli.queue.usage_command:usage",
+        "cost": "slotq.cli.queue.cost_command:cost",
+        "whoami": "slotq.cli.queue.whoami:whoami",
+    },
+    "Operate": {
+        "pools": "slotq.cli.queue.pools_command:pools",
+        "projects": "slotq.cli.queue.projects_command:projects",
+        "config": "slotq.cli.queue.config_command:config",
+        "notify": "slotq.cli.queue.notify_command:notify",
+        "backup": "slotq.cli.queue.backup:backup",
+    },
+    "This machine": {
+        "configure": "slotq.cli.queue.configure:configure",
+        "doctor": "slotq.cli.queue.doctor:doctor",
+        "exec": "slotq.cli.machine.exec:execute",
+        "completion": "slotq.cli.machine.completion:completion",
+        "version": "slotq.cli.machine.version_command:version",
+    },
+    "Try it": {
+        "local": "slotq.cli.machine.local_command:local",
+        "demo": "slotq.cli.machine.demo_command:demo",
+        "simulate": "slotq.cli.machine.simulate_command:simulate_command",
+    },
 }
-"""The module of each command, in the order of the help."""
+"""The modules of the commands, by the headings of the help; all in its order."""
+
+COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
+"""The module of each command."""
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items()
@@ -95,6 +112,20 @@ class Commands(click.Group):
             message = " ".join(filter(None, (error.message, hint)))
             raise click.UsageError(message, ctx) from None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands under their headings, in one width."""
+        there = self.list_commands(ctx)
+        widest = max(map(len, there))
+        for head, section in SECTIONS.items():
+            rows = [
+                (name.ljust(widest), command.get_short_help_str(formatter.width - widest - 6))
+                for name in section
+                if name in there and (command := self.get_command(ctx, name)) is not None
+            ]
+            if rows:
+                with formatter.section(head):
+                    formatter.write_dl(rows)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         open_closed()
         forgive()
@@ -123,6 +154,7 @@ def _file_error(error: OSError) -> CannotUseFile:
 @click.option("--endpoint", metavar="URL", help="The queue's API.  [SLOTQ_ENDPOINT, or config]")
 @click.option("--profile", metavar="NAME", help="A profile of the config.  [SLOTQ_PROFILE]")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+@click.option("--wide", is_flag=True, help="All columns of tables, on a narrow terminal too.")
 @click.option("--no-color", is_flag=True, help="Plain text, as with NO_COLOR or in a pipe.")
 @click.pass_context
 def cli(
@@ -131,6 +163,7 @@ def cli(
     *,
     profile: str | None,
     as_json: bool,
+    wide: bool,
     no_color: bool,
 ) -> None:
     """A priority queue in front of SageMaker training.
@@ -142,6 +175,7 @@ def cli(
     app.endpoint = endpoint or app.endpoint
     app.profile = profile or app.profile
     app.json = as_json or app.json
+    app.wide = wide or app.wide
     app.color = app.color and not no_color
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 import click
@@ -15,10 +15,11 @@ from slotq.cli.app import App
 from slotq.cli.words import Word
 from slotq.client import QueueClient
 from slotq.configuration.settings import load
-from slotq.errors import NoSuchJob, SlotQError
+from slotq.errors import NoSuchGroup, NoSuchJob, NoSuchPool, SlotQError
 from slotq.output.plain_table import LIVING
 from slotq.transport.discovery import complete
 from slotq.transport.signed_http import Transport
+from slotq_core.spelling import similar_names, unknown
 
 PATIENCE = 1.5
 """Seconds that a completion may take while the user waits."""
@@ -145,23 +146,47 @@ def in_time(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
 
 def nearest(name: str, there: Iterable[str]) -> str:
     """`Did you mean …?`, or an empty string if no name is similar."""
-    found = get_close_matches(name, list(there), _SHOWN)
+    found = similar_names(name, there, _SHOWN)
     return f"Did you mean {' or '.join(found)}?" if found else ""
 
 
+def check_pool(client: QueueClient, name: str | None) -> None:
+    """Raises NoSuchPool where an option that selects names no pool. For a command that has found
+    nothing: jobs may have run in a pool that is gone by now."""
+    if name is None:
+        return
+    try:
+        known = [pool.name for pool in client.pools()]
+    except SlotQError:
+        return  # Who may not see the pools still sees the jobs.
+    if name not in known:
+        raise NoSuchPool(unknown("pool", name, known), field="pool")
+
+
 class Hints:
-    """Suggestions for an unknown job; fetches the queue's names only once."""
+    """Suggestions for an unknown job or group; fetches the queue's names only once."""
 
     def __init__(self, client: QueueClient) -> None:
         self._client = client
-        self._names: list[str] | None = None
 
     def of(self, error: SlotQError, name: str) -> str:
-        if not isinstance(error, NoSuchJob) or not name:
+        if not isinstance(error, NoSuchJob | NoSuchGroup) or not name:
             return ""
-        if self._names is None:
-            try:
-                self._names = [job.name for job in self._client.jobs()]
-            except SlotQError:
-                self._names = []
         return nearest(name, self._names)
+
+    def of_others(self, error: SlotQError, names: Iterable[str]) -> str:
+        """A suggestion for the one of these names that the error says does not exist."""
+        said = next((name for name in names if f"'{name}'" in str(error)), None)
+        if said is None or said in self._names:
+            return ""
+        return nearest(said, self._names)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of the jobs that have not ended, and of their groups."""
+        try:
+            jobs = self._client.jobs()
+        except SlotQError:
+            return []
+        groups = dict.fromkeys(job.group for job in jobs if job.group)
+        return [*(job.name for job in jobs), *groups]

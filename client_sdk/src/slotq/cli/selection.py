@@ -13,7 +13,7 @@ import click
 
 from slotq.cli.app import App, interrupted
 from slotq.cli.exits import Exit
-from slotq.cli.name_arguments import PoolNames, some_names_argument
+from slotq.cli.name_arguments import PoolNames, check_pool, some_names_argument
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
 from slotq.jobs.rendering import JobList
@@ -101,6 +101,7 @@ class Selection:
             )
         found = [job for job in seen if self._has(job)]
         if not found:
+            check_pool(client, self.pool)
             raise NoSuchJob(self._nothing(submitter))
         return found
 
@@ -217,9 +218,13 @@ def _options() -> list[Callable[..., Any]]:
 
 
 def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
-    """Show the jobs to a user at a terminal and ask for confirmation; does nothing elsewhere."""
+    """Show the jobs to a user at a terminal and ask for confirmation. Elsewhere nobody can answer:
+    raises click's UsageError."""
     if not app.asks():
-        return
+        raise click.UsageError(
+            f"{len(jobs):,} jobs are selected, and nobody can be asked here: nothing was changed. "
+            f"Add --yes to {verb} them all; --dry-run shows them"
+        )
     app.console(stderr=True).print(queue_table(jobs[:HANDFUL]))
     if len(jobs) > HANDFUL:
         click.echo(f"… and {len(jobs) - HANDFUL:,} more (--dry-run shows all)", err=True)

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from slotq.cli.app import App
-from slotq_core.wire.pool_definition import CLASS_NAME, read_amount
+from slotq_core.timestamps import seconds_in
+from slotq_core.wire.pool_definition import CLASS_NAME, LONGEST, read_amount
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]
@@ -48,12 +48,52 @@ class Moment(Word):
             return value
         app = (ctx.find_object(App) if ctx else None) or App()
         try:
-            if ago := _AGO.fullmatch(value):
-                return app.now() - timedelta(**{_UNITS[ago["unit"]]: int(ago["number"])})
+            if (ago := seconds_in(value)) is not None:
+                return app.now() - timedelta(seconds=ago)
             given = datetime.fromisoformat(value)
             return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
         except (ValueError, OverflowError):
             self.fail(f"'{value}' is neither a time ago (30m, 2h, 7d) nor a date", param, ctx)
+
+
+class Seconds(Word):
+    """Seconds, or a duration with units: `3600`, `90s`, `30m`, `2h`, `1h30m`, `7d`, `1w`. Converts
+    to seconds."""
+
+    name = "time"
+
+    def __init__(self, least: float = 0, most: float = LONGEST, *, whole: bool = True) -> None:
+        """The seconds must be from `least` to `most`, and `whole` ones unless a fraction is of
+        use."""
+        self._least, self._most, self._whole = least, most, whole
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = value if isinstance(value, int | float) else self._read(str(value))
+        if number is None:
+            self.fail(
+                f"'{value}' is neither seconds nor a time such as 90s, 30m, 2h, 7d or 1w",
+                param,
+                ctx,
+            )
+        if self._whole and number != int(number):
+            self.fail(f"'{value}' is not a whole number of seconds", param, ctx)
+        if not self._least <= number <= self._most:
+            bounds = f"from {self._least:,} to {self._most:,} seconds"
+            self.fail(f"'{value}' is not {bounds}", param, ctx)
+        return int(number) if self._whole else float(number)
+
+    @staticmethod
+    def _read(text: str) -> float | None:
+        return float(text) if _NUMBER.fullmatch(text) else seconds_in(text)
+
+
+class MaybeSeconds(Seconds):
+    """The same, or `none`, which converts to None."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "none" else super().convert(value, param, ctx)
 
 
 class Amount(click.FloatRange):

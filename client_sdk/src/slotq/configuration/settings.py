@@ -35,6 +35,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slotq.errors import NotConfigured
+from slotq_core.spelling import did_you_mean
 from slotq_core.wire.pool_definition import CLASS_NAME
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
@@ -229,6 +230,7 @@ def _profile(path: Path, name: str, tables: Mapping[str, Any]) -> tuple[str, dic
     """The source text of the profile, and its settings."""
     if name not in tables:
         there = f"the profiles are {', '.join(tables)}" if tables else "it has none"
+        there += did_you_mean(name, tables)
         raise NotConfigured(
             f"there is no profile '{name}' in {path}; {there}. `slotq --profile {name} "
             "configure` creates it (for a profile of AWS set aws_profile or SLOTQ_AWS_PROFILE)"
@@ -240,11 +242,10 @@ def _profile(path: Path, name: str, tables: Mapping[str, Any]) -> tuple[str, dic
 
 
 def _known(found: dict[str, object], where: str) -> dict[str, object]:
-    unknown = sorted(set(found) - set(SETTINGS))
-    if unknown:
-        raise NotConfigured(
-            f"{where}: there is no setting '{unknown[0]}'; the settings are {', '.join(SETTINGS)}"
-        )
+    strange = min(set(found) - set(SETTINGS), default=None)
+    if strange is not None:
+        known = f"the settings are {', '.join(SETTINGS)}{did_you_mean(strange, SETTINGS)}"
+        raise NotConfigured(f"{where}: there is no setting '{strange}'; {known}")
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slotq_core.model.users import classes_of
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
@@ -20,6 +22,11 @@ class Limit:
     def of_group(self, document: Mapping[str, Any]) -> bool:
         """Whether the limit is a user group's."""
         return any(group["name"] == self.user for group in document.get("user_groups", ()))
+
+
+def classes_in(document: Mapping[str, Any]) -> list[str]:
+    """The names of the document's classes; of those that every queue has, if it has none."""
+    return [entry["name"] for entry in document.get("classes", ())] or [*classes_of(())]
 
 
 def with_limit(document: Mapping[str, Any], limit: Limit) -> dict[str, Any]:

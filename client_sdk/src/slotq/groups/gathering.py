@@ -46,6 +46,10 @@ class Gang:
         """The group, once it is submitted."""
         self.door: Door | None = None
 
+    def __repr__(self) -> str:
+        state = self.group.state if self.group else "not submitted yet"
+        return f"<gang {self.name}: {len(self.requests)} jobs, {state}>"
+
     def gather(self, request: Mapping[str, Any], door: Door) -> JobView:
         """Take a job; returns what is known of it before it is submitted. Raises InvalidRequest if
         another session has submitted the first."""

@@ -5,7 +5,7 @@ job              `QueuedJob`
 follow           follows a job until it ends
 progress         shows waiting and running: lines, one line, a notebook's card
 notebook         a job as a card, which follows it
-job_logs         log lines across attempts
+job_logs         log lines across attempts, and the last ones of a failed job
 resubmit         submits an ended job again
 many             verbs for many jobs at once
 request_check    faults of a request, before it is sent

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from slotq.errors import CannotReach, Unavailable
-from slotq.jobs.notices import Trouble, one_line
+from slotq.jobs.notices import Output, Trouble, one_line
 from slotq.jobs.reports.progress_bar import in_words
 from slotq.jobs.reports.warned import Warned
 from slotq_core.model.attempts import AttemptOutcome
@@ -41,13 +41,15 @@ def follow(
     running: Callable[[JobView], bool] = lambda _: False,
     until: Callable[[JobView], bool] = lambda _: False,
     warned: Warned | None = None,
+    log_of: Callable[[JobView], Iterable[str]] = lambda _: (),
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
 
     Says one line for each change, and a heartbeat in between. `each` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
     eviction. So does a running job that reports its progress to `running`, except for its start.
-    `warned` tells the job's warnings. Raises what `fetch` raises; CannotReach and Unavailable only
+    `warned` tells the job's warnings, `log_of` the last lines of a failed job's log. Raises what
+    `fetch` raises; CannotReach and Unavailable only
     after PATIENCE.
     """
     before: JobView | None = None
@@ -68,6 +70,8 @@ def follow(
             said_at = clock()
         warned.tell(job)
         if ended(job) or until(job):
+            for entry in log_of(job):
+                say(Output(entry))
             return job
         before = job
         sleep(poll)

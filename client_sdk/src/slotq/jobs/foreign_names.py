@@ -18,7 +18,7 @@ from slotq.errors import NameTaken, NoSuchJob, SlotQError
 from slotq_core.wire.views.jobs import JobView
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
-"""Settings of the SageMaker client. A look that takes long is given up: it is a courtesy."""
+"""Settings of a client for a look that is a courtesy: one that takes long is given up."""
 
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"})
 

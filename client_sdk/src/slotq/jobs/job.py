@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
+from slotq.configuration.settings import Config
 from slotq.errors import NotCompleted
 from slotq.jobs import progress
 from slotq.jobs.follow import ended, follow
+from slotq.jobs.foreign_names import QUICK
+from slotq.jobs.job_logs import failure_log
 from slotq.jobs.notebook import live
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged
@@ -26,6 +29,10 @@ def _of_view(column: Column) -> Column:
 class Queue(Protocol):
     """What of QueueClient is used here."""
 
+    config: Config
+
+    @property
+    def aws(self) -> Any: ...
     def job(self, name: str) -> JobView: ...
     def cancel(self, name: str) -> JobView: ...
     def hold(self, name: str) -> JobView: ...
@@ -194,8 +201,14 @@ class QueuedJob:
             each=shown.seen,
             waiting=shown.waiting,
             running=shown.running,
+            log_of=lambda job: failure_log(self._logs, job),
         )
         return self
+
+    def _logs(self) -> Any:
+        """boto3's client for logs, in the queue's region."""
+        region = self._queue.config.signing_region() or self._queue.aws.region_name
+        return self._queue.aws.client("logs", region_name=region, config=QUICK)
 
     def result(self, timeout: float | None = None, **how: Any) -> str:
         """The S3 URI of its model, once it has completed; further arguments are those of `wait`.

@@ -1,4 +1,5 @@
-"""The log lines of a job's training jobs, one attempt after the other."""
+"""The log lines of a job's training jobs, one attempt after the other, and the last ones of a job
+that has failed: its message is often only an exit code."""
 
 from __future__ import annotations
 
@@ -8,12 +9,21 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.jobs.notices import Output, Trouble
+from slotq.errors import SlotQError
+from slotq.jobs.follow import ended_by_time_box
+from slotq.jobs.notices import Output, Trouble, one_line
+from slotq_core.model.attempts import AttemptOutcome
+from slotq_core.model.jobs import JobState
 from slotq_core.names import LOG_GROUP
 from slotq_core.wire.views.jobs import JobView
 
 RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
 """What to say to a user who cannot read logs."""
+
+LAST_LINES = 10
+"""The most lines of one instance that are shown of a failed job."""
+_INSTANCES = 4
+"""The most instances whose last lines are read: one request each."""
 
 LATE_READS = 3
 """How often to read the logs after their attempt has ended: the last lines arrive late."""
@@ -74,7 +84,7 @@ class LogTail:
         """
         streams = list(self._streams(training_job))
         for stream in streams:
-            label = f"[{_host(stream)}] " if len(streams) > 1 else ""
+            label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
             for message in self._events(stream):
                 yield label + message
 
@@ -101,7 +111,44 @@ class LogTail:
                 return
 
 
-def _host(stream: str) -> str:
+def failure_log(logs: Callable[[], Any], job: JobView) -> list[str]:
+    """What the last attempt of a failed job has written last, and where the rest is; empty if no
+    script of it has failed.
+
+    `logs` returns boto3's client for `logs`. If the logs cannot be read, only the place is given:
+    the job's failure matters more.
+    """
+    last = job.attempts[-1] if job.attempts else None
+    failed = job.state == JobState.FAILED and not ended_by_time_box(job)
+    if not failed or last is None or last.running_since is None:
+        return []
+    if last.outcome != AttemptOutcome.FAILED:
+        return []
+    try:
+        lines = [*_last_lines(logs(), last.training_job)]
+    except (ClientError, BotoCoreError, SlotQError):
+        lines = []
+    if not lines:
+        return [f"  log: `slotq logs {job.name}`"]
+    return [f"  last lines of its log (`slotq logs {job.name}` prints it whole):", *lines]
+
+
+def _last_lines(client: Any, training_job: str) -> Iterator[str]:
+    pages = client.get_paginator("describe_log_streams").paginate(
+        logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/"
+    )
+    first: dict[str, Any] = next(iter(pages), {})
+    streams = [stream["logStreamName"] for stream in first.get("logStreams", [])]
+    for stream in streams[:_INSTANCES]:
+        label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
+        page = client.get_log_events(
+            logGroupName=LOG_GROUP, logStreamName=stream, limit=LAST_LINES, startFromHead=False
+        )
+        for event in page["events"][-LAST_LINES:]:
+            yield f"    {label}{one_line(event['message'])}"
+
+
+def host_of(stream: str) -> str:
     """The host in a stream's name: `algo-2` of `<training job>/algo-2-1700000000`."""
     return "-".join(stream.rsplit("/", 1)[-1].split("-")[:2])
 

@@ -25,6 +25,7 @@ JOB: tuple[Column, ...] = (
     ("State", lambda job: job.state),
     ("Priority", lambda job: job.priority),
     ("Place", lambda job: place_text(job) or None),
+    ("Pools", lambda job: job.pool or ", ".join(job.pools)),
     ("Since", since),
     ("Earliest", earliest),
     ("Why", lambda job: job.reason.text if job.reason else job.message),

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.output.columns import queue_table
-from slotq.output.job_tables import attempts_table, explanation
+from slotq.output.job_tables import attempts_table, columns, explanation
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.groups.views import GangView, GroupSummaryView, GroupsView, GroupView
@@ -33,9 +33,7 @@ def groups_of(jobs: Iterable[JobView], *, ended: bool) -> list[GroupSummaryView]
 
 def groups_table(view: GroupsView) -> RenderableType:
     """One line for each group."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "kind", "state", "jobs", "states"):
-        table.add_column(column, justify="right" if column == "jobs" else "left")
+    table = columns("NAME", "KIND", "STATE", ">JOBS", "STATES", leaves=("KIND", "JOBS"))
     for group in view.groups:
         jobs, states = str(group.members), in_states(group.states)
         table.add_row(Text(group.name), kind(group), group.state or "-", jobs, states)

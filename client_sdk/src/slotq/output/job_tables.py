@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,6 +11,7 @@ from rich.text import Text
 from slotq.jobs.follow import place_text, standing
 from slotq.jobs.notices import one_line
 from slotq.jobs.reports.progress_bar import bar, saved
+from slotq.output.fitting_table import FittingTable
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.model.users import AUTO
@@ -79,7 +80,10 @@ def job_page(job: JobView) -> RenderableType:
 
 def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     """The history of a job, one line per attempt."""
-    table = columns(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
+    table = columns(
+        ">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE",
+        leaves=("TRAINING JOB", "TO", "POOL", "RAN FROM (UTC)"),
+    )  # fmt: skip
     for attempt in attempts:
         table.add_row(
             str(attempt.number),
@@ -99,7 +103,7 @@ def _told(attempt: AttemptView) -> tuple[str, ...]:
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:
     """The doctor's findings, one line each."""
-    table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
+    table = columns("FOUND", "SUBJECT", "MENDED", "WHAT", leaves=("MENDED",))
     for finding in findings:
         table.add_row(
             finding.kind,
@@ -127,14 +131,20 @@ def why(job: JobView) -> str:
     return one_line(job.reason.text if job.reason else job.message)
 
 
-def explanation(job: JobView) -> str:
+def submission(job: JobView) -> str:
+    """The `explanation` of a job that has just been submitted, with all its warnings."""
+    return explanation(job, submitted=True)
+
+
+def explanation(job: JobView, *, submitted: bool = False) -> str:
     """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
     for a waiting job, list free room, possible evictions and what prevents them, reservations and
-    known times."""
+    known times. `submitted`: with the warnings that only a submission's answer repeats."""
     lines = [f"{job.name}: {standing(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
-    lines += [f"  {'warning':<13}{one_line(warning)}" for warning in job.warnings]
+    warnings = job.warnings if submitted else job.news
+    lines += [f"  {'warning':<13}{one_line(warning)}" for warning in warnings]
     if job.outlook:
         for what, entries in (
             ("room", job.outlook.rooms),
@@ -148,9 +158,10 @@ def explanation(job: JobView) -> str:
     return "\n".join(lines)
 
 
-def columns(*titles: str) -> Table:
-    """An empty table with these columns; a leading `>` aligns a column to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+def columns(*titles: str, leaves: Sequence[str] = ()) -> Table:
+    """An empty table with these columns; a leading `>` aligns a column to the right. `leaves`: the
+    columns that a narrow terminal can do without, the first to leave first."""
+    table = FittingTable(leaves)
     for column in titles:
         right = column.startswith(">")
         wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT", "CHANGED"}

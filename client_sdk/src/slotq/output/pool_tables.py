@@ -27,7 +27,10 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     shown = [*pools]
     asks = (">SUSPEND GRACE",) if any(pool.settings.suspend_grace for pool in shown) else ()
     counts = (">SLOTS", ">USABLE", ">USED", ">FOREIGN")
-    table = columns("POOL", "INSTANCE TYPE", "STATE", *counts, *asks, "HEALTH")
+    table = columns(
+        "POOL", "INSTANCE TYPE", "STATE", *counts, *asks, "HEALTH",
+        leaves=("SUSPEND GRACE", "FOREIGN", "USABLE", "INSTANCE TYPE"),
+    )  # fmt: skip
     for pool in shown:
         table.add_row(
             pool.name,
@@ -95,7 +98,8 @@ def _missing(right: MissingRightView) -> str:
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
     """The changes in the order given, one line for each pool and each other entry."""
-    table = columns(">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
+    heads = (">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
+    table = columns(*heads, leaves=("AT (UTC)", "WHO"))
     for change in changes:
         for entry, what in _changed_in(change):
             table.add_row(str(change.revision), moment(change.at), who(change.who), entry, what)

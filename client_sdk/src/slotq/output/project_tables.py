@@ -20,7 +20,8 @@ def projects_table(projects: Iterable[ProjectView]) -> RenderableType:
     shown = [*projects]
     budgets = ("SPENT",) if any(each.budget for each in shown) else ()
     heads = ("QUOTA", ">WEIGHT", "LIMIT", ">PRIORITY", "SHARE", "USED", "OVER", "WAITING")
-    table = columns("PROJECT", "DEPARTMENT", *heads, *budgets)
+    leaves = ("DEPARTMENT", "PRIORITY", "WEIGHT", "LIMIT", "SPENT", "OVER", "WAITING")
+    table = columns("PROJECT", "DEPARTMENT", *heads, *budgets, leaves=leaves)
     for each in shown:
         entry = each.project
         table.add_row(

@@ -17,7 +17,7 @@ NO_CLASS = "(no class)"
 
 def quotas_table(view: QuotasView) -> RenderableType:
     """One line for each user, pool and class: a bar, and used of total."""
-    table = columns("USER", "POOL", "CLASS", "", ">USED", ">TOTAL")
+    table = columns("USER", "POOL", "CLASS", "", ">USED", ">TOTAL", leaves=("",))
     for each in view.quotas:
         table.add_row(
             last_part(each.user),

@@ -28,6 +28,18 @@ _FIGURES = (
     ">TAKEN",
     ">LOST-H",
 )
+_LEAVES = (
+    "GIVEN",
+    "TAKEN",
+    "WAIT P95",
+    "ATTEMPTS",
+    "INSTANCE-H",
+    "LOST-H",
+    "WAIT MEAN",
+    "JOBS",
+    "USD",
+)
+"""The figures that a narrow terminal can do without, the first to leave first."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _OTHERS = "others"
 """Persons whose use the queue does not show one by one to this caller."""
@@ -37,7 +49,8 @@ _FORMULAS = "\r\n=+-@\t"
 
 def usage_page(view: UsageView) -> RenderableType:
     """The lines, their total, and what is not counted."""
-    table = columns(*(_HEADS.get(name, name.upper()) for name in view.by), *_FIGURES)
+    heads = (_HEADS.get(name, name.upper()) for name in view.by)
+    table = columns(*heads, *_FIGURES, leaves=_LEAVES)
     people = (line.group.get("submitter", "") for line in view.lines)
     short = short_names(filter(None, people))
     for line in view.lines:

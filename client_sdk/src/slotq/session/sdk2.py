@@ -24,7 +24,7 @@ from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
 from slotq.jobs.follow import ended_by_time_box, follow, left
-from slotq.jobs.job_logs import LogTail
+from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
@@ -165,6 +165,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
                 waiting=self._shown.waiting,
                 running=self._shown.running,
                 warned=self._training.warned,
+                log_of=lambda job: () if logs else failure_log(self._logs, job),
             )
         except KeyboardInterrupt:
             self._say(left(name, "estimator.latest_training_job.stop()"))
@@ -175,7 +176,10 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
         _check(job)
 
     def _tail(self) -> LogTail:
-        return LogTail(self.boto_session.client("logs"), say=self._say)
+        return LogTail(self._logs(), say=self._say)
+
+    def _logs(self) -> Any:
+        return self.boto_session.client("logs")
 
 
 def _check(job: JobView) -> None:

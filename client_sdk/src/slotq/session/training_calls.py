@@ -202,7 +202,7 @@ class TrainingCalls:
 
     def _said_of(self, job: JobView, what: str) -> None:
         self.say(f"{job.name}: {what}")
-        self.warned.tell(job)
+        self.warned.tell(job, submitted=True)
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):

@@ -155,6 +155,8 @@ def trials_of(
             raise InvalidRequest("space: a list holds one object for each trial", field="space")
         sampled = False
     else:
+        for key, value in space.items():
+            _refuse_range(str(key), value)
         sampled = any(isinstance(each, Distribution) for each in space.values())
         found = _sampled(space, trials, seed, first) if sampled else _grid(space)
     for name, given in (("trials", trials is not None), ("first", first != 1), ("seed", seed != 0)):
@@ -174,6 +176,34 @@ def trials_of(
     for number, trial in enumerate(found):
         _check(trial, f"space.{number}")
     return found
+
+
+_RANGES: Mapping[str, Callable[[Any], str]] = {
+    "ContinuousParameter": lambda it: f"{_log(it)}uniform({it.min_value}, {it.max_value})",
+    "IntegerParameter": lambda it: f"integer({it.min_value}, {it.max_value})",
+    "CategoricalParameter": lambda it: f"choice({', '.join(map(repr, it.values))})",
+}
+"""The ranges of SageMaker's tuner, by class, as the samplers that say the same."""
+
+
+def _log(it: Any) -> str:
+    return "log_" if str(getattr(it, "scaling_type", "")).startswith(("Log", "Reverse")) else ""
+
+
+def _refuse_range(name: str, value: Any) -> None:
+    """Raises InvalidRequest for a range of SageMaker's tuner, with what to write instead."""
+    kind = type(value).__name__
+    if kind not in _RANGES:
+        return
+    try:
+        instead = f"slotq.{_RANGES[kind](value)}"
+    except (AttributeError, TypeError):
+        instead = "slotq.uniform, log_uniform, integer or choice"
+    raise InvalidRequest(
+        f"space.{name}: {kind} is of SageMaker's tuner, which a sweep does not use: write "
+        f"{instead}, and trials=… for how many to draw",
+        field=f"space.{name}",
+    )
 
 
 def _grid(space: Mapping[str, Any]) -> list[Parameters]:

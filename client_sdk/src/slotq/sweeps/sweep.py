@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
 from slotq.errors import InvalidRequest, NoSuchGroup
 from slotq.jobs.many import Many, Outcome
 from slotq.jobs.notices import print_line
+from slotq.jobs.rendering import Bundle, Column, bundle
 from slotq.sweeps.definition import Definition, has_ended, round_name
 from slotq.sweeps.space import Parameters
 from slotq_core.model.jobs import JobState
@@ -54,6 +56,28 @@ class Sweep:
         self._queue, self._definition = queue, definition
         self.rounds = [*rounds]
         """The groups so far, as last looked at."""
+
+    def __repr__(self) -> str:
+        return f"<sweep {standing(self)}>"
+
+    def __str__(self) -> str:
+        """The sweep in one line, and a table with a line for each trial, as last looked at."""
+        return f"{standing(self)}\n{self._bundle()['text/plain']}"
+
+    def _repr_mimebundle_(self, **_: object) -> Bundle:
+        return self._bundle()
+
+    def _bundle(self) -> Bundle:
+        results = self.results()
+        columns: list[Column] = [
+            ("Trial", lambda trial: trial.job or trial.name),
+            ("State", lambda trial: trial.state or "expired"),
+        ]
+        names = dict.fromkeys(name for trial in results for name in trial.parameters or {})
+        columns += [(name, partial(_parameter, name=name)) for name in names]
+        if self._told.metric:
+            columns.append((self._told.metric, lambda trial: trial.objective))
+        return bundle(tuple(columns), results)
 
     @property
     def name(self) -> str:
@@ -261,6 +285,10 @@ def sorted_by(trials: Sequence[TrialView], key: str, *, maximize: bool) -> list[
     if column == "objective":
         having.sort(key=lambda trial: trial.state != JobState.COMPLETED)
     return [*having, *rest]
+
+
+def _parameter(trial: TrialView, *, name: str) -> object:
+    return (trial.parameters or {}).get(name)
 
 
 def standing(sweep: Sweep) -> str:

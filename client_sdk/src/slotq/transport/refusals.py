@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from slotq.configuration.settings import Config
 from slotq.errors import (
@@ -17,6 +18,7 @@ from slotq.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from slotq.transport.network import api_in
 from slotq.transport.signed_http import TRIES, Answer
 from slotq_core.errors import REFUSALS
 from slotq_core.wire.views.errors import ErrorView
@@ -42,8 +44,9 @@ _HINTS = {
         "the account"
     ),
     "forbidden": (
-        "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
-        "to the queue's API, and check that the API's resource policy admits the endpoint"
+        "API Gateway found no API for this host that admits you: check {api} and the stage; "
+        "through a VPC endpoint set api_id (SLOTQ_API_ID) to the queue's API, and check that the "
+        "API's resource policy admits the endpoint"
     ),
 }
 """What to check, by a part of API Gateway's message; the first match counts. With a slow clock
@@ -111,7 +114,10 @@ def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> 
         )
     lowered = message.lower()
     hint = next((hint for mark, hint in _HINTS.items() if mark in lowered), None)
-    return lead + (hint or "check that your IAM role has execute-api:Invoke on the queue's API")
+    if hint is None:
+        return lead + "check that your IAM role has execute-api:Invoke on the queue's API"
+    api = api_in(urlsplit(config.endpoint or "").hostname or "")
+    return lead + hint.format(api=api or "the endpoint's name")
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from botocore.utils import get_environ_proxies
 from slotq.configuration.settings import Config
 from slotq.errors import CannotReach, NotConfigured
 from slotq.transport import aws_session
+from slotq.transport.network import name_advice, unresolved
 from slotq.version import __version__
 
 TRIES = 5
@@ -178,10 +179,13 @@ class Transport:
         return max(least, longest * (0.5 + self._jitter() / 2))
 
     def _unreachable(self, failure: BotoCoreError | None) -> CannotReach:
-        return CannotReach(
-            f"cannot reach the queue at {self.endpoint} "
-            f"(from {self._config.source('endpoint')}): {failure}. {self._what_to_check(failure)}"
-        )
+        host, lookup = urlsplit(self.endpoint).hostname or "", unresolved(failure)
+        where = f"{self.endpoint} (from {self._config.source('endpoint')})"
+        if lookup is not None:
+            said = f"no address is known for {host}. {name_advice(host, lookup)}"
+        else:
+            said = f"{failure}. {self._what_to_check(failure)}"
+        return CannotReach(f"cannot reach the queue at {where}: {said}")
 
     def _what_to_check(self, failure: BotoCoreError | None) -> str:
         host = urlsplit(self.endpoint).hostname or ""
@@ -192,7 +196,7 @@ class Transport:
         if isinstance(failure, ProxyConnectionError):
             return "Check HTTPS_PROXY; add the host to NO_PROXY if you reach it directly."
         return (
-            "The API is private: call it from inside its VPC (or through a VPN), through an "
+            "If the API is private, call it from inside its VPC (or through a VPN), through an "
             "execute-api VPC endpoint whose security group admits you on port 443; check the URL."
         )
 

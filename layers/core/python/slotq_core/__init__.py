@@ -1,7 +1,7 @@
 """The core of SlotQ: a priority queue in front of SageMaker training.
 
-In reading order; each imports only from those above it, and from `copies`, `errors` and
-`timestamps`.
+In reading order; each imports only from those above it, and from `copies`, `errors`,
+`spelling` and `timestamps`.
 
     model       jobs, pools, projects … as data
     lifecycle   the legal transitions of a job
@@ -23,6 +23,7 @@ In reading order; each imports only from those above it, and from `copies`, `err
     api         the HTTP routes
     openapi     their description
     errors      the one error tree
+    spelling    the known names near a misspelt one
     copies      changed copies of frozen values
     timestamps  times as text
     instance_types  what SageMaker's instances contain

@@ -6,6 +6,7 @@ the moments do; the store's sort keys rely on this.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 Moment = int
@@ -17,6 +18,12 @@ Duration = int
 FAR_OFF = 3_600_000
 """Milliseconds. A moment this much later than any that would be set now comes from a wrong clock
 and is ignored."""
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+"""Seconds in the units that people write."""
+WITH_UNITS = r"([0-9]{1,10}(\.[0-9]{1,3})?[smhdw])+"
+"""A duration as people write it: `90s`, `30m`, `1.5h`, `1h30m`, `2d`, `1w`."""
+_PART = re.compile(r"(?P<number>[0-9.]+)(?P<unit>[smhdw])")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,6 +49,14 @@ def to_datetime(moment: int) -> datetime:
 
 def from_datetime(stamp: datetime) -> int:
     return (stamp - _EPOCH) // timedelta(milliseconds=1)
+
+
+def seconds_in(text: str) -> float | None:
+    """The seconds in a duration with units, an int if whole; None for any other text."""
+    if re.fullmatch(WITH_UNITS, text, re.ASCII) is None:
+        return None
+    total = sum(float(part["number"]) * UNITS[part["unit"]] for part in _PART.finditer(text))
+    return int(total) if total == int(total) else total
 
 
 def seconds(duration: int) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slotq.cli.words import Seconds
 from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
 
@@ -49,8 +50,8 @@ def local() -> None:
     "pools",
     multiple=True,
     metavar="NAME=SLOTS[@TYPE]",
-    help="A pool; may be given several times. Add ;reserve_after=SECONDS or "
-    ";min_runtime=SECONDS. TYPE defaults to ml.m5.large.  [default: main=2]",
+    help="A pool; may be given several times. Add ;reserve_after=TIME or "
+    ";min_runtime=TIME. TYPE defaults to ml.m5.large.  [default: main=2]",
 )
 @click.option(
     "--detach", is_flag=True, help="Run in the background; return when the emulator answers."
@@ -62,13 +63,13 @@ def local() -> None:
 )
 @click.option("--fresh", is_flag=True, help="Start afresh: discard jobs, buckets and the queue.")
 @click.option(
-    "--tick", default=60.0, show_default=True, metavar="SECONDS", help="Time between ticks."
+    "--tick", type=Seconds(whole=False), default=60.0, show_default=True, help="Time between ticks."
 )
 @click.option(
     "--grace",
+    type=Seconds(whole=False),
     default=120.0,
     show_default=True,
-    metavar="SECONDS",
     help="Time between SIGTERM and SIGKILL when a job is stopped.",
 )
 @click.option(

@@ -18,6 +18,7 @@ from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.report import Difference, differences, expectations, unequal
 from slotq.simulate.run.metrics import Metrics, metrics
 from slotq.simulate.scenario.sections import Expectation
+from slotq_core.spelling import unknown
 from slotq_core.wire.views.jobs import JobView, job_view
 
 PICTURES = (".html", ".png")
@@ -118,10 +119,10 @@ def simulate_command(
 
 
 def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Scenario:
-    names = {job.name for job in scenario.jobs}
+    names = [job.name for job in scenario.jobs]
     for each in questions:
         if each.why[0].job not in names:
-            raise click.BadParameter(f"there is no job {each.why[0].job}", param_hint="--why")
+            raise click.BadParameter(unknown("job", each.why[0].job, names), param_hint="--why")
     return scenario.model_copy(update={"expect": (*scenario.expect, *questions)})
 
 

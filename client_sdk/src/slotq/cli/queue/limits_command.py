@@ -98,7 +98,15 @@ def _tell(app: App, view: LimitsView) -> None:
 
 
 def _page(view: LimitsView) -> RenderableType:
-    table = columns("LIMIT", ">EACH CALLER", ">YOU MAY", ">YOU USE", ">ALL USE", "OF WHAT")
+    table = columns(
+        "LIMIT",
+        ">EACH CALLER",
+        ">YOU MAY",
+        ">YOU USE",
+        ">ALL USE",
+        "OF WHAT",
+        leaves=("OF WHAT", "ALL USE", "EACH CALLER"),
+    )
     general, own = view.limits.model_dump(), view.own.model_dump()
     all_use = {"waiting_in_all": view.use.waiting, "lines": view.use.lines}
     for key in MOST:
@@ -120,7 +128,9 @@ def _page(view: LimitsView) -> RenderableType:
 
 
 def _rules(view: LimitsView) -> RenderableType:
-    table = columns("CALLERS", ">WAITING", ">SUBMISSIONS", ">PRIORITY", "COUNTED")
+    table = columns(
+        "CALLERS", ">WAITING", ">SUBMISSIONS", ">PRIORITY", "COUNTED", leaves=("COUNTED",)
+    )
     for rule in view.limits.callers:
         own = (rule.waiting, rule.submissions, rule.priority)
         counted = "together" if rule.together else "apart"

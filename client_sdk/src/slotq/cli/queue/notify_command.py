@@ -14,6 +14,7 @@ from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices.rules import Notification
 from slotq_core.notices import composing, payloads
+from slotq_core.spelling import unknown
 from slotq_core.wire.document.contents import read
 
 
@@ -57,6 +58,6 @@ _NEXT = 'See docs/notifications.md, "When nothing arrives".'
 def _rule(rules: tuple[Notification, ...], name: str) -> Notification:
     found = next((rule for rule in rules if rule.name == name), None)
     if found is None:
-        known = ", ".join(rule.name for rule in rules) or "none"
-        raise Refused(f"there is no notification '{name}'; these exist: {known}", field="name")
+        known = [rule.name for rule in rules]
+        raise Refused(unknown("notification", name, known), field="name")
     return found

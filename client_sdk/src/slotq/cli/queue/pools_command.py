@@ -8,22 +8,14 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option, revision_option
-from slotq.cli.words import NamedAmount
+from slotq.cli.words import MaybeSeconds, NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.reasons import units
+from slotq_core.spelling import unknown
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.views.pools import PoolsView, PoolView
-
-
-def seconds(text: str) -> int | None:
-    """Parse a whole number of seconds, or `none`."""
-    if text == "none":
-        return None
-    if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is not a whole number of seconds, nor none")
-    return int(text)
 
 
 @click.group(invoke_without_command=True)
@@ -65,44 +57,37 @@ def show(app: App, name: str) -> None:
 )
 @click.option(
     "--reserve-after",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long other jobs may pass a job that does not fit; none: always.",
 )
 @click.option(
     "--min-runtime",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long an attempt is protected from eviction.",
 )
 @click.option(
     "--max-min-runtime",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="The largest min. runtime that a job may set.",
 )
 @click.option(
     "--time-slice",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long a job runs before it yields to another user's of the same rank.",
 )
 @click.option(
     "--pending-timeout",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long SageMaker may look for instances.",
 )
 @click.option(
     "--suspend-grace",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long a script is asked to release its slots before its job is stopped; 0: not.",
 )
 @click.option(
     "--stall-after",
-    type=seconds,
-    metavar="SECONDS",
+    type=MaybeSeconds(),
     help="How long a script may report nothing before its job counts as stalled.",
 )
 @click.option(
@@ -179,7 +164,7 @@ def set_(
 ) -> None:
     """Change settings of pool NAME, or create it (with --slots and --instance-type).
 
-    Other settings stay. Durations are in seconds; `none` removes one.
+    Other settings stay. `none` removes a time.
     """
     given = {
         key: value
@@ -292,6 +277,6 @@ def _pool(view: PoolsView, name: str) -> PoolView:
     """The pool of that name. Raises NoSuchPool."""
     found = next((pool for pool in view.pools if pool.name == name), None)
     if found is None:
-        there = ", ".join(pool.name for pool in view.pools)
-        raise NoSuchPool(f"there is no pool '{name}'; the pools are {there}", field="name")
+        names = [pool.name for pool in view.pools]
+        raise NoSuchPool(unknown("pool", name, names), field="name")
     return found

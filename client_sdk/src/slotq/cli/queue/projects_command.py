@@ -13,8 +13,9 @@ from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import NoSuchProject
 from slotq.output.project_tables import project_page, projects_table
 from slotq_core.model.reasons import units
+from slotq_core.spelling import unknown
 from slotq_core.wire.document.sections import ProjectSection
-from slotq_core.wire.document.views import AppliedView, ProjectsView
+from slotq_core.wire.document.views import AppliedView
 
 _KEYS = sorted({*ProjectSection.keys()} - {"name"})
 
@@ -50,7 +51,8 @@ def show(app: App, name: str) -> None:
     view = app.client().projects()
     found = next((each for each in view.projects if each.name == name), None)
     if found is None:
-        raise NoSuchProject(f"there is no project '{name}'; {_there(view)}", field="name")
+        names = [each.name for each in view.projects]
+        raise NoSuchProject(unknown("project", name, names), field="name")
     app.answer(found, project_page(found))
 
 
@@ -106,8 +108,3 @@ def _tell(app: App, view: AppliedView, name: str) -> None:
         click.echo(f"{units(view.moved, 'jobs')} moved", err=True)
     for warning in view.warnings:
         click.echo(f"warning: {warning}", err=True)
-
-
-def _there(view: ProjectsView) -> str:
-    names = ", ".join(each.name for each in view.projects[:12])
-    return f"the projects are {names}" if names else "there are none"

@@ -10,9 +10,10 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
-from slotq.document.user_limits import Limit, with_limit
+from slotq.document.user_limits import Limit, classes_in, with_limit
 from slotq.output.quota_tables import quotas_table
 from slotq_core.model.reasons import units
+from slotq_core.spelling import as_known
 from slotq_core.wire.document.values import EVERYONE
 from slotq_core.wire.views.jobs import JobView
 
@@ -55,8 +56,9 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
     history`) and needs a right that only operators should have (docs/guardrails.md).
     """
     client = app.client()
-    limit = Limit(user=user, priority_class=priority_class, pool=pool, slots=slots)
     now = client.document()
+    named = as_known(priority_class, classes_in(now.configuration)) or priority_class
+    limit = Limit(user=user, priority_class=named, pool=pool, slots=slots)
     view = client.apply(with_limit(now.configuration, limit), revision=now.revision)
     evicted = [*_enforce(client, limit, now.configuration)] if enforce else []
     if app.json:

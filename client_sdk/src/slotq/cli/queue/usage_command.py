@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, wide_option
 from slotq.cli.words import Moment
 from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
@@ -58,6 +58,7 @@ slotq usage --from 2026-10-01 --to 2026-11-01 --by project,submitter --csv > oct
     help="Your prices of instances.  [SLOTQ_PRICES, or config; else public prices]",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table, unrounded.")
+@wide_option
 @json_option
 @click.pass_obj
 def usage(

@@ -18,7 +18,7 @@ from rich.text import Text
 from slotq.cli.app import App, projects_option
 from slotq.cli.top.keyboard import Keyboard
 from slotq.cli.top.loop import Top
-from slotq.cli.words import Amount
+from slotq.cli.words import Seconds
 
 INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --json` for programs"
 
@@ -26,10 +26,9 @@ INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --jso
 @click.command
 @click.option(
     "--every",
-    type=Amount(0.5, 3600),
+    type=Seconds(0.5, 3600, whole=False),
     default=2.0,
     show_default=True,
-    metavar="SECONDS",
     help="How often to ask the queue.",
 )
 @projects_option

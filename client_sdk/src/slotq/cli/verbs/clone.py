@@ -9,6 +9,7 @@ from slotq.cli.each import on_each
 from slotq.cli.name_arguments import JobName, to_project_option
 from slotq.cli.words import PRIORITY
 from slotq.output.group_tables import group_page
+from slotq.output.job_tables import submission
 
 
 @click.command
@@ -46,4 +47,5 @@ def clone(
         client,
         given,
         lambda name: client.clone(name, new_name, priority=priority, project=to_project),
+        submission,
     )

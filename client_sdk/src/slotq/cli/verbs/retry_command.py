@@ -14,6 +14,7 @@ from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
+from slotq.output.job_tables import submission
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.groups.views import GroupView
 
@@ -52,6 +53,7 @@ def retry(
         _members_too(app.client(), chosen),
         "retry",
         lambda jobs: jobs.retry(new_name=new_name, priority=priority, project=to_project),
+        submission,
     )
 
 

@@ -15,19 +15,19 @@ from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.each import looked_at
 from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
-from slotq.cli.name_arguments import JobNames, PoolNames
+from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair
+from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
-from slotq.errors import CannotReach, NameTaken
+from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.foreign_names import ForeignNames
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.output.job_tables import explanation
+from slotq.output.job_tables import submission
 from slotq.packaging import training_file
 from slotq.packaging.archive import Listing, Pack, listed, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
@@ -36,7 +36,7 @@ from slotq.sweeps.array_range import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.resubmission import names_to_try
-from slotq_core.wire.pool_definition import LONGEST
+from slotq_core.spelling import unknown
 from slotq_core.wire.setting_tags import MOST
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView
@@ -77,7 +77,17 @@ class Submit(click.Command):
             )
         if sites:
             raise click.UsageError("--site is for a JOB_FOLDER, which holds a federated job")
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except InvalidRequest as error:
+            after = (ctx.params.get(name) or "" for name in ("after", "after_any"))
+            names = [name.strip() for listed in after for name in listed.split(",")]
+            if not any(names):
+                raise
+            app = ctx.ensure_object(App)
+            raise app.fail(
+                error, Hints(app.client()).of_others(error, filter(None, names))
+            ) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS] FILE", "| [OPTIONS] JOB_FOLDER", "| [OPTIONS] -- COMMAND..."]
@@ -105,6 +115,7 @@ slotq submit federated/ --site client1=pool-a"""
 @click.option("--priority", type=PRIORITY, help="High first: a number, or a class.")
 @click.option(
     "--project",
+    type=ProjectName(),
     metavar="NAME",
     help="The project that the job belongs to.  [the config's, or your default]",
 )
@@ -125,8 +136,7 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @click.option(
     "--min-runtime",
-    type=click.IntRange(0, LONGEST),
-    metavar="SECONDS",
+    type=Seconds(),
     help="Protection from eviction after each start.",
 )
 @click.option(
@@ -206,7 +216,7 @@ slotq submit federated/ --site client1=pool-a"""
 )
 @sites_option
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
-@click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")
+@click.option("--max-runtime", type=Seconds(1), help="-- The longest run.  [1d]")
 @click.option(
     "--source",
     type=click.Path(path_type=Path, file_okay=False),
@@ -261,7 +271,7 @@ def submit(
     if wait:
         follow_job(app, client, job.name, submitted=job)
     job = looked_at(client, job)
-    app.answer(job, explanation(job))
+    app.answer(job, submission(job))
 
 
 def _prepared(
@@ -431,5 +441,8 @@ def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
     there = client.pools()
     if names is None:
         return there
-    first = names.split(",", maxsplit=1)[0].strip()
-    return [pool for pool in there if pool.name == first]
+    known = [pool.name for pool in there]
+    named = [name.strip() for name in names.split(",")]
+    if missing := next((name for name in named if name not in known), None):
+        raise NoSuchPool(unknown("pool", missing, known), field="pools")
+    return [pool for pool in there if pool.name == named[0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, wide_option
 from slotq.errors import NotAllowed, UnexpectedAnswer
 from slotq.output.group_tables import groups_of, groups_table
 from slotq_core.wire.groups.views import GroupsView
@@ -12,6 +12,7 @@ from slotq_core.wire.groups.views import GroupsView
 
 @click.command
 @click.option("--all", "everything", is_flag=True, help="Also groups whose jobs have all ended.")
+@wide_option
 @json_option
 @click.pass_obj
 def groups(app: App, /, *, everything: bool) -> None:

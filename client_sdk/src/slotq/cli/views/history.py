@@ -6,7 +6,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.cli.app import App, json_option
+from slotq.cli.app import App, json_option, wide_option
 from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
 from slotq.output.group_tables import group_history
@@ -16,6 +16,7 @@ from slotq_core.wire.views.jobs import JobView
 
 @click.command
 @names_argument(states=None)
+@wide_option
 @json_option
 @click.pass_obj
 def history(app: App, names: tuple[str, ...]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from slotq.cli.app import App, json_option, projects_option
-from slotq.cli.name_arguments import PoolNames
+from slotq.cli.app import App, json_option, projects_option, wide_option
+from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
@@ -18,6 +18,7 @@ from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
+from slotq_core.spelling import did_you_mean
 from slotq_core.wire.views.jobs import JobView, queue_view
 
 MOST = 100_000
@@ -32,6 +33,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
         if name not in COLUMNS:
             raise click.BadParameter(
                 f"there is no column '{name}'; the columns are {', '.join(COLUMNS)}"
+                + did_you_mean(name, COLUMNS)
             )
     return names
 
@@ -81,6 +83,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
 )
 @click.option("--watch", is_flag=True, help="Show every change, until Ctrl-C.")
 @every_option
+@wide_option
 @json_option
 @click.pass_obj
 def ls(
@@ -101,12 +104,16 @@ def ls(
         wanted["submitter"] = who_i_am(client).person
     fetch = _fetcher(client, project=wanted.pop("projects") or None, **wanted)
 
+    apart = wanted["sort"] is None
+
     def shown(jobs: list[JobView]) -> Any:
-        return queue_table(jobs, columns)
+        return queue_table(jobs, columns, apart=apart)
 
     if watch:
         show_changes(app, fetch, shown, every=every)
     jobs = fetch()
+    if not jobs:
+        check_pool(client, wanted["pool"])
     app.answer(queue_view(jobs, more=jobs.more), shown(jobs))
     if jobs.more:
         further = min(10 * len(jobs), MOST)

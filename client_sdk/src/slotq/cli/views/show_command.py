@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import click
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from slotq.cli.app import App, json_option
 from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
+from slotq.cli.views.watching import failed_log
 from slotq.output.group_tables import group_page
 from slotq.output.job_tables import job_page
 from slotq.output.sweep_tables import sweep_page
@@ -31,7 +33,8 @@ def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
 
     def of_job(job: JobView) -> RenderableType:
         _check_sort(sort, sorts=False)
-        return job_page(job)
+        log = failed_log(app, app.client(), job) if len(names) == 1 else []
+        return Group(job_page(job), Text("\n".join(["", *log]))) if log else job_page(job)
 
     def of_group(group: GroupView) -> RenderableType:
         told = group.sweep

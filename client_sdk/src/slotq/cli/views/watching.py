@@ -14,9 +14,10 @@ from slotq.cli.app import App
 from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
-from slotq.cli.words import Amount
+from slotq.cli.words import Seconds
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
+from slotq.jobs.job_logs import failure_log
 from slotq.jobs.progress import Plain, Screen, Terminal
 from slotq.jobs.rendering import JobList
 from slotq.jobs.reports.warned import Warned
@@ -28,10 +29,9 @@ LAST_LOGS = 2.0
 
 every_option = click.option(
     "--every",
-    type=Amount(0.2, 3600),
+    type=Seconds(0.2, 3600, whole=False),
     default=5.0,
     show_default=True,
-    metavar="SECONDS",
     help="How often to ask the queue.",
 )
 
@@ -54,7 +54,7 @@ def follow_job(
     screen = _screen(app, with_logs=logs is not None)
     warned = Warned(screen.say)
     if submitted is not None:
-        warned.tell(submitted)
+        warned.tell(submitted, submitted=True)
     try:
         with named(app, client, name):
             job = follow(
@@ -67,6 +67,7 @@ def follow_job(
                 waiting=screen.waiting,
                 running=screen.running,
                 warned=warned,
+                log_of=lambda job: () if logs else failed_log(app, client, job),
             )
     except KeyboardInterrupt:
         click.echo(f"\n{name} is still in the queue; `slotq cancel {name}` cancels it", err=True)
@@ -75,6 +76,11 @@ def follow_job(
         app.sleep(min(LAST_LOGS, every))
         logs(job)
     raise click.exceptions.Exit(int(Exit.OK if job.state == JobState.COMPLETED else Exit.NO))
+
+
+def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
+    """The last lines of a failed job's log, for people."""
+    return [] if app.json else failure_log(lambda: app.aws(client, "logs"), job)
 
 
 def _screen(app: App, *, with_logs: bool) -> Screen:

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from slotq.cli.verbs.request_file import from_file
-from slotq.cli.words import PRIORITY
+from slotq.cli.words import PRIORITY, Seconds
 from slotq.client import QueueClient
 from slotq.document.yaml_file import NOT_YAML
 from slotq.jobs.request_check import check
@@ -21,16 +21,13 @@ from slotq_core.model.jobs import Workload
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views.about import MeView
 
+_LONGEST = 10_000_000_000
 _KEYS = ("name", "slots", "pool", "priority", "project", "class", "preemptible")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def milliseconds(text: str) -> int:
     """`90s`, `30m`, `4h`, `2d`, or seconds; in milliseconds. Raises BadParameter."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
-    if not number.isascii() or not number.isdigit() or not 0 < len(number) <= 9:
-        raise click.BadParameter(f"'{text}' is no duration such as 90s, 30m, 4h or 2d")
-    return int(number) * _SECONDS[unit] * 1000
+    return round(Seconds(most=_LONGEST).convert(text, None, None) * 1000)
 
 
 def sizes(pairs: Sequence[tuple[str, str]]) -> dict[str, int]:

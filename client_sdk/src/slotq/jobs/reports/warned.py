@@ -17,10 +17,11 @@ class Warned:
         self._say = say
         self._told: set[tuple[str, str]] = set()
 
-    def tell(self, job: JobView) -> None:
-        """Say the job's new warnings as trouble."""
+    def tell(self, job: JobView, *, submitted: bool = False) -> None:
+        """Say the job's new warnings as trouble; those of its submission only where it is the
+        answer to that."""
         codes = {job.slow_save.text: SlowSave.code} if job.slow_save else {}
-        for warning in job.warnings:
+        for warning in job.warnings if submitted else job.news:
             key = (job.name, codes.get(warning, warning))
             if key not in self._told:
                 self._told.add(key)

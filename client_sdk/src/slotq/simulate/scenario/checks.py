@@ -15,8 +15,9 @@ from slotq_core.admission.requirements import divided
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
+from slotq_core.spelling import listed
 from slotq_core.wire.document import checks
-from slotq_core.wire.document.faults import Fault, listed, unknown
+from slotq_core.wire.document.faults import Fault, unknown
 
 Check = Callable[[Contents], Iterable[Fault]]
 

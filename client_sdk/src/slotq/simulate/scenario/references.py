@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from math import inf
 
 from slotq.simulate.scenario.contents import Contents
@@ -12,6 +12,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.reasons import codes
 from slotq_core.model.users import AUTO
+from slotq_core.spelling import as_known
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.faults import Fault, Loc, unknown
 
@@ -60,7 +61,7 @@ def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
             yield unknown(("jobs", place, "project"), "project", job.project, projects)
-        if isinstance(job.priority, str) and job.priority not in classes:
+        if isinstance(job.priority, str) and as_known(job.priority, classes) is None:
             yield unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield unknown(("jobs", place, "group"), "group", job.group, groups)
@@ -106,7 +107,7 @@ def questions_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
             yield from _unknown_in(("expect", place, "why", index), why, jobs)
 
 
-def _unknown_in(where: Loc, why: WhySpec, jobs: Iterable[str]) -> Iterator[Fault]:
+def _unknown_in(where: Loc, why: WhySpec, jobs: Collection[str]) -> Iterator[Fault]:
     if why.job not in jobs:
         yield unknown((*where, "job"), "job", why.job, jobs)
     for name in why.reserved:

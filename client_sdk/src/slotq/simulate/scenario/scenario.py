@@ -28,6 +28,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
+from slotq_core.spelling import as_known
 from slotq_core.wire.document.faults import refuse
 from slotq_core.wire.document.models import (
     class_of,
@@ -64,7 +65,9 @@ class Scenario(Contents):
         instead."""
         if job.priority is None:
             return AUTO if self.classes else ""
-        return job.priority if isinstance(job.priority, str) else ""
+        if not isinstance(job.priority, str):
+            return ""
+        return as_known(job.priority, [*self.known_classes, AUTO]) or job.priority
 
     def priority_of(self, job: JobSpec) -> int:
         """The job's priority as a number."""

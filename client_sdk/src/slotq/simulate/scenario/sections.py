@@ -6,10 +6,10 @@ are refused. `checks` has the rules across sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -104,6 +104,28 @@ class GroupSpec(Section):
 
 
 class JobSpec(Section):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "at": "submit_at",
+        "submit": "submit_at",
+        "submitted": "submit_at",
+        "entry": "submit_at",
+        "arrival": "submit_at",
+        "start": "submit_at",
+        "time": "submit_at",
+        "duration": "runtime",
+        "seconds": "runtime",
+        "length": "runtime",
+        "work": "runtime",
+        "instances": "slots",
+        "nodes": "slots",
+        "gpus": "demand",
+        "cancel": "cancel_at",
+        "dependson": "after",
+        "needs": "after",
+        "owner": "user",
+        "submitter": "user",
+    }
+
     name: Name
     project: Name | None = None
     group: Name | None = None
@@ -236,6 +258,14 @@ class WhySpec(Section):
 
 
 class Expectation(Section):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "t": "at",
+        "time": "at",
+        "when": "at",
+        "state": "states",
+        "start": "started",
+    }
+
     at: Moment
     states: dict[str, str] = Field(default={})
     started: dict[str, list[Seconds]] = Field(default={})

@@ -25,6 +25,7 @@ from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.privacy.identity import People
 from slotq_core.requests.checkpoints import assured
+from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.settings import Settings
@@ -88,7 +89,7 @@ def _settings(told: Told, change: Change) -> Settings:
     settings = told.settings
     known = {pool.name for pool in settings.pools}
     if missing := next((name for name in change.pools if name not in known), None):
-        raise NoSuchPool(f"there is no pool '{missing}'; there are {', '.join(sorted(known))}")
+        raise NoSuchPool(unknown("pool", missing, sorted(known)))
     settings = replace(
         settings,
         pools=tuple(
@@ -100,9 +101,8 @@ def _settings(told: Told, change: Change) -> Settings:
     )
     for name, quota in change.quotas.items():
         if settings.sharing.project(name) is None:
-            there = ", ".join(each.name for each in settings.sharing.projects)
-            said = f"the projects are {there}" if there else "there are none"
-            raise NoSuchProject(f"there is no project '{name}'; {said}")
+            there = [each.name for each in settings.sharing.projects]
+            raise NoSuchProject(unknown("project", name, there))
         settings = with_project(settings, name, {"quota": quota})
     after = read(written(settings))
     held = held_by_fixed(job for job in told.jobs if job.active)
@@ -113,7 +113,8 @@ def _settings(told: Told, change: Change) -> Settings:
 def _found(told: Told, name: str) -> Job:
     job = told.job(name)
     if job is None:
-        raise NoSuchJob(f"there is no job '{name}' that waits or runs", field="name")
+        near = did_you_mean(name, [job.name for job in told.jobs])
+        raise NoSuchJob(f"there is no job '{name}' that waits or runs{near}", field="name")
     return job
 
 
@@ -133,7 +134,7 @@ def _moved(job: Job, pools: tuple[str, ...], told: Told) -> Job:
         raise InvalidRequest(f"job {job.name} runs in several pools at once, and stays there")
     known = {pool.name: pool for pool in told.pools}
     if missing := next((name for name in pools if name not in known), None):
-        raise NoSuchPool(f"there is no pool '{missing}'; there are {', '.join(sorted(known))}")
+        raise NoSuchPool(unknown("pool", missing, sorted(known)))
     claim = job.claim if job.claim and job.claim.pool in pools else None
     return replace(job, pools=pools, claim=claim)
 

@@ -16,6 +16,7 @@ from slotq_core.model.projects import Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.names import PROJECT_TAG
 from slotq_core.privacy.identity import People
+from slotq_core.spelling import did_you_mean
 
 
 class Action(StrEnum):
@@ -278,7 +279,8 @@ class Permissions:
             return f"{lead}; you are a member of none: ask {self._whom()} to add {caller}"
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         choice = ", ".join(names[:MOST_NAMED]) + more
-        return f"{lead}; name one in the tag '{PROJECT_TAG}': you may use {choice}"
+        near = did_you_mean(wanted, names)
+        return f"{lead}; name one in the tag '{PROJECT_TAG}': you may use {choice}{near}"
 
     def _whom(self) -> str:
         patterns = (*self.operators, *self.sharing.operators)[:3]

@@ -6,7 +6,7 @@ user's total." "A class the user may not choose is refused."
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -26,6 +26,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.privacy.identity import BY_DEFAULT, People
+from slotq_core.spelling import as_known, did_you_mean
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and a DynamoDB sort key holds at most 1,024 bytes."""
@@ -112,19 +113,26 @@ def _as_auto(job: Job) -> Job:
 
 
 def _named_class(job: Job, rights: Rights) -> Job:
-    if job.priority_class == AUTO:
-        return _as_auto(job)
     if job.priority_class:
-        if job.priority_class not in rights.classes:
-            raise InvalidRequest(
-                "the tag 'priority' or 'slotq:priority' takes an integer or a class, and "
-                f"names no class: '{job.priority_class}'; the classes are "
-                f"{', '.join([*rights.classes, AUTO])}",
-                field="Tags",
-            )
-        return replace(job, priority=rights.classes[job.priority_class].value)
+        named = _known_class(job.priority_class, rights)
+        if named == AUTO:
+            return _as_auto(job)
+        return replace(job, priority=rights.classes[named].value, priority_class=named)
     named = rights.class_of(job) if rights.numbers_are_classes else ""
     return replace(job, priority_class=named) if named else job
+
+
+def _known_class(name: str, rights: Rights) -> str:
+    """The class as the queue writes it; people may write it in any case. Empty: none."""
+    known = [*rights.classes, AUTO]
+    named = as_known(name, known) if name else ""
+    if named is None:
+        raise InvalidRequest(
+            "the tag 'priority' or 'slotq:priority' takes an integer or a class, and names no "
+            f"class: '{name}'; the classes are {', '.join(known)}{did_you_mean(name, known)}",
+            field="Tags",
+        )
+    return named
 
 
 def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
@@ -229,18 +237,33 @@ def _accepted(
     return _few([pool for pool in named if needs.met_by(pool)])
 
 
+def check_names(
+    before: Submission, after: Submission, pools: Iterable[Pool], rights: Rights
+) -> None:
+    """Raises InvalidRequest if a change of the submission names a pool or a class that does not
+    exist."""
+    if after.pools != before.pools:
+        _check_pool_names(after, [pool.name for pool in pools])
+    if after.priority_class != before.priority_class:
+        _known_class(after.priority_class, rights)
+
+
+def _check_pool_names(submission: Submission, known: Collection[str]) -> None:
+    unknown = [name for name in submission.pools if name not in known]
+    if unknown:
+        raise InvalidRequest(
+            f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; the "
+            f"pools are {', '.join(known) or 'none'}{did_you_mean(unknown[0], known)}",
+            field="Tags",
+        )
+
+
 def _named(
     submission: Submission, pools: Sequence[Pool], by_default: Sequence[str] = ()
 ) -> list[Pool]:
     by_name = {pool.name: pool for pool in pools}
     if submission.pools:
-        unknown = [name for name in submission.pools if name not in by_name]
-        if unknown:
-            raise InvalidRequest(
-                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; the "
-                f"pools are {', '.join(by_name) or 'none'}",
-                field="Tags",
-            )
+        _check_pool_names(submission, by_name)
         return [by_name[name] for name in submission.pools]
     open_to_it = [by_name[name] for name in by_default if name in by_name] or pools
     offering = [pool for pool in open_to_it if pool.instance_type == submission.instance_type]

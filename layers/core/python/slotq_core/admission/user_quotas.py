@@ -47,7 +47,10 @@ def user_quotas(
             own = [job for job in held.get(user, ()) if pool.name in dict(job.holds)]
             counts = ClassCounts(rights.limits(user, pool.name))
             for job in own:
-                slots, classes = dict(job.holds)[pool.name].slots, rights.come_through(job)
+                slots = dict(job.holds)[pool.name].slots
+                counted = rights.numbers_are_classes or rights.limited(user, pool.name)
+                # Nobody has configured a class of this number, and none bounds it.
+                classes = rights.come_through(job) if counted or job.priority_class else ("",)
                 counts.enter(CountedJob(job.entry_time, job.name, slots, classes))
             for class_name in (*rights.classes, ""):
                 used = counts.used(class_name)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from slotq_core.model.reasons import Reason, units
-from slotq_core.model.reasons.base import WITHIN_SHARES_START
+from slotq_core.model.reasons.base import WITHIN_SHARES_START, share_used
 from slotq_core.timestamps import iso
 
 NAMED = 5
@@ -189,8 +189,7 @@ class OwnShareUsed(Spared):
     resource: str = "slots"
 
     def _because(self) -> str:
-        used = units(self.used, self.resource)
-        return f"project {self.project} uses {used} of its fair share {self.share}"
+        return share_used(self.project, self.used, self.share, self.resource)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

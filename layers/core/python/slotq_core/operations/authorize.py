@@ -6,16 +6,14 @@ any configuration, and everybody sees a job without a project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from slotq_core.admission.access import Action, Permissions
 from slotq_core.errors import ConfigurationLost, NoSuchProject
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.store import Store
-
-MOST_NAMED = 20
-"""How many projects a refusal names."""
+from slotq_core.spelling import unknown
 
 
 class Authorizer:
@@ -68,8 +66,8 @@ class Authorizer:
             return
         if to is not None and not permissions.is_operator(to):
             known = [each.project for each in permissions.memberships(to)]
-        if unknown := min(set(projects).difference(known), default=None):
-            raise NoSuchProject(_unknown(unknown, known), field="project")
+        if missing := min(set(projects).difference(known), default=None):
+            raise NoSuchProject(unknown("project", missing, known, whose="your"), field="project")
 
     def sight(self, jobs: Iterable[Job], *, by: str | None) -> Callable[[Job], bool] | None:
         """A test for the jobs that the caller may see; None: the caller sees them all."""
@@ -79,9 +77,3 @@ class Authorizer:
         if not permissions.sharing.projects or permissions.is_operator(by):
             return None
         return permissions.sight(by)
-
-
-def _unknown(name: str, known: Sequence[str]) -> str:
-    more = ", …" if len(known) > MOST_NAMED else ""
-    yours = f"your projects are {', '.join(known[:MOST_NAMED])}{more}"
-    return f"there is no project '{name[:64]}'; {yours if known else 'you have none'}"

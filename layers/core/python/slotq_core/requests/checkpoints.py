@@ -84,7 +84,16 @@ def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
 
 def warning(job: Job) -> str:
     """What the user of a job that `loses_its_work` is told."""
-    return f"an eviction sets {job.name} back to its beginning: {_HOW}; {_OR_NOT}"
+    return f"{_lead(job.name)}: {_HOW}; {_OR_NOT}"
+
+
+def is_warning(text: str, name: str) -> bool:
+    """Whether this is the `warning` of the job of that name."""
+    return text.startswith(f"{_lead(name)}: ")
+
+
+def _lead(name: str) -> str:
+    return f"an eviction sets {name} back to its beginning"
 
 
 def notice(request: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ def unknown_names(
 ) -> Iterator[tuple[str, str]]:
     """The fields that are not SageMaker's, by path. With each, the known field that it is but for
     case, spaces, hyphens and underscores; empty if there is none."""
-    from slotq_core.wire.training_request import plain_name
+    from slotq_core.spelling import plain_name
 
     shape = shape or _known()
     if shape.kind == "list" and shape.item and isinstance(value, list):

@@ -19,6 +19,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model import pools as model
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
+from slotq_core.timestamps import seconds_in
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
@@ -257,9 +258,11 @@ def _word(pool: str, key: str, value: object) -> StrEnum:
 
 
 def _duration(pool: str, key: str, value: object) -> int | None:
-    """A duration in milliseconds, from seconds."""
+    """A duration in milliseconds, from seconds or a text with units such as `2h`."""
     if value is None:
         return None if key in _ABSENT else 0
+    if isinstance(value, str) and (given := seconds_in(value)) is not None:
+        value = given
     if key == "suspend_grace" and isinstance(value, bool | str):
         value = _SWITCHED.get(value, value)
     return 1000 * _whole(pool, key, value, DURATIONS[key], longest(key))

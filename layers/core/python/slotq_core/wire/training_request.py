@@ -9,7 +9,7 @@ misspellings of known fields; every other unknown field passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
@@ -18,6 +18,7 @@ from typing import Any
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.requests.field_rules import breaches
+from slotq_core.spelling import near_names, similar_name
 
 REQUEST = "CreateTrainingJobRequest"
 """The name of the whole request's structure."""
@@ -32,14 +33,10 @@ MOST_UNKNOWN = 100
 """The most unknown fields of one request, or of the members of one group together; of a name that
 occurs again only the first counts. Comparing each with the known names costs time, and SageMaker
 does not add so many fields between two releases."""
-_LONGEST_COMPARED = 64
-"""Characters of a field's name. A longer name is no misspelling, and would be slow to compare."""
 _SHOWN = 40
 _NEAR = 0.85
 """The least similarity (difflib's ratio) of a misspelling to the known name. RoleArm and RoleArn
 score 0.86."""
-_AKIN = 0.6
-"""The least similarity for a hint about a name that is refused anyway."""
 
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a text", lambda value: isinstance(value, str)),
@@ -302,33 +299,6 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
     if len(given) > 1:
         message = "give TrainingImage or AlgorithmName, not both"
         yield Fault(path="AlgorithmSpecification", message=message)
-
-
-def near_names(name: str, known: Iterable[str], alike: float) -> list[str]:
-    """The known names that this one may misspell, the nearest first: those equal but for case,
-    spaces, hyphens and underscores, then those at least `alike` similar (0 to 1)."""
-    if len(name) > _LONGEST_COMPARED:
-        return []
-    names, plain = [*known], plain_name(name)
-    same = [each for each in names if plain_name(each) == plain]
-    from difflib import get_close_matches  # Imported only for misspelt names.
-
-    return [*same, *(get_close_matches(name, names, n=len(names), cutoff=alike) if names else [])]
-
-
-def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
-    """The nearest of `near_names`; None if no name is near."""
-    return next(iter(near_names(name, known, alike)), None)
-
-
-def similar_name(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name, for a hint; None if none is similar."""
-    return nearest(name, known, _AKIN)
-
-
-def plain_name(name: str) -> str:
-    """A field's name without case, spaces, hyphens and underscores."""
-    return re.sub(r"[\s_-]", "", name).casefold()
 
 
 def _unknown_field(near: str | None) -> str:

@@ -18,6 +18,7 @@ class Event(StrEnum):
     RESUMED = "resumed"
     """Its script runs again."""
     FINISHED = "finished"
+    """It is completed. Rules may say `completed`, too."""
     FAILED = "failed"
     """It ended otherwise, and its user did not cancel it."""
     STUCK = "stuck"

@@ -41,6 +41,17 @@ def kept_free(pool: str, project: str) -> str:
     return f"pool {pool} starts nothing of project {project} behind it; {WITHIN_SHARES_START}"
 
 
+NO_SHARE = "a quota or a weight gives it one; until then it starts where others leave slots idle"
+"""What a project without a share can do."""
+
+
+def share_used(project: str, used: int, share: int, resource: str, *, quota: int = 0) -> str:
+    """How much a project uses of its fair share, in words."""
+    if not share and not quota:
+        return f"project {project} has no share here: {NO_SHARE}"
+    return f"project {project} uses {units(used, resource)} of its fair share {share}"
+
+
 def in_slots(n: int) -> str:
     return units(n, "slots")
 

@@ -11,6 +11,7 @@ from slotq_core.model.reasons.base import (
     Reason,
     in_slots,
     kept_free,
+    share_used,
     units,
 )
 from slotq_core.model.reasons.gang_incomplete import Lacks
@@ -178,11 +179,10 @@ class ShareUsed(Reason):
     """The resource that the numbers count."""
 
     def sentence(self) -> str:
-        return (
-            f"needs {units(self.needed, self.resource)}; pool {self.pool} is full, and project "
-            f"{self.project} uses {units(self.used, self.resource)} of its fair share "
-            f"{self.share} (quota {self.quota})"
-        )
+        share = share_used(self.project, self.used, self.share, self.resource, quota=self.quota)
+        of_quota = f" (quota {self.quota})" if self.share or self.quota else ""
+        needs = units(self.needed, self.resource)
+        return f"needs {needs}; pool {self.pool} is full, and {share}{of_quota}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

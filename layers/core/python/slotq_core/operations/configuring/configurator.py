@@ -38,6 +38,7 @@ from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.ports.surroundings import Clock
+from slotq_core.spelling import unknown
 from slotq_core.timestamps import iso
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.limits_definition import limits_from
@@ -313,15 +314,8 @@ def _pool(now: Settings, name: str) -> Pool | None:
 
 
 def _no_pool(name: str, now: Settings) -> str:
-    there = ", ".join(pool.name for pool in now.pools)
-    return f"there is no pool '{name}'; the pools are {there}" if there else "there is no pool"
+    return unknown("pool", name, [pool.name for pool in now.pools])
 
 
 def _no_project(name: str, now: Settings) -> str:
-    names = [each.name for each in now.sharing.projects]
-    there = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    return (
-        f"there is no project '{name[:64]}'; the projects are {there}"
-        if there
-        else "there are no projects"
-    )
+    return unknown("project", name, [each.name for each in now.sharing.projects])

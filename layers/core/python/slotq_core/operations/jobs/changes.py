@@ -15,9 +15,16 @@ from slotq_core.admission.prescribed import (
     with_approval,
 )
 from slotq_core.admission.requirements import in_parts
-from slotq_core.admission.rules import admit
+from slotq_core.admission.rules import admit, check_names
 from slotq_core.admission.user_groups import rights_of
-from slotq_core.errors import Conflict, InvalidRequest, SlotQError, Unavailable
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    NoSuchJob,
+    NotUnderstood,
+    SlotQError,
+    Unavailable,
+)
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
@@ -143,10 +150,26 @@ class Changes:
             if _is_cancelled(job):
                 return job
             return Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
+        if job.terminal:
+            self._check_names(job, wish.amendment, by)
         after, request = self._amended(alive(job), wish.amendment, by)
         if after == job and request is None:
             return job
         return Change(before=job, after=after, request=request)
+
+    def _check_names(self, job: Job, wanted: Amendment, by: str) -> None:
+        """Raises what a wrong tag, pool, class or project of the amendment raises: that would be
+        wrong at any time, so it comes before TooLate."""
+        if wanted.revise is None:
+            return
+        try:
+            request = self._store.request(job.name)
+        except (NoSuchJob, NotUnderstood):
+            return  # Nothing to compare with; that the job has ended is true all the same.
+        revision, stand = wanted.revise(request), self._store.configuration()
+        if wanted.project not in {None, job.project}:
+            self._authorizer.under(stand.sharing).project_for(wanted.project or "", by)
+        check_names(revision.before, revision.after, stand.pools, rights_of(stand.sharing, by))
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
         """The amended job, and the amended request if it differs."""

@@ -13,7 +13,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
-from slotq_core.wire.document.faults import Fault, faults_of, refused
+from slotq_core.wire.document.faults import Fault, Keys, faults_of, refused
 from slotq_core.wire.document.models import project_of
 from slotq_core.wire.document.sections import (
     ClassSection,
@@ -62,8 +62,8 @@ def _section(entry: Mapping[str, Any]) -> ProjectSection:
     try:
         return ProjectSection.model_validate(entry)
     except ValidationError as error:
-        deeper = {key: SECTIONS[f"projects.{key}"].keys() for key in ("budget", "requests")}
-        keys = {"": ProjectSection.keys(), **deeper}
+        deeper = {key: SECTIONS[f"projects.{key}"] for key in ("budget", "requests")}
+        keys: Keys = {"": ProjectSection, **deeper}
         raise refused(faults_of(error, keys, "a project")) from None
 
 

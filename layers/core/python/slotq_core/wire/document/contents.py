@@ -185,8 +185,9 @@ def _faults_beside(data: Any, faults: Sequence[Fault]) -> list[Fault]:
     read then either, or if a pool is wrong, on which much depends."""
     rest = deepcopy(data)
     left_out = {fault.loc[:3] for fault in faults}
+    keys_of_pools = PoolSection.keys()
     for loc in left_out:
-        of_pool = loc[0] == "pools" and loc[-1] in _keys()["pools"]
+        of_pool = loc[0] == "pools" and loc[-1] in keys_of_pools
         if len(loc) < 3 or of_pool or not _left_out(rest, loc):
             return []
     try:
@@ -248,4 +249,4 @@ def _whole_seconds(key: str, milliseconds: int | None) -> int | None:
 
 
 def _keys() -> Keys:
-    return {"": Configuration.keys(), **{name: each.keys() for name, each in SECTIONS.items()}}
+    return {"": Configuration, **SECTIONS}

@@ -6,24 +6,35 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import ClassVar, NoReturn, Protocol
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from slotq_core.errors import InvalidRequest
+from slotq_core.spelling import did_you_mean, listed, plain_name
 from slotq_core.wire.training_request import MOST_FAULTS, refusal
 from slotq_core.wire.training_request import Fault as BodyFault
 
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""
 
-Keys = Mapping[str, Sequence[str]]
-"""The keys of each section's entries (`pools`, `pools.changes`). The empty name maps to the
-sections."""
+
+class Keyed(Protocol):
+    """A section that has keys."""
+
+    synonyms: ClassVar[Mapping[str, str]]
+    """Words that people write for a key, and the key."""
+
+    @classmethod
+    def keys(cls) -> Sequence[str]: ...
+
+
+Keys = Mapping[str, type[Keyed]]
+"""The sections whose entries have keys (`pools`, `pools.changes`). The empty name maps to the
+whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,17 @@ class Fault:
 
     loc: Loc
     message: str
+    unknown: tuple[str, Collection[str]] | None = None
+    """A name that does not exist, and the names that do: for a hint. It costs time, so that only
+    the faults that are shown get one."""
+
+    @property
+    def hinted(self) -> str:
+        """The message, with the name that may be meant."""
+        if self.unknown is None:
+            return self.message
+        name, known = self.unknown
+        return self.message + did_you_mean(name, sorted(known))
 
 
 def refuse(*faults: Fault) -> NoReturn:
@@ -40,30 +62,42 @@ def refuse(*faults: Fault) -> NoReturn:
         "document",
         [
             InitErrorDetails(
-                type=PydanticCustomError("fault", "{message}", {"message": fault.message}),
+                type=PydanticCustomError(
+                    "fault",
+                    "{message}",
+                    {"message": fault.hinted if number < MOST_FAULTS else fault.message},
+                ),
                 loc=fault.loc,
                 input=None,
             )
-            for fault in faults
+            for number, fault in enumerate(faults)
         ],
     )
 
 
 def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") -> list[Fault]:
-    """The faults that the data model found. `what`: the whole document's name in a message. Those
-    beyond `MOST_FAULTS`, which nobody is shown, do not say what was meant: of a hostile document
-    that would take seconds."""
-    found = error.errors(include_url=False)
-    return [
-        Fault(
-            tuple(each["loc"]), _message(each, (keys or {}) if number < MOST_FAULTS else {}, what)
-        )
-        for number, each in enumerate(found)
-    ]
+    """The faults that the data model found. `what`: the whole document's name in a message. The
+    first unknown key of a section lists its keys. Faults beyond `MOST_FAULTS`, which nobody is
+    shown, do not say what was meant: of a hostile document that would take seconds."""
+    known, listed_keys = keys or {}, set[str]()
+    faults = []
+    for number, each in enumerate(error.errors(include_url=False)):
+        message = _message(each)
+        if each["type"] == "extra_forbidden" and number < MOST_FAULTS:
+            section = ".".join(part for part in each["loc"][:-1] if isinstance(part, str))
+            message += _hint(str(each["loc"][-1]), known.get(section))
+            if section not in listed_keys and section in known:
+                here = f"an entry of {section}" if section else what
+                message += f"{'' if message.endswith('?') else ';'} {here} takes "
+                message += ", ".join(known[section].keys())
+            listed_keys.add(section)
+        faults.append(Fault(tuple(each["loc"]), message))
+    return faults
 
 
-def unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
-    return Fault(where, f"there is no {what} '{name}'; these exist: {listed(sorted(known))}")
+def unknown(where: Loc, what: str, name: str, known: Collection[str]) -> Fault:
+    message = f"there is no {what} '{name}'; these exist: {listed(sorted(known))}"
+    return Fault(where, message, unknown=(name, known))
 
 
 _LONGEST_PATH, _LONGEST_MESSAGE = 200, 500
@@ -75,9 +109,10 @@ def refused(faults: Iterable[Fault]) -> InvalidRequest:
     return refusal(
         [
             BodyFault(
-                path=spelled(each.loc)[:_LONGEST_PATH], message=each.message[:_LONGEST_MESSAGE]
+                path=spelled(each.loc)[:_LONGEST_PATH],
+                message=(each.hinted if number < MOST_FAULTS else each.message)[:_LONGEST_MESSAGE],
             )
-            for each in faults
+            for number, each in enumerate(faults)
         ]
     )
 
@@ -100,17 +135,10 @@ def said(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def listed(names: Iterable[str], none: str = "none") -> str:
-    """Names for a message: at most twelve, then a count."""
-    every = list(names)
-    more = f" and {len(every) - 12} more" if len(every) > 12 else ""
-    return ", ".join(every[:12]) + more if every else none
-
-
-def _message(found: ErrorDetails, keys: Keys, what: str) -> str:
+def _message(found: ErrorDetails) -> str:
     match found["type"]:
         case "extra_forbidden":
-            return _unknown_key(found["loc"], keys, what)
+            return "there is no such key"
         case "missing":
             return "this key is needed"
         case "model_type" | "model_attributes_type" | "dict_type":
@@ -123,10 +151,9 @@ def _message(found: ErrorDetails, keys: Keys, what: str) -> str:
     return found["msg"].removeprefix("Value error, ")
 
 
-def _unknown_key(loc: Sequence[Any], keys: Keys, what: str) -> str:
-    section = ".".join(part for part in loc[:-1] if isinstance(part, str))
-    known = keys.get(section, ())
-    close = get_close_matches(str(loc[-1]), known, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    here = f"an entry of {section}" if section else what
-    return f"there is no such key; {hint}{here} takes {', '.join(known)}"
+def _hint(key: str, section: type[Keyed] | None) -> str:
+    """Which key may be meant: one of the same meaning, else one that is spelt alike."""
+    if section is None:
+        return ""
+    meant = section.synonyms.get(plain_name(key))
+    return did_you_mean(meant or key, section.keys())

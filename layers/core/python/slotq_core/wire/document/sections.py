@@ -6,12 +6,13 @@ Unknown keys are refused: nothing in a document is ignored. A key that is missin
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Workload
+from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.notices.rules import Digest, Event
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
@@ -53,6 +54,9 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Words that people write for a key, in lower case and without hyphens and underscores."""
+
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """The keys, as a document spells them."""
@@ -61,6 +65,12 @@ class Section(BaseModel):
 
 class PoolSection(Section):
     """A pool. A queue's pools need `instance_type`, which a scenario ignores."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "slots": "capacity",
+        "size": "capacity",
+        "instances": "capacity",
+    }
 
     name: Name
     capacity: Capacity
@@ -220,6 +230,18 @@ class SchedulerSection(Section):
         return self
 
 
+def _event(value: object) -> object:
+    return Event.FINISHED if value == JobState.COMPLETED else value
+
+
+NamedEvent = Annotated[
+    Event,
+    BeforeValidator(_event),
+    WithJsonSchema({"type": "string", "enum": [*Event, JobState.COMPLETED.value]}),
+]
+"""An event, or the state that a job has by then: `completed` is `finished`."""
+
+
 class NotificationSection(Section):
     """Who is told of which events, and where."""
 
@@ -229,7 +251,7 @@ class NotificationSection(Section):
     about: About = Field(alias="for")
     """Whose jobs."""
     to: To
-    events: Annotated[tuple[Event, ...], Field(max_length=len(Event))] = tuple(Event)
+    events: Annotated[tuple[NamedEvent, ...], Field(max_length=len(Event))] = tuple(Event)
     """Those that are told as they happen. Empty: none, for a digest alone."""
     stuck_after: Period | None = None
     """A job that waits longer is stuck."""

@@ -14,6 +14,7 @@ from slotq_core.model.access import fits_everybody
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
+from slotq_core.timestamps import WITH_UNITS, seconds_in
 from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
 from slotq_core.wire.pool_definition import GRACE, SIZE, sized
@@ -26,11 +27,14 @@ _LONGEST = 10_000_000_000
 
 
 def seconds(value: object) -> int:
-    """Read seconds; return whole milliseconds. Raises ValueError, as all checks here do."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
-        raise ValueError(f"a number of seconds is needed, not {said(value)}")
-    return round(value * 1000)  # type: ignore[operator]
+    """Read seconds, or a text with units such as `2h`; return whole milliseconds. Raises
+    ValueError, as all checks here do."""
+    given = seconds_in(value) if isinstance(value, str) else value
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not number or not abs(given) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
+        units = ", nor a time such as 90s, 30m, 2h or 1d" if isinstance(value, str) else ""
+        raise ValueError(f"a number of seconds is needed, not {said(value)}{units}")
+    return round(given * 1000)  # type: ignore[operator]
 
 
 def _duration(value: object) -> int:
@@ -224,8 +228,11 @@ def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], ob
         refuse(*faults)
 
 
-def _number(**bounds: float) -> WithJsonSchema:
-    return WithJsonSchema({"type": "number", **bounds})
+_TIME = {"type": "string", "pattern": f"^{WITH_UNITS}$"}
+
+
+def _time(**bounds: float) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": "number", **bounds}, _TIME]})
 
 
 def _whole(**bounds: int) -> WithJsonSchema:
@@ -235,17 +242,17 @@ def _whole(**bounds: int) -> WithJsonSchema:
 _AMOUNT: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": MOST}
 _AMOUNTS: dict[str, Any] = {"type": "object", "additionalProperties": _AMOUNT}
 
-Seconds = Annotated[int, BeforeValidator(seconds), _number()]
-"""Seconds in the file; whole milliseconds in the model."""
-Duration = Annotated[int, BeforeValidator(_duration), _number(minimum=0)]
+Seconds = Annotated[int, BeforeValidator(seconds), _time()]
+"""Seconds in the file, or a text with units such as `2h`; whole milliseconds in the model."""
+Duration = Annotated[int, BeforeValidator(_duration), _time(minimum=0)]
 """The same, at least 0."""
 Grace = Annotated[
     int,
     BeforeValidator(_grace),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "boolean"}]}),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"type": "boolean"}]}),
 ]
 """The same, or a switch: true is `GRACE`."""
-Period = Annotated[int, BeforeValidator(period), _number(exclusiveMinimum=0)]
+Period = Annotated[int, BeforeValidator(period), _time(exclusiveMinimum=0)]
 """The same, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {
     "type": "number",
