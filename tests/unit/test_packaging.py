@@ -100,7 +100,7 @@ def test_a_name_for_an_index_is_found(text, found):
 
 
 def test_no_hint_and_no_page_asks_an_index_for_our_packages():
-    """Whoever registers the name there would run code on our users' machines."""
+    """A stranger who registers the name there would run code on our users' machines."""
     here = Path(__file__).resolve()
     found = {
         f"{path.relative_to(ROOT)}: {hint}"

@@ -70,16 +70,19 @@ def requirements(*extras: str) -> list[Requirement]:
 def require(*extras: str, command: str) -> None:
     """Raises NotConfigured unless all packages of these extras are installed: names all that are
     missing and the command that installs them."""
-    unmet = []
+    unmet, replaced = [], []
     for requirement in requirements(*extras):
         version = requirement.installed()
         if version is None:
             unmet.append(requirement.name)
         elif not requirement.fits(version):
             unmet.append(f"{requirement.name} {requirement.versions}, not {version}")
+            replaced.append(f"{requirement.name} {version}")
     if unmet:
+        kept = f"To keep {', '.join(replaced)}, use another environment. " if replaced else ""
         raise NotConfigured(
-            f"{command} needs packages that are missing here: {'; '.join(unmet)}. {_hint(*extras)}"
+            f"{command} needs packages that are missing here: {'; '.join(unmet)}. "
+            f"{kept}{_hint(*extras)}"
         )
 
 

@@ -78,6 +78,7 @@ def test_the_demo_says_that_it_needs_the_other_version_of_the_sdk(monkeypatch):
     ran = CliRunner().invoke(cli, ["demo"])
     assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
     assert "sagemaker <3,>=2.208, not 3.27.0" in ran.stderr
+    assert "To keep sagemaker 3.27.0, use another environment" in ran.stderr
 
 
 @pytest.mark.parametrize("words", [("--help",), ("local", "--help"), ("local", "env"), ("cost",)])
