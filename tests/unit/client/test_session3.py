@@ -72,7 +72,8 @@ def aws(monkeypatch):
 @pytest.fixture(autouse=True)
 def untouched_sdk(monkeypatch):
     """As in a process that has not used the SDK yet, because the SDK keeps a client."""
-    monkeypatch.setattr(logging.getLogger("sagemaker"), "level", logging.NOTSET)
+    for name in ("sagemaker", "slotq"):
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
     monkeypatch.setattr(type(SageMakerClient), "_instances", {})
     monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
 
@@ -385,19 +386,26 @@ def logs_to(stream, level=logging.INFO):
     logging.getLogger().setLevel(level)
 
 
+def slotq_logs():
+    """As client-jobs.md says."""
+    logging.getLogger("slotq").setLevel(logging.INFO)
+
+
 @pytest.mark.parametrize(
-    ("configured", "prints", "shown"),
+    "case",
     [
-        (lambda: None, True, 0),
-        (lambda: logs_to(sys.stderr, logging.WARNING), True, 0),
-        (lambda: logs_to(io.StringIO()), True, 0),
-        (lambda: logs_to(sys.stderr), False, 1),
-        (lambda: logging.getLogger("sagemaker").setLevel(logging.WARNING), False, 0),
+        (lambda: None, True, 0, 0),
+        (lambda: logs_to(sys.stderr, logging.WARNING), True, 0, 0),
+        (lambda: logs_to(io.StringIO()), True, 0, 1),
+        (lambda: logs_to(sys.stderr), False, 1, 1),
+        (lambda: logging.getLogger("sagemaker").setLevel(logging.WARNING), False, 0, 0),
+        (slotq_logs, True, 0, 1),
     ],
-    ids=["nobody", "warnings", "a file", "this output", "quiet"],
+    ids=["nobody", "warnings", "a file", "this output", "quiet", "slotq's own"],
 )
 @pytest.mark.usefixtures("trained", "no_telemetry")
-def test_what_the_sdk_only_logs_is_printed(session, capsys, configured, prints, shown):
+def test_what_the_sdk_only_logs_is_printed(session, capsys, caplog, case):
+    configured, prints, shown, logged = case
     create(made := session(say=None))
     configured()
     capsys.readouterr()
@@ -405,6 +413,7 @@ def test_what_the_sdk_only_logs_is_printed(session, capsys, configured, prints, 
     out, err = capsys.readouterr()
     assert [line for line in LINES if line in out.splitlines()] == (LINES if prints else [])
     assert err.count("loss 0.5") == shown
+    assert caplog.text.count("loss 0.5") == logged, "each handler gets a line once"
 
 
 @pytest.mark.usefixtures("trained")

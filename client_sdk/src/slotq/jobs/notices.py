@@ -42,7 +42,12 @@ def log(line: str) -> bool:
 def print_line(line: str) -> None:
     """Log the line, and print it unless a logging handler has shown it already."""
     if not log(line):
-        print(encodable(line, sys.stdout), flush=True)  # noqa: T201 - where the SDKs print too
+        print_only(line)
+
+
+def print_only(line: str) -> None:
+    """Print the line without logging it."""
+    print(encodable(line, sys.stdout), flush=True)  # noqa: T201 - where the SDKs print too
 
 
 def encodable(text: str, out: TextIO) -> str:

@@ -35,7 +35,7 @@ from sagemaker.core.utils.utils import SageMakerClient
 from slotq.client import QueueClient
 from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
-from slotq.jobs.notices import logged, print_line, shows
+from slotq.jobs.notices import logged, print_line, print_only, shows
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
@@ -154,7 +154,10 @@ def _lines_to(queue: TrainingCalls | None) -> Iterator[None]:
     if queue is None:
         yield
         return
-    hears = queue.logged_elsewhere if quiet or shows(_SDK_LOGS[-1]) else queue.say
+    hears, log = queue.logged_elsewhere, _SDK_LOGS[-1]
+    if not quiet and not shows(log):
+        is_logged = log.isEnabledFor(logging.INFO) and log.hasHandlers()
+        hears = (hears or print_only) if is_logged else queue.say
     token = listener.set(hears)
     try:
         yield
