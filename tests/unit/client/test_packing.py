@@ -236,3 +236,14 @@ def test_a_word_names_a_file_that_is_not_packed(folder):
     assert all(found.lacks(folder, word) for word in left_out)
     packed = ["train.py", "pkg", ".", "", "nothing", "../work/train.py", "/etc/hosts", "--a"]
     assert not any(found.lacks(folder, word) for word in packed)
+
+
+def test_an_empty_folder_is_packed(folder):
+    """A script may write into it."""
+    (folder / "out/deep").mkdir(parents=True)
+    assert [name for name in listed(folder).files if "out" in name] == ["out/deep/"]
+    with tarfile.open(fileobj=io.BytesIO(pack(folder).content)) as tar:
+        assert tar.getmember("out/deep").isdir()
+    assert not listed(folder).lacks(folder, "out")
+    (folder / ".gitignore").write_text("out/")
+    assert not [name for name in listed(folder).files if "out" in name]

@@ -157,6 +157,8 @@ def _files(folder: Path, *, has_source: bool) -> tuple[list[str], list[str]]:
         prefix + name for prefix, found in parts for name in found.files if name not in IGNORE_FILES
     ]
     lost = [prefix + name for prefix, found in parts for name in found.lost]
+    if all(name.endswith("/") for name in files if name != TEMPLATE):
+        return [], lost  # Empty folders are no code.
     return [name for name in files if name != TEMPLATE], lost
 
 

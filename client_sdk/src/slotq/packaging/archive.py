@@ -25,7 +25,7 @@ class Pack:
     content: bytes
     """A tar file, compressed with gzip."""
     files: int
-    """Files of the folder, and links to folders."""
+    """Files of the folder, links to folders, and empty folders."""
     digest: str
     """Digest of the content: 16 hex digits."""
 
@@ -35,7 +35,7 @@ class Listing:
     """What a folder holds for a job, as relative paths with slashes, in order."""
 
     files: tuple[str, ...]
-    """The files to pack, and the links to folders."""
+    """The files to pack, the links to folders, and the empty folders, with a slash at the end."""
     lost: tuple[str, ...]
     """What cannot be packed: links to nothing, sockets and the like."""
     ignored_by: str
@@ -123,6 +123,8 @@ def _walked(folder: Path, without: Collection[str]) -> Iterator[tuple[str, bool]
     ignored = Ignored(_patterns(folder))
     for where, folders, names in os.walk(folder, onerror=_raise):
         below = Path(where).relative_to(folder)
+        if not folders and not names and below != Path():
+            yield f"{below.as_posix()}/", True
         kept = []
         for name in sorted(folders):
             path = (below / name).as_posix()
@@ -196,6 +198,11 @@ def _check_size(folder: Path, files: Sequence[str]) -> None:
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
     """Add a file under `name`: links to files are followed, which those to folders might be for
     ever; owner and time are left out."""
+    if name.endswith("/"):
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(entry)
+        return
     if file.is_dir():
         entry = tarfile.TarInfo(name)
         entry.type = tarfile.SYMTYPE

@@ -11,11 +11,12 @@ from enum import StrEnum
 from slotq.simulate.run.opening import AssumedCourse
 from slotq.simulate.whatif.told import Told
 from slotq_core.model.jobs import Job
+from slotq_core.model.reports.slow_save import STOP_GRACE
 from slotq_core.ports.training import MAX_RUNTIME
 
 SOON = 60_000
 """How long (ms) a running job goes on at least: no assumption may end it before the next pass."""
-STOP = 120_000
+STOP = STOP_GRACE
 """How long (ms) a stop is assumed to take: what SageMaker gives a script at most."""
 
 
