@@ -242,7 +242,7 @@ def test_tags_reach_the_next_training_job():
     ("tags", "kind", "said"),
     [
         ({"priority": "1.5"}, InvalidRequest, "integer"),
-        ({"priority": "high"}, InvalidRequest, "names no class"),
+        ({"priority": "hihg"}, InvalidRequest, "names no class"),
         ({"pools": "nowhere"}, InvalidRequest, "nowhere"),
         ({"pool": "p"}, InvalidRequest, "slotq:pools"),
         ({"pools": "small"}, NeverFits, "more than any"),

@@ -62,7 +62,7 @@ def test_a_job_is_displayed(client, shown):
         "Earliest",
         "Why",
     ]
-    assert row.startswith("job3  pending  1         1      2026-11-20 10:30 UTC")
+    assert row.startswith("job3  pending  1         1      p5     2026-11-20 10:30 UTC")
     assert row.endswith("needs 1 slot; pool p5 has 0 free of 2")
 
 

@@ -138,4 +138,4 @@ def _faults(sections: _Sections) -> Iterator[Fault]:
 def _placed(fault: Fault, place: int) -> Fault:
     """Return the fault with the path in the project's entry, if it is there."""
     loc = fault.loc[2:] if fault.loc[:2] == ("projects", place) else fault.loc
-    return Fault(loc, fault.message)
+    return replace(fault, loc=loc)

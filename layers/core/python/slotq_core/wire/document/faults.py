@@ -7,7 +7,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn, Protocol
 
 from pydantic import ValidationError
@@ -43,7 +43,7 @@ class Fault:
 
     loc: Loc
     message: str
-    unknown: tuple[str, Collection[str]] | None = None
+    unknown: tuple[str, Collection[str]] | None = field(default=None, compare=False)
     """A name that does not exist, and the names that do: for a hint. It costs time, so that only
     the faults that are shown get one."""
 
