@@ -80,10 +80,14 @@ def fit(folder, name, priority, **settings):
 
 
 def lines(training_job):
-    """What each node of a training job has printed, by its stream."""
+    """What each node of a training job has printed, by its stream; empty: nothing yet."""
     logs = boto3.Session().client("logs")
     group = "/aws/sagemaker/TrainingJobs"
-    found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{training_job}/")
+    prefix = f"{training_job}/"
+    try:
+        found = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=prefix)
+    except logs.exceptions.ResourceNotFoundException:
+        return []  # No job has written yet.
     streams = sorted(stream["logStreamName"] for stream in found["logStreams"])
     return [
         [
