@@ -32,11 +32,19 @@ class LogTail:
         *,
         say: Callable[[str], None],
         line: Callable[[str, str], None] | None = None,
+        last: int | None = None,
     ) -> None:
-        """`line` receives the training job and one of its log lines; without it, `say` does."""
+        """`line` receives the training job and one of its log lines; without it, `say` does.
+
+        `last`: begin with at most so many lines at the end of each stream, 10,000 at most; None:
+        with the first line.
+        """
         self._client = client
         self._say = say
         self._line = line or (lambda _, text: say(Output(text)))
+        self._last = last
+        self.skipped = False
+        """Whether lines before the `last` may be missing."""
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self.trouble: Exception | None = None
@@ -87,6 +95,8 @@ class LogTail:
                 yield stream["logStreamName"]
 
     def _events(self, stream: str) -> Iterator[str]:
+        if self._last is not None and stream not in self._tokens:
+            yield from self._end_of(stream, self._last)
         token = self._tokens.get(stream)
         while True:  # A page may be empty though more follow: only the same token is the end.
             where = {} if token is None else {"nextToken": token}
@@ -99,6 +109,24 @@ class LogTail:
             self._tokens[stream] = token
             if token == before:
                 return
+
+    def _end_of(self, stream: str, limit: int) -> Iterator[str]:
+        """The last lines of a stream; later reads go on behind them."""
+        asked = {
+            "logGroupName": LOG_GROUP,
+            "logStreamName": stream,
+            "startFromHead": False,
+            "limit": limit,
+        }
+        page = self._client.get_log_events(**asked)
+        self._tokens[stream] = page["nextForwardToken"]
+        before = None  # A page may be empty here too.
+        while not page["events"] and page["nextBackwardToken"] != before:
+            before = page["nextBackwardToken"]
+            page = self._client.get_log_events(**asked, nextToken=before)
+        self.skipped |= len(page["events"]) == limit
+        for event in page["events"]:
+            yield event["message"].rstrip("\n")
 
 
 def _host(stream: str) -> str:
