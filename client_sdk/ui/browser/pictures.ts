@@ -47,6 +47,7 @@ async function shoot(view: string, path: string, colorScheme: "light" | "dark", 
   await page.goto(new URL(VIEWS[view]!, busy.facts.link).href);
   await page.getByRole("heading", { level: 1 }).waitFor({ state: "attached" });
   await page.waitForTimeout(2500); // The simulator answers, on what-if and on a job that waits.
+  await page.getByText("Asking what would happen").waitFor({ state: "detached" });
   await page.screenshot({ path, fullPage });
   await page.context().close();
 }
