@@ -16,7 +16,7 @@ import pytest
 from slotq.errors import CannotReach, NoSuchJob, NotConfigured
 from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
-from slotq.ui.logs import MOST_LINES, Logs
+from slotq.ui.logs import FIRST_LINES, MOST_LINES, Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import HEADERS, PageServer
 from slotq.ui.relay import LONGEST_BODY, Relay
@@ -341,11 +341,49 @@ def test_an_unknown_cursor_begins_anew(browser: Browser) -> None:
     assert len(lines(browser, f"job1?cursor={other}")["lines"]) == 3
 
 
-def test_of_long_logs_the_last_lines_come(browser: Browser, cloudwatch: FakeLogs) -> None:
-    cloudwatch.lines["job1"] = [str(n) for n in range(MOST_LINES)]
+def test_of_long_logs_the_last_lines_come_with_few_reads(
+    browser: Browser, cloudwatch: FakeLogs
+) -> None:
+    cloudwatch.lines["job1"] = [str(n) for n in range(1_000_000)]
     said = lines(browser, "job1")
-    assert (len(said["lines"]), said["left_out"]) == (MOST_LINES, 1)
-    assert said["lines"][-1]["message"] == "again"
+    assert (len(said["lines"]), said["earlier"]) == (FIRST_LINES + 1, True)
+    assert [line["message"] for line in said["lines"][-2:]] == ["999999", "again"]
+    assert cloudwatch.reads <= 8
+    assert lines(browser, "job1?cursor=" + said["cursor"])["lines"] == []
+
+
+def test_all_of_short_logs_come(browser: Browser) -> None:
+    said = lines(browser, "job1")
+    assert (len(said["lines"]), said["earlier"]) == (3, False)
+
+
+def test_of_many_attempts_the_last_ones_come(
+    browser: Browser, jobs: Jobs, cloudwatch: FakeLogs
+) -> None:
+    job = jobs.job("job1")
+    first = job.attempts[-1]
+    more = [
+        first.model_copy(update={"number": n, "training_job": f"job1-{n}"}) for n in range(3, 9)
+    ]
+    jobs["job1"] = job.model_copy(update={"attempts": [*job.attempts, *more]})
+    cloudwatch.lines |= {f"job1-{n}": [f"attempt {n}"] for n in range(3, 9)}
+    said = lines(browser, "job1")
+    found = [line["message"] for line in said["lines"]]
+    assert (found, said["earlier"]) == ([f"attempt {n}" for n in range(4, 9)], True)
+    cloudwatch.lines["job1-9"] = ["attempt 9"]
+    last = first.model_copy(update={"number": 9, "training_job": "job1-9"})
+    jobs["job1"] = job.model_copy(update={"attempts": [*job.attempts, *more, last]})
+    said = lines(browser, "job1?cursor=" + said["cursor"])
+    assert [line["message"] for line in said["lines"]] == ["attempt 9"]
+
+
+def test_lines_beyond_those_of_an_answer_are_counted(
+    browser: Browser, cloudwatch: FakeLogs
+) -> None:
+    cursor = lines(browser, "job1")["cursor"]
+    cloudwatch.lines["job1-qstamp-2-abcdef"] += [str(n) for n in range(MOST_LINES + 2)]
+    said = lines(browser, f"job1?cursor={cursor}")
+    assert (len(said["lines"]), said["left_out"]) == (MOST_LINES, 2)
 
 
 def test_logs_that_may_not_be_read_say_why(browser: Browser, cloudwatch: FakeLogs) -> None:

@@ -105,5 +105,5 @@ test("a press and a release are a click, whatever comes between them", async () 
   await page.waitForURL(/\/jobs\/train-3$/);
   await page.getByRole("link", { name: "Queue" }).click();
   await link.waitFor({ state: "detached" });
-  await page.unroute("**/api/jobs?*");
+  await page.unrouteAll({ behavior: "wait" }); // A question may be under way.
 });

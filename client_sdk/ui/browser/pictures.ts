@@ -1,5 +1,5 @@
 // The pictures of the documentation, taken anew: `make pictures`. SHOTS=FOLDER: each view instead, in light and
-// dark, wide and narrow, to be looked at.
+// dark, as on a telephone, a tablet and a laptop, to be looked at.
 
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,11 @@ import { newPage, world, type World } from "./world";
 
 const PICTURES = fileURLToPath(new URL("../../../docs/pictures", import.meta.url));
 const WIDE = { width: 1180, height: 760 };
-const NARROW = { width: 390, height: 844 };
+const LOOKED_AT = [
+  { width: 375, height: 812 },
+  { width: 768, height: 1024 },
+  { width: 1280, height: 800 },
+];
 const VIEWS: Record<string, string> = {
   queue: "/",
   jobs: "/jobs",
@@ -43,6 +47,7 @@ async function shoot(view: string, path: string, colorScheme: "light" | "dark", 
   await page.goto(new URL(VIEWS[view]!, busy.facts.link).href);
   await page.getByRole("heading", { level: 1 }).waitFor({ state: "attached" });
   await page.waitForTimeout(2500); // The simulator answers, on what-if and on a job that waits.
+  await page.getByText("Asking what would happen").waitFor({ state: "detached" });
   await page.screenshot({ path, fullPage });
   await page.context().close();
 }
@@ -55,6 +60,6 @@ test.runIf(folder)("each view, to be looked at", async () => {
   mkdirSync(folder!, { recursive: true });
   for (const view of Object.keys(VIEWS))
     for (const scheme of ["light", "dark"] as const)
-      for (const [width, viewport] of [["wide", WIDE], ["narrow", NARROW]] as const)
-        await shoot(view, `${folder}/${view}-${scheme}-${width}.png`, scheme, viewport, true);
+      for (const viewport of LOOKED_AT)
+        await shoot(view, `${folder}/${view}-${scheme}-${viewport.width}.png`, scheme, viewport, true);
 });

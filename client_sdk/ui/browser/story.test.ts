@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { drawn } from "./measure";
 import { complaints, newPage, PATIENCE, WIDE, world, type World } from "./world";
 
 interface Facts {
@@ -14,7 +15,8 @@ interface Facts {
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const NARROW = { width: 390, height: 844 };
+const NARROW = { width: 375, height: 812 };
+const MIDDLE = { width: 768, height: 1024 };
 
 let story: World<Facts>;
 let page: Page;
@@ -59,6 +61,59 @@ async function becomes(job: string, wanted: string) {
 }
 
 test("the token leaves the address", () => expect(page.url()).toBe(at("/")));
+
+test("a press that takes the focus from the first link is a click", async () => {
+  await page.goto(at("/jobs"));
+  await page.getByRole("link", { name: "waits" }).waitFor();
+  await page.evaluate("document.activeElement.blur()");
+  await page.keyboard.press("Tab");
+  expect(await page.evaluate("document.activeElement.className")).toBe("skip");
+  const link = page.getByRole("link", { name: "Settings" });
+  const { x, y, width, height } = (await link.boundingBox())!;
+  await page.mouse.click(x + width / 2, y + height - 2); // At its lower edge: it must not move up at all.
+  await page.waitForURL(/\/settings$/);
+});
+
+/** The elements of which some text is not to be seen. */
+const cut = (selector: string): string => `[...document.querySelectorAll(${JSON.stringify(selector)})].filter((each) =>
+  each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1 || each.getBoundingClientRect().right > innerWidth)
+  .map((each) => each.tagName + " " + each.textContent + [each.scrollWidth, each.clientWidth, each.scrollHeight, each.clientHeight])`;
+
+test.each([
+  ["a telephone", NARROW],
+  ["a tablet", MIDDLE],
+  ["a laptop", WIDE],
+])("names and reasons are whole on %s", async (_, viewport) => {
+  await page.setViewportSize(viewport);
+  for (const view of ["/", "/jobs"]) {
+    await page.goto(at(view));
+    const link = page.getByRole("link", { name: story.facts.longest }).first();
+    await link.waitFor();
+    expect(await page.evaluate(cut("td.main, td.main a, td.why")), view).toEqual([]);
+  }
+  await page.goto(at("/"));
+  await page.getByRole("table", { name: "The line of main" }).getByText(/ of \d/).first().waitFor();
+  await page.getByLabel("In short").getByText("wait", { exact: true }).waitFor();
+});
+
+test("an unknown address says so and leads back", async () => {
+  await page.goto(at("/nowhere"));
+  await page.getByRole("heading", { name: "No such view" }).waitFor();
+  await page.getByRole("link", { name: "To the queue" }).click();
+  await page.getByRole("heading", { name: /^main/ }).waitFor();
+  expect(await page.title()).toBe("Queue · SlotQ");
+});
+
+test("the timeline opens at what there is, with names", async () => {
+  await page.goto(at("/timeline"));
+  const drawing = page.getByRole("img", { name: /^main/ });
+  await drawing.getByText("reports").waitFor();
+  const part = await page.evaluate<number>(`(() => {
+    const { width } = document.querySelector("svg.lanes path.runs").getBBox();
+    return width / document.querySelector("svg.lanes").viewBox.baseVal.width;
+  })()`);
+  expect(part).toBeGreaterThan(0.3);
+});
 
 test("the line is that of the queue, and leads to the jobs", async () => {
   const line = page.getByRole("table", { name: "The line of main" });
@@ -113,7 +168,6 @@ test("a running job shows its progress, and its logs follow", async () => {
   await page.goto(at("/jobs/reports"));
   await becomes("reports", "running");
   await page.getByText(/step \d+ of 3,600 \(\d+ %\)/).waitFor();
-  await page.getByText("Logs", { exact: true }).click();
   const logs = page.getByLabel("Logs of reports");
   await logs.filter({ hasText: "<script>window.pwned = 1</script>" }).waitFor();
   const steps = async () => ((await logs.textContent()) ?? "").match(/^step \d+/gm)!.length;
@@ -210,6 +264,8 @@ const VIEWS: Record<string, string> = {
   "/jobs/waits": "h1 .state",
   "/jobs/reports": "h1 .state",
   "/jobs/fails": "h1 .state",
+  "/timeline": "svg.lanes",
+  "/nowhere": "h1",
   "/submit": ".fields option",
   "/submit?way=request": "textarea",
   "/projects": ".empty, h2",
@@ -217,20 +273,70 @@ const VIEWS: Record<string, string> = {
   "/settings": "#changes",
 };
 
+/** Remembers what was pressed and what was clicked, and keeps the click from doing anything. */
+const WATCH = `(() => {
+  const of = (event) => event.target.closest("a, button, summary");
+  addEventListener("pointerdown", (event) => { window.pressed = of(event); window.clicked = undefined; }, true);
+  addEventListener("click", (event) => {
+    window.clicked = of(event);
+    event.preventDefault();
+    event.stopPropagation();
+  }, true);
+})()`;
+const REFUSAL = { code: "unexpected", message: "The queue cannot say it now. ".repeat(12) };
+const ASKED = `document.dispatchEvent(new Event("visibilitychange"))`;
+const CALLS = /\/(api|own)\//;
+
+test("what is pressed is clicked, though each view moves once its answers come", async () => {
+  let pressed = 0;
+  let moved = 0;
+  for (const [view, ready] of Object.entries(VIEWS)) {
+    await page.goto(at(view));
+    await page.locator("main").locator(ready).first().waitFor({ state: "attached" });
+    await page.evaluate(WATCH);
+    const controls = page.locator(view === "/" ? ":is(a:not(.skip), button):visible" : "main :is(a[href], button:enabled, summary):visible");
+    const most = Math.min(await controls.count(), view === "/" ? 20 : 5);
+    for (let n = 0; n < most; n++) {
+      await controls.nth(n).hover();
+      await page.mouse.down();
+      await page.route(CALLS, (route) => route.fulfill({ status: 500, json: REFUSAL }));
+      const answer = page.waitForResponse((each) => each.status() === 500);
+      await page.evaluate(ASKED);
+      await (await answer).finished();
+      for (let frames = 0; frames < 3; frames++) await drawn(page);
+      await page.mouse.up();
+      expect(await page.evaluate("window.clicked === window.pressed && Boolean(window.pressed)"), `${view}, control ${n}`).toBe(true);
+      pressed++;
+      await drawn(page);
+      const said = page.locator("main > p.trouble:visible");
+      if (await said.count()) moved++;
+      await page.unrouteAll({ behavior: "wait" });
+      await page.evaluate(ASKED);
+      await said.waitFor({ state: "detached" });
+    }
+  }
+  console.info(`${pressed} controls pressed, ${moved} times the view moved after the click`);
+  expect(moved).toBeGreaterThan(pressed / 3);
+  said = said.filter((each) => !each.includes("500")); // The refusals themselves.
+});
+
 // Colours do not depend on the width, nor the layout on colours: in short, each is tried once.
 const SCHEMES = [
   ["light", "wide", WIDE],
   ["dark", "narrow", NARROW],
   ["dark", "wide", WIDE],
   ["light", "narrow", NARROW],
+  ["light", "as a tablet", MIDDLE],
 ] as const;
 
-test.each(SCHEMES.slice(0, process.env.SLOTQ_UI === "short" ? 2 : 4))("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
+test.each(SCHEMES.slice(0, process.env.SLOTQ_UI === "short" ? 2 : 5))("axe finds nothing in %s, %s", async (colorScheme, _, viewport) => {
   await page.context().close();
   page = await opened({ colorScheme, viewport });
   for (const [view, ready] of Object.entries(VIEWS)) {
     await page.goto(at(view));
     await page.locator("main").locator(ready).first().waitFor({ state: "attached" });
+    expect(await page.title(), view).toMatch(/^.+ · SlotQ$/);
+    expect(await page.getByRole("heading", { level: 1 }).count(), view).toBe(1);
     await page.evaluate(AXE);
     const found = await page.evaluate(
       "axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target).join(' ')))",

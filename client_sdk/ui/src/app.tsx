@@ -1,10 +1,11 @@
 // The frame around each view: where one is, where one can go, and who one is to the queue.
 
-import { useState } from "preact/hooks";
-import { Link, Redirect, Route, Switch, useLocation } from "wouter-preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Link, Route, Switch, useLocation } from "wouter-preact";
 import { useCommand } from "./address";
 import { get } from "./api";
 import { useLive } from "./live";
+import { released } from "./press";
 import { maySubmit } from "./rights";
 import { Jobs } from "./views/jobs";
 import { GroupPage } from "./views/group";
@@ -30,8 +31,38 @@ const PLACES = [
   ["/settings", "Settings"],
 ] as const;
 
+/** What an address shows: the name of a job or group, else that of the view; undefined: nothing. */
+export function viewOf(path: string): string | undefined {
+  const [, view = "", name, ...rest] = path.split("/");
+  const found = PLACES.find(([place]) => place === `/${view}`)?.[1];
+  if (!name) return found;
+  return rest.length === 0 && (view === "jobs" || view === "groups") ? decoded(name) : undefined;
+}
+
+/** An address may be cut off, or never have been one of ours. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The view's title; and another view begins where screen readers and the keyboard are then. */
+function useView(path: string) {
+  const main = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    document.title = `${viewOf(path) ?? "No such view"} · SlotQ`;
+    if (before.current !== path) main.current?.focus({ preventScroll: true });
+    before.current = path;
+  }, [path]);
+  return main;
+}
+
 export function App() {
   const [path] = useLocation();
+  const main = useView(path);
   const { value: me } = useLive("me", (signal) => get("/me", {}, signal), 300);
   return (
     <>
@@ -54,7 +85,7 @@ export function App() {
           </span>
         )}
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" ref={main} tabIndex={-1}>
         <Switch>
           <Route path="/" component={Queue} />
           <Route path="/jobs" component={Jobs} />
@@ -70,7 +101,7 @@ export function App() {
           <Route path="/people" component={People} />
           <Route path="/settings" component={Settings} />
           <Route>
-            <Redirect to="/" />
+            <Unknown path={path} />
           </Route>
         </Switch>
       </main>
@@ -80,6 +111,18 @@ export function App() {
 
 const isHere = (path: string, place: string): boolean =>
   path === place || (place !== "/" && path.startsWith(`${place}/`));
+
+function Unknown({ path }: { path: string }) {
+  return (
+    <>
+      <h1>No such view</h1>
+      <p class="told">Nothing is at {path}. The views are above.</p>
+      <p>
+        <Link href="/">To the queue</Link>
+      </p>
+    </>
+  );
+}
 
 function CopyLink() {
   const command = useCommand();
@@ -91,6 +134,7 @@ function CopyLink() {
       title={`Copies the command for a colleague: ${command}`}
       onClick={async () => {
         await navigator.clipboard.writeText(command);
+        await released();
         setCopied(command);
       }}
     >

@@ -58,3 +58,10 @@ export function useLive<Value>(
     refresh,
   };
 }
+
+/** The newest answer or refusal, which stays while a changed question waits for its own. */
+export function useKnown<Value>(live: Live<Value>): Live<Value> {
+  const known = useRef(live);
+  if (live.value || live.trouble) known.current = live;
+  return known.current;
+}

@@ -49,7 +49,7 @@ function rest(job: Job, since: number, now: number): string {
     case "pending":
     case "preempted":
       return job.place
-        ? `waits: ${job.place_is_lower_bound ? "at least " : ""}${ordinal(job.place)} in line`
+        ? `waits: ${job.place_is_lower_bound ? "at least " : ""}${ordinal(job.place)} ${line(job)}`
         : `waits for ${lasting((now - since) / 1000)}`;
     case "backoff":
       return "waits until it is tried again";
@@ -59,3 +59,6 @@ function rest(job: Job, since: number, now: number): string {
       return job.state;
   }
 }
+
+/** Whose line it is: of several pools, all count that wait for one of them. */
+const line = ({ pools }: Job): string => (pools.length === 1 ? `in ${pools[0]}` : `in the line of ${pools.join(", ")}`);

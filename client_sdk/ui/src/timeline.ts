@@ -3,7 +3,7 @@
 
 import type { HeldSlots } from "./api";
 import { thickness } from "./bars";
-import { counted, lasting, person } from "./words";
+import { counted, lasting, person, shortened } from "./words";
 
 export interface Span {
   /** Moments in ms. */
@@ -28,6 +28,21 @@ export function zoomed({ from, to }: Span, factor: number, now: number): Span {
 export function moved({ from, to }: Span, part: number, now: number): Span {
   const end = Math.min(now, to + (to - from) * part);
   return { from: end - (to - from), to: end };
+}
+
+/** The part of a fitted window that is left free at each end. */
+const EDGE = 0.02;
+
+/** The window that these bars fill: of the last day at most, and up to the present if something goes on. */
+export function fitted(pools: PoolLanes[], now: number): Span {
+  const held = pools.flatMap((pool) => pool.held);
+  if (!held.length) return { from: now - DAY, to: now };
+  const goesOn = held.some(({ of }) => !of.ended_at);
+  const begin = held.reduce((least, each) => Math.min(least, each.begin), now);
+  const end = goesOn ? now : held.reduce((most, each) => Math.max(most, each.end), begin);
+  const edge = (end - begin) * EDGE;
+  const to = goesOn ? now : Math.min(now, end + edge);
+  return { from: Math.max(now - DAY, Math.min(begin - edge, to - SHORTEST)), to };
 }
 
 export interface Held {
@@ -80,16 +95,18 @@ export interface Mark {
   text: string;
   /** On the pale part of a bar. */
   pale?: boolean;
+  /** Beside its bar: whether it says who was evicted for whom, or is a name alone. */
+  beside?: "eviction" | "name";
+  /** Ends at `x`. */
+  ends?: boolean;
 }
 
 export interface Drawing {
   starts: string;
   runs: string;
   evicted: string;
-  /** What stands within bars: names, and whom an attempt was evicted for. */
+  /** What stands within bars, or beside them where they have no room: names, and whom an attempt was evicted for. */
   names: Mark[];
-  /** The labels of evictions that have room only behind their bar. */
-  labels: Mark[];
   height: number;
   lane: number;
   /** How many rectangles the paths have. */
@@ -100,7 +117,23 @@ const TALL = 22;
 const MOST_HEIGHT = 528;
 const LEAST_LANE = 3;
 const LETTER = 7;
+const GAP = 3;
 const MOST_NAMES = 150;
+/** Fewer letters of a name say nothing. */
+const LEAST_LETTERS = 6;
+
+/** A bar whose name or eviction has found no room within it: it may find some beside it. */
+interface Homeless {
+  name: string;
+  eviction: string;
+  begin: number;
+  end: number;
+  y: number;
+  /** Where the free part of the lane before it begins. */
+  free: number;
+  /** The whole name does not fit; this much of it does. */
+  cut: Mark | undefined;
+}
 
 /** The paths of a pool in a window, `width` points wide. */
 export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: number): Drawing {
@@ -111,16 +144,30 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
   const runs: string[] = [];
   const evicted: string[] = [];
   const names: Mark[] = [];
-  const wanted: [Held, Mark][] = [];
   /** By lane, up to where its narrow bars are drawn already. */
   const drawn: number[] = [];
+  /** By lane, up to where something stands. */
+  const taken: number[] = [];
+  /** By lane, the last bar, if it wants room beside it. */
+  const last: (Homeless | undefined)[] = [];
+  const settle = (row: number, next: number) => {
+    const wants = last[row];
+    last[row] = undefined;
+    const mark = wants && beside(wants, next);
+    if (!mark || names.length >= MOST_NAMES) return;
+    names.push(mark);
+    if (mark.beside && !mark.ends) taken[row] = mark.x + mark.text.length * LETTER;
+  };
   for (const each of held) {
     if (each.end < from || each.begin >= to) continue;
     const y = each.lane * lane + 2;
     const begin = at(each.begin);
     const end = at(each.end);
     const middle = at(each.runs);
-    let room = lane === TALL && names.length < MOST_NAMES ? end - begin - 8 : 0;
+    const speaks = lane === TALL && names.length < MOST_NAMES;
+    if (speaks) settle(each.lane, begin);
+    let room = speaks ? end - begin - 8 : 0;
+    let eviction = "";
     if (each.of.evicted && each.end <= to) {
       const tip = Math.max(3, Math.min(5, thick / 2));
       evicted.push(`M${round(end)} ${y}v${thick}l${-tip} ${-thick / 2}z`);
@@ -132,13 +179,21 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
         const x = end - needs - 4;
         names.push({ x, y: y + thick - 5, text, pale: x < middle });
         room -= needs + LETTER;
-      } else wanted.push([each, { x: end + 3, y: y + thick - 5, text: whole }]);
+      } else eviction = whole;
     }
     // Not across the border between the pale part and the rest: on one of them it would not be legible.
-    const needs = each.of.job.length * LETTER;
+    const name = speaks ? each.of.job : "";
+    const needs = name.length * LETTER;
     const pale = middle - begin > needs + 4;
     const x = pale || middle <= begin ? begin + 4 : middle + 4;
-    if (each.of.job && room - (x - begin - 4) > needs) names.push({ x, y: y + thick - 5, text: each.of.job, pale });
+    const fits = room - (x - begin - 4) > needs;
+    if (name && fits) names.push({ x, y: y + thick - 5, text: name, pale });
+    if (speaks && (eviction || (name && !fits))) {
+      const letters = Math.floor((room - (x - begin - 4)) / LETTER);
+      const cut = letters >= LEAST_LETTERS ? { x, y: y + thick - 5, text: shortened(name, letters), pale: false } : undefined;
+      last[each.lane] = { name: fits ? "" : name, eviction, begin, end, y: y + thick - 5, free: taken[each.lane] ?? 0, cut };
+    }
+    taken[each.lane] = end;
     if (end - begin < 1) {
       const point = Math.floor(begin);
       if (point >= (drawn[each.lane] ?? -1)) {
@@ -150,33 +205,27 @@ export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: n
       if (end > middle) runs.push(box(middle, y, end - middle, thick));
     }
   }
+  for (const row of last.keys()) settle(row, width);
   return {
     starts: starts.join(""),
     runs: runs.join(""),
     evicted: evicted.join(""),
     names,
-    labels: lane === TALL ? withRoom(wanted, held, { from, to }, width) : [],
     height: Math.max(1, lanes) * lane + 4,
     lane,
     shapes: starts.length + runs.length + evicted.length,
   };
 }
 
-/** The labels that cover neither the window's edge nor a bar that follows in their lane. */
-function withRoom(wanted: [Held, Mark][], held: Held[], { from, to }: Span, width: number): Mark[] {
-  const lanes = new Map<number, number[]>();
-  for (const { lane, begin } of held) {
-    const begins = lanes.get(lane);
-    if (begins) begins.push(begin);
-    else lanes.set(lane, [begin]);
-  }
-  return wanted
-    .filter(([{ lane, end }, { x, text }]) => {
-      const next = lanes.get(lane)?.find((begin) => begin >= end) ?? to;
-      return x + text.length * LETTER < ((Math.min(next, to) - from) / (to - from)) * width;
-    })
-    .slice(0, MOST_NAMES)
-    .map(([, mark]) => mark);
+/** The words beside a bar that cover neither a bar of its lane nor their words nor the window's edge: behind it, before it, or cut within it. */
+function beside({ name, eviction, begin, end, y, free, cut }: Homeless, next: number): Mark | undefined {
+  const room = next - end - 2 * GAP;
+  const fits = (text: string) => text !== "" && text.length * LETTER < room;
+  const both = name && eviction && `${name}, ${eviction}`;
+  const behind = [both, eviction, name].find(fits);
+  if (behind) return { x: end + GAP, y, text: behind, beside: behind === name ? "name" : "eviction" };
+  if (name && begin - free - 2 * GAP > name.length * LETTER) return { x: begin - GAP, y, text: name, beside: "name", ends: true };
+  return cut && name ? cut : undefined;
 }
 
 const round = (number: number): number => Math.round(number * 10) / 10;
@@ -218,36 +267,31 @@ export interface Tick {
   text: string;
 }
 
-const STEPS = [1, 5, 15, 30, 60, 180, 360, 720].map((minutes) => minutes * MINUTE);
+const STEPS = [1 / 6, 1 / 2, 1, 5, 15, 30, 60, 180, 360, 720].map((minutes) => minutes * MINUTE);
 const DAYS = [1, 2, 7, 14];
 const BETWEEN = 90;
 
-/** Round moments of the reader's own time, with room between them. */
+/** Round moments (UTC, as all that the queue says), with room between them. */
 export function ticks({ from, to }: Span, width: number): Tick[] {
   const least = ((to - from) * BETWEEN) / Math.max(BETWEEN, width);
   const found: number[] = [];
   const step = STEPS.find((each) => each >= least);
   const days = DAYS.find((each) => each * DAY >= least);
-  const at = new Date(from);
+  const begin = new Date(from);
   if (step) {
-    const zone = at.getTimezoneOffset() * MINUTE;
-    for (let moment = Math.ceil((from - zone) / step) * step + zone; moment < to; moment += step) found.push(moment);
+    for (let moment = Math.ceil(from / step) * step; moment < to; moment += step) found.push(moment);
   } else if (days) {
-    at.setHours(0, 0, 0, 0);
-    for (; at.getTime() < to; at.setDate(at.getDate() + days)) found.push(at.getTime());
+    for (let moment = Math.ceil(from / DAY) * DAY; moment < to; moment += days * DAY) found.push(moment);
   } else {
     const months = Math.max(1, Math.ceil(least / (30 * DAY)));
-    at.setHours(0, 0, 0, 0);
-    at.setDate(1);
-    for (; at.getTime() < to; at.setMonth(at.getMonth() + months)) found.push(at.getTime());
+    for (let month = begin.getUTCMonth(); ; month += months) {
+      const moment = Date.UTC(begin.getUTCFullYear(), month);
+      if (moment >= to) break;
+      found.push(moment);
+    }
   }
-  const said: Intl.DateTimeFormatOptions = step
-    ? { hour: "2-digit", minute: "2-digit" }
-    : days
-      ? { day: "numeric", month: "short" }
-      : { month: "short", year: "numeric" };
-  const format = new Intl.DateTimeFormat(undefined, said);
+  const [first, end] = !step ? (days ? [5, 10] : [0, 7]) : step < MINUTE ? [11, 19] : [11, 16];
   return found
     .filter((moment) => moment >= from)
-    .map((moment) => ({ x: ((moment - from) / (to - from)) * width, text: format.format(moment) }));
+    .map((moment) => ({ x: ((moment - from) / (to - from)) * width, text: new Date(moment).toISOString().slice(first, end) }));
 }

@@ -100,3 +100,20 @@ test("jobs stay where they are until the answer to a changed filter comes", asyn
   await vi.waitFor(() => expect(asked.at(-1)!.get("project")).toBe("vision"), PATIENCE);
   await vi.waitFor(() => expect(screen.getByRole("link", { name: "job-2" })).toBe(link), PATIENCE);
 });
+
+test("a refusal stays as well, until the answer to a changed filter comes", async () => {
+  queue(many(3));
+  render(<Jobs />);
+  await screen.findByRole("link", { name: "job-2" });
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ message: "the queue is away" }), { status: 503 }));
+  fireEvent(document, new Event("visibilitychange"));
+  await screen.findByText("the queue is away");
+  const answers: (() => void)[] = [];
+  vi.stubGlobal("fetch", () => new Promise((done) => answers.push(() => done(new Response(JSON.stringify({ jobs: many(3), more: false, next: null }))))));
+  fireEvent.change(screen.getByLabelText("Project"), { target: { value: "vision" } });
+  await vi.waitFor(() => expect(answers.length).toBeGreaterThan(0), PATIENCE);
+  expect(screen.getByText("the queue is away").hidden, "it takes room").toBe(false);
+  expect(screen.getByRole("link", { name: "job-2" })).toBeTruthy();
+  answers.forEach((answer) => answer());
+  await vi.waitFor(() => expect(screen.queryByText("the queue is away")).toBeNull(), PATIENCE);
+});

@@ -83,6 +83,61 @@ test("the second press of two that follow each other at once is one as well", as
   expect(seen).toEqual([]);
 });
 
+/** A finger's press and release; the browser sends the click of a tap some time later. */
+const finger = (type: string) => {
+  const event = new MouseEvent(type, { bubbles: true });
+  Object.defineProperty(event, "pointerType", { value: "touch" });
+  fireEvent(document.body, event);
+};
+
+test("a tap's click comes after its release, and before the answer", async () => {
+  finger("pointerdown");
+  const seen = watched(released());
+  finger("pointerup");
+  await turns();
+  await turns();
+  expect(seen).toEqual([]);
+  pointer("click");
+  await turns();
+  await turns();
+  expect(seen).toEqual(["answer"]);
+});
+
+test("a finger whose release is no tap ends its press as well", async () => {
+  vi.useFakeTimers();
+  finger("pointerdown");
+  const seen = watched(released());
+  finger("pointerup");
+  await vi.runAllTimersAsync();
+  vi.useRealTimers();
+  expect(seen).toEqual(["answer"]);
+});
+
+test.each(["button", "summary"])("a %s that the space bar holds is pressed until it is let go", async (name) => {
+  const pressed = document.body.appendChild(document.createElement(name));
+  fireEvent.keyDown(pressed, { key: " " });
+  const seen = watched(released());
+  await turns();
+  expect(seen).toEqual([]);
+  addEventListener("click", () => seen.push("click"), { once: true });
+  fireEvent.keyUp(pressed, { key: " " });
+  fireEvent.click(pressed);
+  await turns();
+  await turns();
+  pressed.remove();
+  expect(seen).toEqual(["click", "answer"]);
+});
+
+test.each([
+  ["a space in a text", "input", " "],
+  ["Enter", "button", "Enter"],
+])("%s holds nothing up", async (_, name, key) => {
+  const field = document.body.appendChild(document.createElement(name));
+  fireEvent.keyDown(field, { key });
+  await released();
+  field.remove();
+});
+
 test("a menu's button holds nothing up", async () => {
   pointer("pointerdown", { button: 2 });
   await released();

@@ -5,7 +5,7 @@ const progress = (fields: Partial<Progress>): Progress =>
   ({ step: null, of: null, at: null, eta_seconds: null, metrics: {}, saved: null, ...fields }) as Progress;
 
 test("a report in a table", () =>
-  expect(inShort(progress({ step: 4_199, of: 10_000, eta_seconds: 3_900 }))).toBe("41 %, 1 h 5 min left"));
+  expect(inShort(progress({ step: 4_199, of: 10_000, eta_seconds: 3_900 }))).toBe("41 %, 1h05 left"));
 
 test("a report that does not say how much there is", () =>
   expect(inShort(progress({ step: 4_200 }))).toBe("4,200"));
@@ -21,7 +21,7 @@ test("a report in words", () =>
         saved: { step: 4_000, at: "", took_seconds: 12 } as never,
       }),
     ),
-  ).toBe("step 4,200 of 10,000 (42 %), 1 min left, loss 0.1235, phase warm, saved step 4,000 in 12 s"));
+  ).toBe("step 4,200 of 10,000 (42 %), 1m left, loss 0.1235, phase warm, saved step 4,000 in 12s"));
 
 test.each([
   [5, 0],

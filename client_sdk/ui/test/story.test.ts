@@ -8,7 +8,7 @@ const now = 500 * 60_000;
 const attempt = (fields: Partial<Attempt>): Attempt =>
   ({ pool: "p5", running_since: null, ended_at: null, outcome: null, stopped_for: null, ...fields }) as Attempt;
 const job = (fields: Partial<Job>): Job =>
-  ({ name: "j", state: "pending", entry_time: at(0), attempts: [], place: null, ...fields }) as Job;
+  ({ name: "j", state: "pending", entry_time: at(0), attempts: [], place: null, pools: ["p5"], ...fields }) as Job;
 
 test("an evicted job that waits again", () => {
   const first = attempt({
@@ -19,13 +19,16 @@ test("an evicted job that waits again", () => {
     stopped_for: "urgent-eval",
   });
   const told = story(job({ state: "preempted", attempts: [first], place: 2 }), now);
-  expect(told).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in line"]);
+  expect(told).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in p5"]);
 });
 
 test("a job whose place is only known to be a later one", () =>
   expect(story(job({ place: 1000, place_is_lower_bound: true }), now)).toEqual([
-    "waits: at least 1,000th in line",
+    "waits: at least 1,000th in p5",
   ]));
+
+test("a job of several pools, whose place counts the jobs of all their lines", () =>
+  expect(story(job({ place: 9, pools: ["p5", "p4"] }), now)).toEqual(["waits: 9th in the line of p5, p4"]));
 
 test("a job that runs", () => {
   const first = attempt({ admitted_at: at(1), running_since: at(440) });

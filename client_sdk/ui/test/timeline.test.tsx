@@ -1,7 +1,7 @@
 import { cleanup, fireEvent, render, screen, within } from "@testing-library/preact";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttemptsPage, HeldSlots } from "../src/api";
-import { DAY, drawing, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
+import { DAY, drawing, fitted, forWhom, inWords, lanesOf, moved, ticks, under, zoomed } from "../src/timeline";
 import { PATIENCE } from "./setup";
 import { Timeline } from "../src/views/timeline";
 
@@ -101,7 +101,40 @@ test("a name stands on one shade of its bar", () => {
   expect(names(6)).toEqual([{ x: 604, y: 15, text: "job-name", pale: false }]);
   expect(names(12)).toEqual([{ x: 604, y: 15, text: "job-name", pale: true }]);
   expect(names(6.3)).toEqual([{ x: 634, y: 15, text: "job-name", pale: false }]);
-  expect(names(6.3, 6.7)).toEqual([]);
+  expect(names(6.3, 6.7)).toEqual([{ x: 673, y: 15, text: "job-name", beside: "name" }]);
+});
+
+/** The words beside bars, and where they are in a window 800 points wide. */
+const words = (...attempts: HeldSlots[]) =>
+  drawing(lanesOf(attempts, 0)[0]!, DAY_LONG, 800).names.map(({ x, text, beside, ends }) => [text, Math.round(x), beside, ends]);
+
+test("a name without room in its bar stands behind it, or before it, or is cut in its middle", () => {
+  const name = "resnet50-seed-17"; // 112 points
+  expect(words(attempt(name, 0, 1))).toEqual([[name, 36, "name", undefined]]);
+  expect(words(attempt(name, 22, 24))).toEqual([[name, 730, "name", true]]);
+  expect(words(attempt("a", 0, 2), attempt(name, 2, 4.5), attempt("b", 4.5, 9)).map(([text]) => text)).toEqual(["a", "res…eed-17", "b"]);
+  expect(words(attempt("a", 0, 2), attempt(name, 2, 3), attempt("b", 3, 9)).map(([text]) => text)).toEqual(["a", "b"]);
+});
+
+test("what stands behind a bar is not covered by the name before the next", () => {
+  const name = "resnet50-seed-17";
+  expect(words(evicted("a", 0, 0.1), attempt(name, 8, 9), attempt("b", 9, 24)).map(([text]) => text)).toEqual(["a, evicted for urgent", "b"]);
+  expect(words(evicted("a", 0, 0.1), attempt(name, 10.5, 11), attempt("b", 11, 24)).map(([text]) => text)).toEqual(["a, evicted for urgent", name, "b"]);
+});
+
+const fit = (attempts: HeldSlots[], now: number) => {
+  const { from, to } = fitted(lanesOf(attempts, now), now);
+  return [from, to].map((moment) => (moment - BEGIN) / HOUR);
+};
+
+test("without a window of its own it shows what there is, of the last day", () => {
+  const now = BEGIN + DAY;
+  expect(fit([], now)).toEqual([0, 24]);
+  expect(fit([attempt("a", 14, 15), attempt("b", 19, null)], now)).toEqual([13.8, 24]);
+  expect(fit([attempt("a", 14, 15), attempt("b", 15, 19)], now), "nothing goes on").toEqual([13.9, 19.1]);
+  expect(fit([attempt("a", -9, null)], now), "it began before").toEqual([0, 24]);
+  const [from, to] = fit([attempt("a", 24 - 5 / 3600, null)], now);
+  expect([to, Math.round((to! - from!) * 3600)], "a minute at least").toEqual([24, 60]);
 });
 
 test("bars narrower than a point are drawn together", () => {
@@ -116,18 +149,15 @@ test("bars narrower than a point are drawn together", () => {
 test("a narrow bar that was evicted keeps its mark", () => {
   const [pool] = lanesOf([attempt("a", 0, 0.001), evicted("b", 0.001, 0.002)], 0);
   const drawn = drawing(pool!, DAY_LONG, 240);
-  expect([drawn.evicted.match(/M/g)!.length, drawn.labels.map((label) => label.text)]).toEqual([1, ["evicted for urgent"]]);
+  expect([drawn.evicted.match(/M/g)!.length, drawn.names.map(({ text }) => text)]).toEqual([1, ["b, evicted for urgent"]]);
 });
 
 test("a label does not cover the bar that follows", () => {
-  const labels = (...attempts: HeldSlots[]) => drawing(lanesOf(attempts, 0)[0]!, DAY_LONG, 800);
-  const within = labels(evicted("a", 0, 6), attempt("b", 6, 9));
-  expect(within.names.map(({ text, x }) => [text, x < 200])).toContainEqual(["evicted for urgent", true]);
-  expect(within.labels).toEqual([]);
-  expect(labels(evicted("a", 0, 3), attempt("b", 3, 9)).names.map(({ text }) => text)).toContain("for urgent");
-  expect(labels(evicted("a", 0, 2), attempt("b", 3, 9)).labels).toEqual([]);
-  const behind = labels(evicted("a", 0, 2), attempt("b", 20, 21));
-  expect(behind.labels.map(({ text, x }) => [text, x > 66])).toEqual([["evicted for urgent", true]]);
+  const texts = (...attempts: HeldSlots[]) => words(...attempts).map(([text]) => text);
+  expect(words(evicted("a", 0, 6), attempt("b", 6, 9))).toContainEqual(["evicted for urgent", 65, undefined, undefined]);
+  expect(texts(evicted("a", 0, 3), attempt("b", 3, 9))).toContain("for urgent");
+  expect(texts(evicted("a", 0, 2), attempt("b", 3, 9))).toEqual(["a", "b"]);
+  expect(words(evicted("a", 0, 2), attempt("b", 20, 21))).toContainEqual(["evicted for urgent", 70, "eviction", undefined]);
 });
 
 test("what is outside the window is not drawn", () => {
@@ -225,6 +255,18 @@ test("a length and a pool are chosen, and stand in the address", async () => {
   fireEvent.change(screen.getByLabelText("Pool"), { target: { value: "p5" } });
   expect(location.search).toContain("pool=p5");
   await vi.waitFor(() => expect(asked.at(-1)).toContain("pool=p5"), PATIENCE);
+});
+
+test("it opens at what there is, and comes back to that", async () => {
+  history.replaceState(null, "", "/timeline");
+  const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+  answers(page([attempt("a", 0, 0, { admitted_at: ago(50), running_since: ago(50), ended_at: null })], { as_of: ago(0) }));
+  render(<Timeline />);
+  await screen.findByRole("option", { name: /^5[01] min/ });
+  fireEvent.change(screen.getByLabelText("Length"), { target: { value: "a day" } });
+  expect(span()[0]).not.toBeNull();
+  fireEvent.click(screen.getByRole("button", { name: "Fit" }));
+  expect(span()).toEqual([null, null]);
 });
 
 test("nonsense in the address is the last day", async () => {

@@ -1,5 +1,24 @@
 import { expect, test } from "vitest";
-import { lasting, ordinal, person } from "../src/words";
+import { inShort, inWords, type Progress } from "../src/parts/progress";
+import { clock, duration, lasting, ordinal, person, short, shortened } from "../src/words";
+import both from "./words.json";
+
+// The terminal's side of these examples: tests/unit/client/test_words_of_the_page.py.
+test.each(both.durations)("%d s are %s in a table", (seconds, said) => expect(duration(seconds as number)).toBe(said));
+test.each(both.moments)("%s is %s in a table", (moment, said) => expect(short(moment!)).toBe(said));
+test.each(both.progress)("progress $said.cell", ({ progress, said }) => {
+  expect(inShort(progress as Progress)).toBe(said.cell);
+  expect(inWords(progress as Progress)).toBe(said.words);
+});
+
+test("a moment in a sentence", () => expect(clock("2026-11-20T10:30:05.123Z")).toBe("2026-11-20 10:30:05 UTC"));
+
+test.each([
+  ["short", 8, "short"],
+  ["resnet50-imagenet-seed-17", 13, "resn…-seed-17"],
+  ["resnet50-imagenet-seed-18", 13, "resn…-seed-18"],
+  ["name", 1, "…"],
+])("%s in %d letters", (name, most, said) => expect(shortened(name, most)).toBe(said));
 
 test.each([
   [0, "0 s"],

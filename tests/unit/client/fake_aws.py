@@ -33,11 +33,12 @@ def make_default_bucket() -> None:
 
 class FakeLogs:
     """One stream for each training job. Each read returns what is new, in pages of `page` lines,
-    each after an empty one: as CloudWatch may."""
+    each after an empty one: as CloudWatch may. So does a read of the last lines. `reads` counts."""
 
     def __init__(self, lines: Mapping[str, list[str]] | None = None, *, page: int = 10_000) -> None:
         self.lines = dict(lines or {})
         self.trouble: Exception | None = None
+        self.reads = 0
         self._page = page
 
     def get_paginator(self, _: str) -> FakeLogs:
@@ -60,8 +61,13 @@ class FakeLogs:
         **_: Any,
     ) -> dict[str, Any]:
         lines = self.lines[logStreamName.split("/", maxsplit=1)[0]]
+        self.reads += 1
         if not startFromHead:
-            return {"events": [{"message": line} for line in lines[-limit:]]}
+            return {
+                "events": [{"message": line} for line in lines[-limit:]] if nextToken else [],
+                "nextForwardToken": f"{len(lines)}",
+                "nextBackwardToken": "back",
+            }
         start, empty = int(nextToken.strip("+") or 0), not nextToken.endswith("+")
         if start == len(lines) or empty:
             return {"events": [], "nextForwardToken": f"{start}+"}

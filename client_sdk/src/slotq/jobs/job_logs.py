@@ -42,11 +42,19 @@ class LogTail:
         *,
         say: Callable[[str], None],
         line: Callable[[str, str], None] | None = None,
+        last: int | None = None,
     ) -> None:
-        """`line` receives the training job and one of its log lines; without it, `say` does."""
+        """`line` receives the training job and one of its log lines; without it, `say` does.
+
+        `last`: begin with at most so many lines at the end of each stream, 10,000 at most; None:
+        with the first line.
+        """
         self._client = client
         self._say = say
         self._line = line or (lambda _, text: say(Output(text)))
+        self._last = last
+        self.skipped = False
+        """Whether lines before the `last` may be missing."""
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self.trouble: Exception | None = None
@@ -97,6 +105,10 @@ class LogTail:
                 yield stream["logStreamName"]
 
     def _events(self, stream: str) -> Iterator[str]:
+        if self._last is not None and stream not in self._tokens:
+            lines, self._tokens[stream] = _end_of(self._client, stream, self._last)
+            self.skipped |= len(lines) == self._last
+            yield from lines
         token = self._tokens.get(stream)
         while True:  # A page may be empty though more follow: only the same token is the end.
             where = {} if token is None else {"nextToken": token}
@@ -109,6 +121,23 @@ class LogTail:
             self._tokens[stream] = token
             if token == before:
                 return
+
+
+def _end_of(client: Any, stream: str, limit: int) -> tuple[list[str], str]:
+    """The last lines of a stream, and the token to go on behind them with."""
+    asked = {
+        "logGroupName": LOG_GROUP,
+        "logStreamName": stream,
+        "startFromHead": False,
+        "limit": limit,
+    }
+    page = client.get_log_events(**asked)
+    behind: str = page["nextForwardToken"]
+    before = None  # A page may be empty though there are lines: only the same token is the end.
+    while not page["events"] and page["nextBackwardToken"] != before:
+        before = page["nextBackwardToken"]
+        page = client.get_log_events(**asked, nextToken=before)
+    return [event["message"].rstrip("\n") for event in page["events"]], behind
 
 
 def failure_log(logs: Callable[[], Any], job: JobView) -> list[str]:
@@ -141,11 +170,9 @@ def _last_lines(client: Any, training_job: str) -> Iterator[str]:
     streams = [stream["logStreamName"] for stream in first.get("logStreams", [])]
     for stream in streams[:_INSTANCES]:
         label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
-        page = client.get_log_events(
-            logGroupName=LOG_GROUP, logStreamName=stream, limit=LAST_LINES, startFromHead=False
-        )
-        for event in page["events"][-LAST_LINES:]:
-            yield f"    {label}{one_line(event['message'])}"
+        lines, _ = _end_of(client, stream, LAST_LINES)
+        for line in lines[-LAST_LINES:]:
+            yield f"    {label}{one_line(line)}"
 
 
 def host_of(stream: str) -> str:

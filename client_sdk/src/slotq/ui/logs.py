@@ -1,4 +1,5 @@
-"""The new lines of a job's logs, read from CloudWatch with the user's credentials.
+"""The last lines of a job's logs and then the new ones, read from CloudWatch with the user's
+credentials.
 
 The queue's API has no logs. A page asks again and again with the cursor of its last answer; the
 server remembers for each cursor how far it has read.
@@ -24,6 +25,10 @@ from slotq_core.wire.views.jobs import JobView
 
 MOST_LINES = 5_000
 """Lines of one answer: the last ones."""
+FIRST_LINES = 1_000
+"""Lines of each attempt and host that a page begins with: the last ones, at most 1 MB."""
+FIRST_ATTEMPTS = 5
+"""Attempts that a page begins with: the last ones."""
 _READERS = 32
 """Cursors that are remembered; the oldest goes first, and its page begins anew."""
 
@@ -44,14 +49,17 @@ class _Reader:
     """Training job and text of lines that no answer has brought yet."""
     read: int = 0
     """Lines since the last answer, with those that `lines` has dropped."""
+    begun: int | None = None
+    """How many attempts are left out that ran before the first one shown. None: nothing is read."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, training_job: str, text: str) -> None:
         self.lines.append((training_job, text))
         self.read += 1
 
-    def taken(self, tail: LogTail) -> dict[str, Any]:
-        """The answer with the new lines, which are then forgotten."""
+    def taken(self, tail: LogTail, *, earlier: bool) -> dict[str, Any]:
+        """The answer with the new lines, which are then forgotten. `earlier`: whether an attempt
+        before these has lines, too."""
         found = [{"training_job": job, "message": text} for job, text in self.lines]
         left_out, self.read = self.read - len(found), 0
         self.lines.clear()
@@ -60,6 +68,7 @@ class _Reader:
             "cursor": self.cursor,
             "lines": found,
             "left_out": left_out,
+            "earlier": earlier or tail.skipped,
             "trouble": "" if tail.trouble is None else str(tail.trouble),
         }
 
@@ -73,15 +82,19 @@ class Logs:
         self._lock = threading.Lock()
 
     def answer(self, target: str) -> Reply:
-        """The lines since the cursor in `NAME?cursor=…`; without one, from the first line on."""
+        """The lines since the cursor in `NAME?cursor=…`; without one, the last ones."""
         path, _, asked = target.partition("#")[0].partition("?")
         name = unquote(path)
         cursor = parse_qs(asked).get("cursor", [""])[0]
         try:
             reader, tail = self._reader(name, cursor)
             with reader.lock:
-                tail.show(self._jobs.job(name))
-                said = reader.taken(tail)
+                job = self._jobs.job(name)
+                ran = [each for each in job.attempts if each.running_since is not None]
+                shown = ran[-FIRST_ATTEMPTS:] if reader.begun is None else ran[reader.begun :]
+                reader.begun = len(ran) - len(shown)
+                tail.show(job.model_copy(update={"attempts": shown}))
+                said = reader.taken(tail, earlier=reader.begun > 0)
         except NoSuchJob as error:
             return refusal(404, "no_such_job", str(error))
         except (SlotQError, BotoCoreError) as error:
@@ -95,7 +108,8 @@ class Logs:
                 self._readers.move_to_end(cursor)
                 return known
             reader = _Reader(name=name)
-            tail = LogTail(self._cloudwatch(), say=lambda _: None, line=reader.add)
+            client = self._cloudwatch()
+            tail = LogTail(client, say=lambda _: None, line=reader.add, last=FIRST_LINES)
             self._readers[reader.cursor] = reader, tail
             if len(self._readers) > _READERS:
                 self._readers.popitem(last=False)

@@ -9,11 +9,12 @@ export interface Piece {
   amount: number;
 }
 
-export function Bar({ pieces, total, label }: { pieces: Piece[]; total: number; label: string }) {
+/** Without a label it is decoration: what stands beside it says all. */
+export function Bar({ pieces, total, label }: { pieces: Piece[]; total: number; label?: string }) {
   const whole = Math.max(total, pieces.reduce((sum, piece) => sum + piece.amount, 0), 1);
   let begin = 0;
   return (
-    <svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={label}>
+    <svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" {...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" })}>
       <rect class="ground" width="100" height="8" />
       {pieces.map((piece) => {
         const width = (piece.amount / whole) * 100;

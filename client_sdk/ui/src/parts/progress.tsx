@@ -1,8 +1,8 @@
 // How far a running job is, by its script's own word. A script is a stranger: its numbers may be anything.
 
 import type { Job } from "../api";
-import { lasting } from "../words";
-import { Bar } from "./bar";
+import { duration } from "../words";
+import { Bar, type Piece } from "./bar";
 
 export type Progress = NonNullable<Job["progress"]>;
 
@@ -18,15 +18,17 @@ export function fraction({ step, of }: Progress): number | undefined {
 const percent = (done: number): string => `${Math.floor(100 * done)} %`;
 
 const left = ({ eta_seconds: eta }: Progress): string[] =>
-  typeof eta === "number" && Number.isFinite(eta) && eta >= 0 ? [`${lasting(eta)} left`] : [];
+  typeof eta === "number" && Number.isFinite(eta) && eta >= 0 ? [`${duration(eta)} left`] : [];
 
-/** The same for a table, short: `42 %, 1 h 5 min left`, else the step. */
+/** The same for a table, short: `42 %, 1h05 left`, else the step. */
 export function inShort(progress: Progress | null | undefined): string {
   if (!progress) return "";
   const done = fraction(progress);
   const step = typeof progress.step === "number" ? [progress.step.toLocaleString("en")] : [];
   return [...(done === undefined ? step : [percent(done)]), ...left(progress)].join(", ");
 }
+
+const took = (seconds: number): string => (seconds < 10 ? `${seconds.toFixed(1)} s` : duration(seconds));
 
 export function inWords(progress: Progress): string {
   const done = fraction(progress);
@@ -38,9 +40,23 @@ export function inWords(progress: Progress): string {
     .map(([name, value]) => `${name} ${typeof value === "number" ? Number(value.toPrecision(4)) : String(value)}`);
   const saved = progress.saved;
   const at = typeof saved?.step === "number" ? ` step ${saved.step.toLocaleString("en")}` : "";
-  const took = typeof saved?.took_seconds === "number" ? ` in ${lasting(saved.took_seconds)}` : "";
-  return [...step, ...left(progress), ...metrics, ...(saved ? [`saved${at}${took}`] : [])].join(", ");
+  const within = typeof saved?.took_seconds === "number" ? ` in ${took(saved.took_seconds)}` : "";
+  return [...step, ...left(progress), ...metrics, ...(saved ? [`saved${at}${within}`] : [])].join(", ");
 }
+
+/** The same for a cell: a bar, and the words. */
+export function Done({ progress }: { progress: Progress | null | undefined }) {
+  if (!progress) return null;
+  const done = fraction(progress);
+  return (
+    <span class="done">
+      {done !== undefined && <Bar pieces={[piece(done)]} total={100} />}
+      {inShort(progress)}
+    </span>
+  );
+}
+
+const piece = (done: number): Piece => ({ kind: "done", name: "percent done", amount: Math.floor(100 * done) });
 
 export function ProgressPanel({ progress }: { progress: Progress }) {
   const done = fraction(progress);
@@ -50,7 +66,7 @@ export function ProgressPanel({ progress }: { progress: Progress }) {
     <section aria-labelledby="progress">
       <h2 id="progress">Progress</h2>
       {done !== undefined && (
-        <Bar pieces={[{ kind: "done", name: "percent done", amount: Math.floor(100 * done) }]} total={100} label={percent(done)} />
+        <Bar pieces={[piece(done)]} total={100} label={percent(done)} />
       )}
       <p>{words}</p>
     </section>

@@ -1,20 +1,26 @@
-// A table of which only the rows in sight are drawn: a line may have thousands of jobs.
+// A table of jobs or the like. On a narrow page each row is a card, which has all the columns. A short table is drawn
+// whole, and its rows are as high as what they say. Of a long one only the rows in sight are drawn: a line may have
+// thousands of jobs. Its rows are of one height.
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const MARGIN = 12;
+/** The most rows that are drawn whole. */
+export const MOST_WHOLE = 100;
 
 export interface Column<Row> {
   name: string;
-  cell: (row: Row) => ComponentChildren;
-  /** `wide`: only where there is room; `number`: set to the right. */
-  kind?: "wide" | "number" | "main";
+  cell: (row: Row, index: number) => ComponentChildren;
+  /** `main`: the row's name; `number`: set to the right; `why`: sentences, which may take several lines. */
+  kind?: "number" | "main" | "why";
+  /** Whether it needs no name beside it on a card. */
+  plain?: boolean;
   /** Whether a row has something to say here; where none has, the column is left out. */
   of?: (row: Row) => unknown;
 }
 
-/** Rows are all of one height, which the first shows; the rest of the height is empty rows. */
+/** The rows of a long table are of one height, which the first shows; the rest of the height is empty rows. */
 export function Rows<Row>({
   rows,
   columns,
@@ -53,27 +59,34 @@ export function Rows<Row>({
   }, [rows.length]);
   if (!rows.length) return <p class="empty">{empty}</p>;
   const shown = columns.filter((column) => !column.of || rows.some(column.of));
-  const first = Math.min(sight.from, Math.max(0, rows.length - 1));
-  const last = Math.max(first + 1, Math.min(sight.to, rows.length));
+  const isLong = rows.length > MOST_WHOLE;
+  const first = isLong ? Math.min(sight.from, rows.length - 1) : 0;
+  const last = isLong ? Math.max(first + 1, Math.min(sight.to, rows.length)) : rows.length;
+  // The roles are those of the elements, which lose them where they are cards.
   return (
-    <table ref={table} aria-rowcount={rows.length + 1}>
+    <table ref={table} role="table" class={isLong ? "rows long" : "rows"} aria-rowcount={rows.length + 1}>
       <caption class="unseen">{label}</caption>
-      <thead>
-        <tr>
+      <thead role="rowgroup">
+        <tr role="row">
           {shown.map((column) => (
-            <th key={column.name} scope="col" class={column.kind}>
+            <th key={column.name} role="columnheader" scope="col" class={column.kind}>
               {column.name}
             </th>
           ))}
         </tr>
       </thead>
-      <tbody>
+      <tbody role="rowgroup">
         <Gap rows={first} height={sight.height} span={shown.length} />
         {rows.slice(first, last).map((row, index) => (
-          <tr key={keyOf(row, first + index)} data-row aria-rowindex={first + index + 2}>
+          <tr key={keyOf(row, first + index)} role="row" data-row aria-rowindex={first + index + 2}>
             {shown.map((column) => (
-              <td key={column.name} class={column.kind}>
-                {column.cell(row)}
+              <td
+                key={column.name}
+                role="cell"
+                class={column.kind}
+                data-label={column.plain || column.kind === "main" || column.kind === "why" ? undefined : column.name}
+              >
+                {isLong && column.kind === "why" ? <div>{column.cell(row, first + index)}</div> : column.cell(row, first + index)}
               </td>
             ))}
           </tr>

@@ -1,14 +1,17 @@
 // One group: its rules, what it lacks, its members, and what can be done to all of them.
 
+import type { ComponentChildren } from "preact";
 import { call, wholeGroup, type Group, type Job, type Me } from "../api";
+import { Link } from "wouter-preact";
 import { useLive } from "../live";
 import { Deeds, type Question } from "../parts/confirmation";
+import { Moment } from "../parts/moment";
 import { Rows, type Column } from "../parts/rows";
 import { isActive, Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { isDenied, mayChange } from "../rights";
 import type { Change } from "../whatif";
-import { clock, counted, lasting, person, since } from "../words";
+import { counted, lasting, person, since } from "../words";
 import { atOnce, GroupBar, kindOf, statesOf } from "./groups";
 import { jobLink } from "./queue";
 import { Trials } from "./trials";
@@ -22,6 +25,7 @@ export function GroupPage({ name, me }: { name: string; me: Me | undefined }) {
         {name} {group?.state && <span class={`state ${group.state}`}>{group.state}</span>}
       </h1>
       <Trouble of={[live]} />
+      {live.trouble?.status === 404 && <Link href="/groups?all=all">All groups</Link>}
       {group && (
         <>
           <p class="story">
@@ -52,7 +56,7 @@ export function GroupPage({ name, me }: { name: string; me: Me | undefined }) {
 
 function Facts({ group }: { group: Group }) {
   const { gang } = group;
-  const facts: [string, string][] = [
+  const facts: [string, ComponentChildren][] = [
     ["Must run at once", gang ? counted(gang.needed ?? 0, "member") : ""],
     ["Ready to start", gang ? counted(gang.ready ?? 0, "member") : ""],
     ["Must be among them", (gang?.mandatory ?? []).join(", ")],
@@ -63,7 +67,7 @@ function Facts({ group }: { group: Group }) {
     ["Result", group.result ?? ""],
     ["Project", group.project ?? ""],
     ["Submitted by", person(group.submitter ?? "")],
-    ["Submitted", group.submitted_at ? clock(group.submitted_at) : ""],
+    ["Submitted", group.submitted_at ? <Moment at={group.submitted_at} /> : ""],
   ];
   return (
     <dl class="facts">
@@ -82,11 +86,11 @@ function Facts({ group }: { group: Group }) {
 const columns = (group: Group, now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
   { name: "Site", cell: (job) => group.gang?.sites?.[job.name], of: (job) => group.gang?.sites?.[job.name] },
-  { name: "State", cell: (job) => <State job={job} /> },
-  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", "), kind: "wide" },
+  { name: "State", cell: (job) => <State job={job} />, plain: true },
+  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", ") },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "Since", cell: (job) => since(job.changed_at, now), kind: "number" },
-  { name: "Says", cell: (job) => <span class="why">{job.message}</span>, of: (job) => job.message, kind: "wide" },
+  { name: "Says", cell: (job) => job.message, of: (job) => job.message, kind: "why" },
 ];
 
 interface Many {

@@ -73,11 +73,11 @@ export function GroupBar({ group }: { group: GroupSummary }) {
 
 const columns = (now: number): Column<GroupSummary>[] => [
   { name: "Group", cell: (group) => <Link href={ofGroup(group.name)}>{group.name}</Link>, kind: "main" },
-  { name: "State", cell: (group) => group.state && <span class={`state ${group.state}`}>{group.state}</span> },
-  { name: "Kind", cell: (group) => kindOf(group) + atOnce(group), kind: "wide" },
-  { name: "Jobs", cell: (group) => counted(group.members, "job"), kind: "number" },
-  { name: "How far", cell: (group) => <GroupBar group={group} />, kind: "wide" },
+  { name: "State", cell: (group) => group.state && <span class={`state ${group.state}`}>{group.state}</span>, plain: true },
+  { name: "Kind", cell: (group) => kindOf(group) + atOnce(group), plain: true },
+  { name: "Jobs", cell: (group) => counted(group.members, "job"), kind: "number", plain: true },
+  { name: "How far", cell: (group) => <GroupBar group={group} /> },
   { name: "For", cell: (group) => group.submitted_at && since(group.submitted_at, now), kind: "number" },
-  { name: "Project", cell: (group) => group.project, of: (group) => group.project, kind: "wide" },
-  { name: "Who", cell: (group) => person(group.submitter ?? ""), kind: "wide" },
+  { name: "Project", cell: (group) => group.project, of: (group) => group.project },
+  { name: "Who", cell: (group) => person(group.submitter ?? "") },
 ];

@@ -4,12 +4,13 @@ import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { call, ofGroup, ofJob, type Attempt, type Job, type Me, type Reason } from "../api";
 import { useLive } from "../live";
+import { Moment } from "../parts/moment";
 import { ProgressPanel } from "../parts/progress";
 import { Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
 import { story } from "../story";
 import { expected, inAll, inShort, type Start } from "../starts";
-import { amount, clock, lasting, person, since } from "../words";
+import { amount, clock, duration, lasting, person, short } from "../words";
 import { Actions } from "./actions";
 import { Logs } from "./logs";
 
@@ -31,6 +32,7 @@ export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
         {name} {job && <State job={job} />}
       </h1>
       <Trouble of={[live]} />
+      {live.trouble?.status === 404 && <Link href={`/jobs?search=${encodeURIComponent(name)}`}>Jobs with such a name</Link>}
       {job && (
         <>
           <p class="story">{[...story(job, live.at), ...inShort(start, live.at)].join(", ")}.</p>
@@ -51,7 +53,7 @@ export function JobPage({ name, me }: { name: string; me: Me | undefined }) {
 
 function Warnings({ job, now }: { job: Job; now: number }) {
   const stalled = job.stalled_since
-    ? [`Its script has reported nothing new for ${since(job.stalled_since, now)}.`]
+    ? [`Its script has reported nothing new for ${lasting((now - Date.parse(job.stalled_since)) / 1000)}.`]
     : [];
   const told = [...stalled, ...(job.warnings ?? [])];
   return told.length ? (
@@ -105,7 +107,7 @@ function Facts({ job }: { job: Job }) {
     ["Group", job.group && <Link href={ofGroup(job.group)}>{job.group}</Link>],
     ["After", (job.after ?? []).join(", ")],
     ["Submitted by", <span title={job.submitter}>{person(job.user || job.submitter)}</span>],
-    ["Entered", clock(job.entry_time)],
+    ["Entered", <Moment at={job.entry_time} />],
     ["May be evicted", job.preemptible ? "yes" : "no"],
     ["Evictions so far", job.evictions],
     ["Training job", job.training_job],
@@ -135,7 +137,7 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
           <tr>
             <th scope="col">No.</th>
             <th scope="col">Pool</th>
-            <th scope="col">Began</th>
+            <th scope="col">Began (UTC)</th>
             <th scope="col" class="number">
               Ran
             </th>
@@ -147,7 +149,9 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
             <tr key={attempt.number}>
               <td>{attempt.number}</td>
               <td>{attempt.pool}</td>
-              <td>{clock(attempt.admitted_at)}</td>
+              <td>
+                <Moment at={attempt.admitted_at} as={short} />
+              </td>
               <td class="number">{ran(attempt, now)}</td>
               <td>
                 {attempt.outcome ?? (attempt.stop_cause ? "is being stopped" : "goes on")}
@@ -167,7 +171,7 @@ function Attempts({ attempts, now }: { attempts: Attempt[]; now: number }) {
 }
 
 const ran = ({ running_since: since, ended_at: ended }: Attempt, now: number): string =>
-  since ? lasting(((ended ? Date.parse(ended) : now) - Date.parse(since)) / 1000) : "";
+  since ? duration(((ended ? Date.parse(ended) : now) - Date.parse(since)) / 1000) : "";
 
 function Request({ name }: { name: string }) {
   const [text, setText] = useState("");

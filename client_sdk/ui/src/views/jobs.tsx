@@ -2,10 +2,10 @@
 
 import { useLocation } from "wouter-preact";
 import { useFilter } from "../address";
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ofJob, type Job } from "../api";
-import { jobsIn, MOST_AT_ONCE, type Listed } from "../listed";
-import { useLive } from "../live";
+import { jobsIn, MOST_AT_ONCE } from "../listed";
+import { useKnown, useLive } from "../live";
 import { Rows, type Column } from "../parts/rows";
 import { Priority, State } from "../parts/state";
 import { Trouble } from "../parts/trouble";
@@ -36,15 +36,14 @@ export function Jobs() {
   const question = JSON.stringify(asked);
   const [wanted, setWanted] = useState({ question, most: MOST_AT_ONCE });
   const most = wanted.question === question ? wanted.most : MOST_AT_ONCE;
-  const jobs = useLive(question, (signal) => jobsIn(asked, most, signal), most > MOST_AT_ONCE ? 15 : 3);
-  // A filter changes when its field loses the focus, as by a press on one of these jobs: they stay until the answer.
-  const known = useRef<Listed>();
-  if (jobs.value || jobs.trouble) known.current = jobs.value;
-  const listed = known.current;
+  const live = useLive(question, (signal) => jobsIn(asked, most, signal), most > MOST_AT_ONCE ? 15 : 3);
+  // A filter changes when its field loses the focus, as by a press on one of these jobs: all stays until the answer.
+  const jobs = useKnown(live);
+  const listed = jobs.value;
   const found = (listed?.jobs ?? []).filter((job) => matches(job, search));
   const showMore = () => {
     setWanted({ question, most: most + MOST_AT_ONCE });
-    jobs.refresh();
+    live.refresh();
   };
   return (
     <>
@@ -120,12 +119,12 @@ export function matches(job: Job, search: string): boolean {
 
 const columns = (now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
-  { name: "State", cell: (job) => <State job={job} /> },
-  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", "), kind: "wide" },
+  { name: "State", cell: (job) => <State job={job} />, plain: true },
+  { name: "Pool", cell: (job) => job.pool ?? job.pools.join(", ") },
   { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "Since", cell: (job) => since(job.changed_at, now), kind: "number" },
-  { name: "Evictions", cell: (job) => job.evictions || "", of: (job) => job.evictions, kind: "wide" },
-  { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
-  { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
+  { name: "Evictions", cell: (job) => job.evictions || "", of: (job) => job.evictions },
+  { name: "Project", cell: (job) => job.project, of: (job) => job.project },
+  { name: "Who", cell: (job) => person(job.user || job.submitter) },
 ];

@@ -56,13 +56,8 @@ export function Lanes({
           <path class="runs" d={drawn.runs} />
           <path class="evicted" d={drawn.evicted} />
           <path class="line" d={asPath(all, pointed)} />
-          {drawn.names.map(({ x, y, text, pale }) => (
-            <text key={`${x} ${y}`} class={pale ? "name pale" : "name"} x={x} y={y}>
-              {text}
-            </text>
-          ))}
-          {drawn.labels.map(({ x, y, text }) => (
-            <text key={`${x} ${y}`} class="label" x={x} y={y}>
+          {drawn.names.map(({ x, y, text, pale, beside, ends }) => (
+            <text key={`${x} ${y} ${text}`} class={[beside ? `beside ${beside}` : "name", pale && "pale", ends && "ends"].filter(Boolean).join(" ")} x={x} y={y}>
               {text}
             </text>
           ))}

@@ -15,6 +15,8 @@ interface Answer {
   cursor: string;
   lines: Line[];
   left_out: number;
+  /** Whether there are lines before the first. */
+  earlier: boolean;
   trouble: string;
 }
 
@@ -22,14 +24,16 @@ export interface Shown {
   cursor: string;
   lines: Line[];
   leftOut: number;
+  earlier: boolean;
 }
 
 /** What is shown after one more answer. Another cursor than the last: the server began anew. */
 export function added(old: Shown, answer: Answer): Shown {
-  const before = old.cursor === answer.cursor ? old : { lines: [], leftOut: 0 };
+  const before = old.cursor === answer.cursor ? old : { lines: [], leftOut: 0, earlier: answer.earlier };
   const lines = [...before.lines, ...answer.lines];
   const over = Math.max(0, lines.length - MOST_LINES);
-  return { cursor: answer.cursor, lines: over ? lines.slice(over) : lines, leftOut: before.leftOut + answer.left_out + over };
+  const shown = over ? lines.slice(over) : lines;
+  return { cursor: answer.cursor, lines: shown, leftOut: before.leftOut + answer.left_out + over, earlier: before.earlier };
 }
 
 /** The lines as one text; a heading where another attempt begins. */
@@ -40,10 +44,14 @@ export const asText = (lines: Line[]): string =>
     )
     .join("\n");
 
+/** How many lines are missing before those shown; of those before the first that the page has asked for, nobody knows. */
+export const leftOut = ({ earlier, leftOut: known }: Shown): string =>
+  earlier ? "Earlier lines are" : `${known.toLocaleString("en")} earlier ${known === 1 ? "line is" : "lines are"}`;
+
 export function Logs({ name }: { name: string }) {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(true);
   return (
-    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Logs</summary>
       {open && <Following name={name} />}
     </details>
@@ -51,7 +59,7 @@ export function Logs({ name }: { name: string }) {
 }
 
 function Following({ name }: { name: string }) {
-  const [shown, setShown] = useState<Shown>({ cursor: "", lines: [], leftOut: 0 });
+  const [shown, setShown] = useState<Shown>({ cursor: "", lines: [], leftOut: 0, earlier: false });
   const [trouble, setTrouble] = useState("");
   const [asked, setAsked] = useState(false);
   const text = useRef<HTMLPreElement>(null);
@@ -88,9 +96,9 @@ function Following({ name }: { name: string }) {
       <p class="trouble" role="status" hidden={!trouble}>
         {trouble}
       </p>
-      {shown.leftOut > 0 && (
+      {(shown.earlier || shown.leftOut > 0) && (
         <p class="empty">
-          {shown.leftOut.toLocaleString("en")} earlier lines are left out: slotq logs {name} has them all.
+          {leftOut(shown)} left out: slotq logs {name} has all.
         </p>
       )}
       {shown.lines.length === 0 && !trouble && <p class="empty">{asked ? "Nothing yet." : "Reading…"}</p>}

@@ -2,7 +2,7 @@
 
 import { useFilter } from "../address";
 import { get } from "../api";
-import { useLive } from "../live";
+import { useKnown, useLive } from "../live";
 import { Bar } from "../parts/bar";
 import { Trouble } from "../parts/trouble";
 import { person } from "../words";
@@ -10,7 +10,7 @@ import { person } from "../words";
 export function People() {
   const [user, setUser] = useFilter("user");
   const asked: Record<string, string> = user ? { user } : {};
-  const live = useLive(`quota ${user}`, (signal) => get("/quota", asked, signal), 5);
+  const live = useKnown(useLive(`quota ${user}`, (signal) => get("/quota", asked, signal), 5));
   return (
     <>
       <h1>People</h1>

@@ -1,9 +1,10 @@
-// Projects with quota, fair share and use.
+// Projects with quota, fair share, use and budget.
 
 import { get, type Project } from "../api";
 import { useLive } from "../live";
 import { Bar } from "../parts/bar";
 import { Trouble } from "../parts/trouble";
+import { clock } from "../words";
 
 export function Projects() {
   const live = useLive("projects", (signal) => get("/projects", {}, signal), 5);
@@ -19,11 +20,43 @@ export function Projects() {
   );
 }
 
+type Budget = NonNullable<Project["budget"]>;
+
+const BEYOND: Record<string, string> = {
+  soft: "beyond it, what the project holds counts as over quota",
+  hard: "beyond it, nothing of the project starts",
+};
+
+/** Slot-hours as in the terminal, rounded down to thousandths: `412.5`. */
+const hours = (seconds: number): string => String(Math.floor(Math.round(seconds * 1000) / 3600) / 1000);
+
+/** `412.5 of 500 slot-hours (soft)`. */
+export const spent = (budget: Budget): string =>
+  `${hours(budget.spent_slot_seconds)} of ${hours(budget.slot_seconds)} slot-hours (${budget.beyond})`;
+
+function Spent({ project, budget }: { project: string; budget: Budget }) {
+  const { spent_slot_seconds: used, slot_seconds: whole, beyond } = budget;
+  const pieces = [
+    { kind: "used" as const, name: "spent", amount: Math.min(used, whole) },
+    { kind: "over" as const, name: "beyond the budget", amount: Math.max(0, used - whole) },
+  ];
+  return (
+    <div>
+      <p>
+        budget: {spent(budget)}, until {clock(budget.resets_at)}
+        {beyond in BEYOND && `; ${BEYOND[beyond]}`}.
+      </p>
+      <Bar pieces={pieces} total={whole} label={`${project}: spent ${spent(budget)}`} />
+    </div>
+  );
+}
+
 function ProjectPanel({ project }: { project: Project }) {
   return (
     <section aria-labelledby={`project-${project.name}`}>
       <h2 id={`project-${project.name}`}>{project.name}</h2>
       {project.standings.length === 0 && <p class="empty">It holds nothing.</p>}
+      {project.budget && <Spent project={project.name} budget={project.budget} />}
       {project.standings.map((each) => {
         const within = Math.max(0, each.held - each.over_quota);
         const pieces = [

@@ -7,10 +7,11 @@ import { MOST_AT_ONCE } from "../listed";
 import { useLive } from "../live";
 import { Bar, Legend, type Piece } from "../parts/bar";
 import { Rows, type Column } from "../parts/rows";
-import { inShort } from "../parts/progress";
+import { Done } from "../parts/progress";
 import { isActive, Priority, State, waits } from "../parts/state";
 import { Trouble } from "../parts/trouble";
-import { clock, counted, lasting, ordinal, person, since } from "../words";
+import { clock, counted, ordinal, person, since } from "../words";
+import { Tiles } from "./tiles";
 
 export const NOT_ENDED = "pending,preempted,backoff,held,starting,running,stopping";
 const ASKED = { state: NOT_ENDED, limit: String(MOST_AT_ONCE) };
@@ -33,6 +34,7 @@ export function Queue() {
     <>
       <h1 class="unseen">Queue</h1>
       <Trouble of={[pools, jobs]} />
+      {pools.value && jobs.value && <Tiles pools={pools.value.pools} jobs={jobs.value} />}
       {pools.value?.pools.map((pool) => (
         <PoolPanel key={pool.name} pool={pool} jobs={jobs.value?.jobs ?? []} more={more} now={now} />
       ))}
@@ -45,7 +47,8 @@ export function Queue() {
 
 function PoolPanel({ pool, jobs, more, now }: { pool: Pool; jobs: Job[]; more: boolean; now: number }) {
   const here = jobs.filter((job) => isActive(job) && job.pool === pool.name);
-  const line = jobs.filter((job) => waits(job) && job.pools.includes(pool.name)).sort(byPlace);
+  // In the order of the answer: a place counts the jobs of all the job's pools, and says nothing beside those of others.
+  const line = jobs.filter((job) => waits(job) && job.pools.includes(pool.name)).sort(placedFirst);
   const pieces = piecesOf(pool, here);
   const size = pool.size.slots ?? 0;
   return (
@@ -90,7 +93,7 @@ export function troubleOf({ capacity, foreign, health, size }: Pool): string {
   return said.join(" ").trim();
 }
 
-const byPlace = (one: Job, other: Job): number => (one.place ?? Infinity) - (other.place ?? Infinity);
+const placedFirst = (one: Job, other: Job): number => Number(!one.place) - Number(!other.place);
 
 export function piecesOf(pool: Pool, here: Job[]): Piece[] {
   const size = pool.size.slots ?? 0;
@@ -108,24 +111,30 @@ export function piecesOf(pool: Pool, here: Job[]): Piece[] {
 
 export const jobLink = (job: Job) => <Link href={ofJob(job.name)}>{job.name}</Link>;
 
+const common: Column<Job>[] = [
+  { name: "Project", cell: (job) => job.project, of: (job) => job.project },
+  { name: "Who", cell: (job) => person(job.user || job.submitter) },
+];
+
 const running = (now: number): Column<Job>[] => [
   { name: "Job", cell: jobLink, kind: "main" },
-  { name: "State", cell: (job) => <State job={job} /> },
+  { name: "State", cell: (job) => <State job={job} />, plain: true },
   { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
   { name: "For", cell: (job) => since(job.changed_at, now), kind: "number" },
-  { name: "Progress", cell: (job) => inShort(job.progress), of: (job) => job.progress, kind: "wide" },
-  { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
-  { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
+  { name: "Progress", cell: (job) => <Done progress={job.progress} />, of: (job) => job.progress, plain: true },
+  ...common,
 ];
 
+/** The place in this line. A job that is in several lines has one in each. */
+const place = (job: Job, index: number): string => (job.place ? ordinal(index + 1) : "");
+
 const waiting = (now: number): Column<Job>[] => [
-  { name: "Place", cell: (job) => (job.place ? ordinal(job.place) : ""), kind: "number" },
+  { name: "Place", cell: place, kind: "number", plain: true },
   { name: "Job", cell: jobLink, kind: "main" },
   { name: "Slots", cell: (job) => job.demand.slots ?? 0, kind: "number" },
   { name: "Priority", cell: (job) => <Priority job={job} />, kind: "number" },
-  { name: "Waits", cell: (job) => lasting((now - Date.parse(job.entry_time)) / 1000), kind: "number" },
-  { name: "Why", cell: (job) => <span class="why">{job.reason?.text ?? job.state}</span>, kind: "wide" },
-  { name: "Project", cell: (job) => job.project, of: (job) => job.project, kind: "wide" },
-  { name: "Who", cell: (job) => person(job.user || job.submitter), kind: "wide" },
+  { name: "Waits", cell: (job) => since(job.entry_time, now), kind: "number" },
+  { name: "Why", cell: (job) => job.reason?.text ?? job.state, kind: "why" },
+  ...common,
 ];

@@ -2,8 +2,9 @@
 
 import { get, type Change } from "../api";
 import { useLive } from "../live";
+import { Moment } from "../parts/moment";
 import { Trouble } from "../parts/trouble";
-import { clock, person } from "../words";
+import { person } from "../words";
 
 export function Settings() {
   const configuration = useLive("configuration", (signal) => get("/configuration", {}, signal), 30);
@@ -28,7 +29,7 @@ export function Settings() {
               <li key={change.revision}>
                 <details>
                   <summary>
-                    Revision {change.revision}: {clock(change.at)}, {person(change.who)}: {told(change)}
+                    Revision {change.revision}: <Moment at={change.at} />, {person(change.who)}: {told(change)}
                   </summary>
                   <pre tabIndex={0}>{JSON.stringify(change, null, 2)}</pre>
                 </details>

@@ -4,11 +4,13 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Link, useSearchParams } from "wouter-preact";
 import { ofJob, type AttemptsPage, type HeldSlots } from "../api";
 import { attemptsIn, type Look } from "../attempts";
-import { useLive } from "../live";
+import { useKnown, useLive } from "../live";
+import { Moment } from "../parts/moment";
 import { Rows, type Column } from "../parts/rows";
 import { Trouble } from "../parts/trouble";
 import {
   DAY,
+  fitted,
   forWhom,
   inWords,
   lanesOf,
@@ -19,7 +21,7 @@ import {
   type PoolLanes,
   type Span,
 } from "../timeline";
-import { clock, counted, lasting, person } from "../words";
+import { clock, counted, duration, lasting, person, short } from "../words";
 import { Lanes } from "./lanes";
 import "./timeline.css";
 
@@ -64,10 +66,11 @@ export function Timeline() {
   if (live.value) known.current = live.value;
   const page = known.current;
   const now = live.at || Date.now();
+  const pools = useMemo(() => lanesOf(page?.attempts ?? [], page ? Date.parse(page.as_of) : 0), [page]);
+  const isFitted = from === undefined && to === undefined;
   const end = to ?? now;
   const begin = from ?? end - DAY;
-  const span = { from: begin, to: Math.max(end, begin + 1) };
-  const pools = useMemo(() => lanesOf(page?.attempts ?? [], page ? Date.parse(page.as_of) : 0), [page]);
+  const span = isFitted ? fitted(pools, now) : { from: begin, to: Math.max(end, begin + 1) };
   const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((each) => each.evicted)), [page]);
   const show = (wanted: Span) =>
     setQuery(
@@ -80,7 +83,18 @@ export function Timeline() {
       },
       { replace: true },
     );
+  const fit = () =>
+    setQuery(
+      (old) => {
+        const next = new URLSearchParams(old);
+        next.delete("from");
+        next.delete("to");
+        return next;
+      },
+      { replace: true },
+    );
   const acts: Acts = {
+    fit,
     in: () => show(zoomed(span, IN, now)),
     out: () => show(zoomed(span, OUT, now)),
     earlier: () => show(moved(span, -STEP, now)),
@@ -91,9 +105,9 @@ export function Timeline() {
     <>
       <h1>Timeline</h1>
       <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((each) => each.pool)} />
-      <Trouble of={[live]} />
+      <Trouble of={[useKnown(live)]} />
       <p>
-        {clock(new Date(span.from).toISOString())} to {to === undefined ? "now" : clock(new Date(span.to).toISOString())}
+        {clock(new Date(span.from).toISOString())} to {span.to >= now ? "now" : clock(new Date(span.to).toISOString())}
       </p>
       {page && <Notes page={page} />}
       <Chart pools={pools} span={span} acts={acts} now={now} />
@@ -108,6 +122,7 @@ export function Timeline() {
 }
 
 interface Acts {
+  fit: () => void;
   in: () => void;
   out: () => void;
   earlier: () => void;
@@ -144,6 +159,9 @@ function Controls({
     );
   return (
     <div class="actions" role="group" aria-label="Window">
+      <button type="button" onClick={acts.fit}>
+        Fit
+      </button>
       <button type="button" onClick={acts.in}>
         Zoom in
       </button>
@@ -218,6 +236,7 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
     ArrowLeft: acts.earlier,
     ArrowRight: acts.later,
     n: acts.now,
+    f: acts.fit,
   };
   const marks = ticks(span, width);
   return (
@@ -226,7 +245,7 @@ function Chart({ pools, span, acts, now }: { pools: PoolLanes[]; span: Span; act
       class="chart"
       role="group"
       tabIndex={0}
-      aria-label="Timeline: plus and minus zoom, the arrows move, n goes to the present. Tab leads to the bars: there the arrows lead from bar to bar, and Enter opens the job. The tables below have the same in words."
+      aria-label="Timeline: plus and minus zoom, the arrows move, n goes to the present, f fits all in. Tab leads to the bars: there the arrows lead from bar to bar, and Enter opens the job. The tables below have the same in words."
       onKeyDown={(event) => {
         const act = keys[event.key];
         if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -302,30 +321,27 @@ function gains({ evicted }: HeldSlots) {
   );
 }
 
-/** A moment in few letters; the whole of it where one points. */
-const when = (moment: string) => <span title={clock(moment)}>{SHORT.format(new Date(moment))}</span>;
-const SHORT = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const when = (moment: string) => <Moment at={moment} as={short} />;
 
 const EVICTIONS: Column<HeldSlots>[] = [
-  { name: "When", cell: (of) => of.ended_at && when(of.ended_at) },
+  { name: "When (UTC)", cell: (of) => of.ended_at && when(of.ended_at) },
   { name: "Evicted", cell: jobOf, kind: "main" },
   { name: "For", cell: gains },
-  { name: "Pool", cell: (of) => of.pool, kind: "wide" },
-  { name: "Who", cell: (of) => person(of.submitter), kind: "wide" },
-  { name: "Project", cell: (of) => of.project, of: (of) => of.project, kind: "wide" },
+  { name: "Pool", cell: (of) => of.pool },
+  { name: "Who", cell: (of) => person(of.submitter) },
+  { name: "Project", cell: (of) => of.project, of: (of) => of.project },
 ];
 
 const columns = (now: number): Column<HeldSlots>[] => [
   { name: "Job", cell: jobOf, kind: "main" },
-  { name: "Attempt", cell: (of) => of.number, kind: "wide" },
-  { name: "Pool", cell: (of) => of.pool, kind: "wide" },
-  { name: "From", cell: (of) => when(of.admitted_at) },
+  { name: "Attempt", cell: (of) => of.number },
+  { name: "Pool", cell: (of) => of.pool },
+  { name: "From (UTC)", cell: (of) => when(of.admitted_at) },
   {
     name: "For",
-    cell: (of) => lasting(((of.ended_at ? Date.parse(of.ended_at) : now) - Date.parse(of.admitted_at)) / 1000),
-    kind: "wide",
+    cell: (of) => duration(((of.ended_at ? Date.parse(of.ended_at) : now) - Date.parse(of.admitted_at)) / 1000),
   },
   { name: "How it ended", cell: (of) => forWhom(of) || (of.outcome ?? (of.ended_at ? "" : "goes on")) },
-  { name: "Who", cell: (of) => person(of.submitter), kind: "wide" },
-  { name: "Project", cell: (of) => of.project, of: (of) => of.project, kind: "wide" },
+  { name: "Who", cell: (of) => person(of.submitter) },
+  { name: "Project", cell: (of) => of.project, of: (of) => of.project },
 ];

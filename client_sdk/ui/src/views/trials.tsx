@@ -61,9 +61,9 @@ function columns(sweep: Sweep): Column<Trial>[] {
   const names = [...new Set(sweep.trials.flatMap((trial) => Object.keys(trial.parameters ?? {})))];
   return [
     { name: "Job", cell: jobOf, kind: "main" },
-    { name: "State", cell: (trial) => (trial.state ? <span class={`state ${trial.state}`}>{trial.state}</span> : "expired") },
+    { name: "State", cell: (trial) => (trial.state ? <span class={`state ${trial.state}`}>{trial.state}</span> : "expired"), plain: true },
     ...names.slice(0, MOST_PARAMETERS).map(
-      (name): Column<Trial> => ({ name, cell: (trial) => inShort(trial.parameters?.[name]), kind: "wide" }),
+      (name): Column<Trial> => ({ name, cell: (trial) => inShort(trial.parameters?.[name]) }),
     ),
     ...(sweep.metric
       ? [{ name: sweep.metric, cell: (trial: Trial) => inShort(trial.objective) + (trial.best ? " (best)" : ""), kind: "number" as const }]

@@ -1,0 +1,26 @@
+import { cleanup, render, screen } from "@testing-library/preact";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Project } from "../src/api";
+import { Projects, spent } from "../src/views/projects";
+
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+const budget = (hours: number, beyond = "soft") => ({ slot_seconds: 500 * 3600, beyond, spent_slot_seconds: hours * 3600, resets_at: "2026-12-01T00:00:00.000Z" });
+
+test.each([
+  [412.5, "412.5 of 500 slot-hours (soft)"],
+  [0.0005, "0 of 500 slot-hours (soft)"],
+  [512, "512 of 500 slot-hours (soft)"],
+])("%d slot-hours are spent", (hours, said) => expect(spent(budget(hours))).toBe(said));
+
+test("a project shows what it has spent of its budget, and what comes then", async () => {
+  const project: Project = { name: "vision", project: {}, used: {}, standings: [], budget: budget(412.5, "hard") };
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ projects: [project, { ...project, name: "speech", budget: null }] })));
+  render(<Projects />);
+  await screen.findByText("budget: 412.5 of 500 slot-hours (hard), until 2026-12-01 00:00:00 UTC; beyond it, nothing of the project starts.");
+  expect(screen.getByRole("img", { name: "vision: spent 412.5 of 500 slot-hours (hard)" })).toBeTruthy();
+  expect(screen.queryByText(/^budget/)).toBeTruthy();
+});
