@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import yaml
@@ -16,7 +18,18 @@ def test_pre_commit_runs_what_make_check_runs():
     assert recipe is not None
     checks = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [hook["entry"] for hook in local["hooks"]] == checks
+    before_a_commit = [hook for hook in local["hooks"] if "stages" not in hook]
+    assert [hook["entry"] for hook in before_a_commit] == checks
+
+
+def test_a_hook_refuses_a_long_first_line(tmp_path):
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    (hook,) = [hook for hook in local["hooks"] if hook.get("stages") == ["commit-msg"]]
+    message = tmp_path / "message"
+    for first, code in (("x" * 72, 0), ("x" * 73, 1)):
+        message.write_text(f"{first}\n\n{'y' * 100}\n")
+        run = subprocess.run([*shlex.split(hook["entry"]), message], check=False)
+        assert run.returncode == code
 
 
 def test_the_hosted_ci_calls_the_repositorys_ci():
