@@ -291,6 +291,7 @@ def job_view(
     view = view_of(
         job,
         JobView,
+        version=VERSION,  # The answer's, not the stored job's.
         place=place,
         place_is_lower_bound=place_is_lower_bound,
         reason=reason_view(reason) if reason else None,
