@@ -164,9 +164,9 @@ def test_a_state_folder_that_cannot_be_written_is_an_error(
     assert (ran.exit_code, "it cannot be written. Set SLOTQ_LOCAL_DIR" in ran.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["stop", "env", "sam"])
+@pytest.mark.parametrize("command", ["stop", "env", "sam", "as Operator -- true"])
 def test_commands_without_an_emulator_are_errors(command: str, here: Callable[..., Result]) -> None:
-    ran = here(command)
+    ran = here(*command.split())
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "no emulator is running" in ran.stderr
 

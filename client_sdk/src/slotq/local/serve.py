@@ -27,7 +27,13 @@ def serve(
     options: Options, *, ready: Callable[[state.Running], None], until_eof: bool = False
 ) -> None:
     """Run an emulator until SIGINT, SIGTERM or the terminal's end, with `until_eof` also until the
-    end of standard input. Raises CannotStart and Taken."""
+    end of standard input. Raises CannotStart and Taken.
+
+    Removes from this process's environment what concerns other accounts, as `slotq local env` does
+    in the user's shell.
+    """
+    for name in state.UNSET:
+        os.environ.pop(name, None)
     with state.taken():
         state.clear()
         ended = threading.Event()
