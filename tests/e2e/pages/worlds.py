@@ -42,7 +42,12 @@ class World:
     """What is true of that which a statement has printed."""
 
 
+WORLD = "{pools: [{name: p5, capacity: 4}], projects: [{name: vision}, {name: nlp}]}"
 P5 = "p5=1@ml.p5.48xlarge"
+BUSY = request("sleep", "600", name="busy", instance="ml.p5.48xlarge")
+SLEEPS = {"TrainingInputMode: File}": "TrainingInputMode: File, ContainerEntrypoint: [sleep, '9']}"}
+"""The emulator runs no images, so that a page's members get a command."""
+LOSS = "ContainerEntrypoint: [echo, loss=0.21]"
 QUEUE = "python: from slotq import QueueClient; queue = QueueClient()"
 
 WORLDS: dict[str, World] = {
@@ -102,7 +107,29 @@ WORLDS: dict[str, World] = {
         ports=("8700",),
         again={"cat received.txt": "finished first"},
     ),
+    "docs/gangs.md": World(
+        pools=("p5=3@ml.p5.48xlarge",),
+        files={"job.json": BUSY},
+        given=("slotq submit job.json --not-preemptible",),
+        instead=SLEEPS,
+    ),
+    "docs/groups.md": World(
+        pools=(P5,),
+        files={"job.json": BUSY},
+        given=("slotq submit job.json --not-preemptible",),
+        instead=SLEEPS,
+    ),
+    "docs/simulate.md": World(
+        pools=(),
+        files={"world.yaml": WORLD},
+    ),
     "docs/suspendable.md": World(pools=(P5,)),
+    "docs/sweeps.md": World(
+        pools=("p5=6@ml.p5.48xlarge",),
+        given=('python: import boto3; boto3.client("s3").create_bucket(Bucket="my-bucket")',),
+        instead={"TrainingInputMode: File\n": f"TrainingInputMode: File\n    {LOSS}\n"},
+        then={"slotq show grid --sort objective": checks.says("0.21")},
+    ),
     "docs/usage.md": World(
         pools=("main=1@ml.g5.xlarge",),
         files={"job.json": request("sleep", "600", instance="ml.g5.xlarge")},
@@ -123,6 +150,7 @@ SDK = (
     "served queue, for version 3 in `make test-sagemaker3`"
 )
 MIGRATION = "tests/unit/client/test_migration_pages.py runs it against a served queue"
+ANOTHER = "another way to submit what the page has just submitted, under the same name"
 FRAGMENT = "a part of a file: tests/unit/test_docs.py loads it"
 
 ELSEWHERE: dict[str, dict[str, str]] = {
@@ -162,15 +190,16 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/deploy.md": {"": AWS},
     "docs/events.md": {"detail-type": "tests/functional/test_announcements.py matches events"},
     "docs/faults.md": {"make faults": "`.ci/run` runs it in short"},
-    "docs/gangs.md": {"": "tests/unit/client/test_gangs.py runs the page against a fake queue"},
-    "docs/groups.md": {"": "tests/unit/client/test_groups.py runs the page against a fake queue"},
+    "docs/gangs.md": {"estimator": f"{ANOTHER}; tests/unit/client/test_gangs.py runs it"},
+    "docs/groups.md": {"submit_group": f"{ANOTHER}; tests/unit/client/test_groups.py runs it"},
     "docs/guardrails.md": {
         '"Version"': POLICY,
         "aws iam create-role": AWS,
     },
     "docs/interactive.md": {
-        "": "tests/functional/local/test_interactive_page.py runs it, with a server in the place "
-        "of Jupyter"
+        "slotq": "tests/functional/local/test_interactive_page.py runs it, with a server in the "
+        "place of Jupyter",
+        "aws ssm": AWS,
     },
     "docs/local.md": {
         "toolkit/bin/pip": "it wants a C compiler: `make test-toolkit`",
@@ -178,13 +207,17 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "sam local invoke": "it wants Docker: `make sam-local`",
     },
     "docs/metrics.md": {"": AWS},
-    "docs/migrate-from-batch.md": {"": MIGRATION},
+    "docs/migrate-from-batch.md": {"estimator": MIGRATION},
     "docs/migrate-from-sagemaker.md": {
         "estimator": MIGRATION,
         "boto3": MIGRATION,
         "slotq exec": "tests/e2e/test_aws_cli.py",
     },
-    "docs/migrate-from-slurm.md": {"": MIGRATION},
+    "docs/migrate-from-slurm.md": {
+        "QueueClient": MIGRATION,
+        "#SBATCH": "a script of Slurm",
+        '"TrainingJobName"': MIGRATION,
+    },
     "docs/network.md": {"": AWS},
     "docs/notifications.md": {
         "aws ssm": AWS,
@@ -197,19 +230,29 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/request-rules.md": {
         "requests:": "tests/unit/requests/test_request_rules_page.py applies it"
     },
-    "docs/scenario-file.md": {"": "tests/unit/test_docs.py simulates each"},
+    "docs/scenario-file.md": {"expect:": "tests/unit/test_docs.py simulates each"},
     "docs/security.md": {"pytest": "`make test` runs them"},
-    "docs/simulate.md": {"": "tests/unit/test_docs.py simulates it; tests/unit/simulate"},
+    "docs/simulate.md": {
+        '"metrics"': "a picture of the document's form; tests/unit/simulate",
+        "do not hold": "a scenario that fails; tests/unit/simulate",
+    },
     "docs/suspendable.md": {
         "import": "a script: tests/functional/training/test_page.py suspends and resumes each",
         "torchrun": "it wants torch: tests/functional/training/test_torch.py",
         "stall_after": FRAGMENT,
     },
-    "docs/sweeps.md": {"": "tests/unit/client/test_sweeps.py runs the page against a fake queue"},
+    "docs/sweeps.md": {
+        "STATE      lr": "a sweep that still runs; tests/unit/client/test_sweeps.py prints it",
+        "session.sweep": f"{ANOTHER}; tests/unit/client/test_sweeps.py runs it",
+        "halving:": "a part of a file; tests/unit/client/test_sweeps.py submits it",
+    },
     "docs/ui.md": {
         "": "it wants the page that `make ui` builds: tests/functional/local/test_ui_page.py"
     },
     "docs/upgrade.md": {"": AWS},
-    "docs/whatif.md": {"": "tests/unit/client/test_whatif.py runs each line"},
+    "docs/whatif.md": {
+        "slotq whatif": "tests/unit/client/test_whatif.py runs each line",
+        "WITHOUT THE CHANGE": "tests/unit/client/test_whatif.py prints it",
+    },
 }
 """By page, then by a text in the block: why it is not run, and what is done with it."""
