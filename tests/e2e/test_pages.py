@@ -18,7 +18,7 @@ from tests.e2e.waiting import until
 
 DRAWN = {"mermaid"}
 """Blocks that are pictures."""
-OPTIONS = ("--grace", "5", "--tick", "1", "--pass-sigterm")
+OPTIONS = ("--grace", "5", "--tick", "10", "--pass-sigterm")
 
 
 def reason(block: Block) -> str | None:
@@ -39,6 +39,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader = Reader(folder)
     yield reader
     reader.close()
+    assert "Traceback" not in reader.log()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if here(page)])

@@ -7,7 +7,9 @@ import io
 import json
 import logging
 import os
+import re
 import socket
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,10 +25,11 @@ from slotq.cli.main import cli
 from slotq.local import acting
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services.aws import TABLE
+from slotq.local.state import NotRunning
 from tests.e2e.pages.shell import Ran, Shell, plain_words
 from tests.e2e.waiting import PATIENCE, until
 from tests.functional.local.account import Account
-from tests.functional.local.conftest import slotq, start
+from tests.functional.local.conftest import SLOTQ, slotq
 
 _PROGRAMS = frozenset({"local", "exec", "demo", "ui", "top", "shell"})
 """Commands of slotq that start programs or run until Ctrl-C: they get a process."""
@@ -40,6 +43,7 @@ class Reader:
         self.account: Account | None = None
         self.notebook: dict[str, Any] = {"__name__": "__main__"}
         self._has_acted = False
+        self._emulator: subprocess.Popen[bytes] | None = None
         home = folder.parent / "home"
         home.mkdir()
         self._state = folder.parent / "emulator"
@@ -57,9 +61,34 @@ class Reader:
         self._shell = Shell(folder, self.variables)
 
     def emulator(self, *options: str) -> None:
-        """Start an emulator, to which the shell leads as after `eval "$(slotq local env)"`."""
-        self.account = start(self._state, *options)
+        """Start an emulator, to which the shell leads as after `eval "$(slotq local env)"`. It ends
+        with this process."""
+        self._state.mkdir(mode=0o700)
+        with (self._state / "emulator.log").open("wb") as log:
+            started = self._emulator = subprocess.Popen(
+                [*SLOTQ, "local", "start", "--port", "0", "--until-eof", *options],
+                env=self.variables,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        until(lambda: self._running() or started.poll() is not None, "no emulator has started")
+        self.account = self._running()
+        assert self.account is not None, self.log()
         self._export(self.account.variables)
+
+    def log(self) -> str:
+        """What the emulator has said, if there was one."""
+        file = self._state / "emulator.log"
+        return file.read_text() if file.exists() else ""
+
+    def _running(self) -> Account | None:
+        """The emulator that runs, whoever has started it."""
+        try:
+            return Account(self._state)
+        except NotRunning:
+            return None
 
     def becomes(self, role: str) -> None:
         """Work with the credentials of a role from now on."""
@@ -91,6 +120,8 @@ class Reader:
                 self._has_acted |= "slotq local as " in statement
                 ran = self._shell.run(statement)
                 self.variables = self._shell.variables()
+                if re.search("slotq local st(art|op)", statement):
+                    self.account = self._running()
         self.settle()
         return ran
 
@@ -146,8 +177,10 @@ class Reader:
 
     def close(self) -> None:
         self._shell.close()
-        if self._state.exists():
-            slotq("local", "stop", folder=self._state, check=False)
+        if self._emulator is not None:
+            self._emulator.communicate(timeout=PATIENCE)
+        elif self._running():  # A page has started it, and has not come to its stop.
+            slotq("local", "stop", folder=self._state)
         logger = logging.getLogger("slotq")
         for handler in [each for each in logger.handlers if isinstance(each, logging.FileHandler)]:
             logger.removeHandler(handler)

@@ -88,6 +88,11 @@ WORLDS: dict[str, World] = {
         },
     ),
     "docs/configuration.md": World(reader="Operator", exits={"slotq config diff queue.yaml": 1}),
+    "docs/dependencies.md": World(
+        pools=("main=4",),
+        files={"job.json": request("sleep", "600")},
+        before={"group:grid": ("slotq submit job.json --name grid --array 1-2",)},
+    ),
     "docs/deploy-parameters.md": World(pools=("main=2", "small=1")),
     "docs/federated.md": World(
         pools=("server=1", "site-1=1", "site-2=1"),
@@ -170,7 +175,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/cli-tools.md": {"slotq": FAKE},
     "docs/client.md": {
         "endpoint =": FRAGMENT,
-        "session = QueueTrainingJobSession(priority=10)\n": SDK,
         "Estimator(": SDK,
         "ModelTrainer(": SDK,
         "the request has 3 faults": "tests/unit/client/test_request_check.py has it",
@@ -182,8 +186,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "not -1": "tests/unit/test_docs.py has the form of a fault",
     },
     "docs/dependencies.md": {
-        "slotq": FAKE,
-        "queue.after(": "tests/unit/client/test_client_page.py runs it against a served queue",
+        "queue.after(": f"{ANOTHER}; tests/unit/client/test_client_page.py runs it",
         "name: steps": "a body of the API",
         "└── group grid": "tests/unit/client/test_graph.py draws such a graph",
     },

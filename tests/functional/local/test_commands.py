@@ -248,6 +248,19 @@ def test_start_runs_in_the_foreground_until_its_end_or_its_terminals(
     assert not (tmp_path / "jobs").exists()
 
 
+def test_a_signal_that_reaches_another_thread_ends_the_emulator_too(tmp_path: Path) -> None:
+    account = start(tmp_path)
+    pid = account.running.pid
+    other = next(
+        int(thread.name)
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+        if int(thread.name) != pid
+    )
+    os.kill(other, signal.SIGTERM)
+    account.until(lambda: gone(pid), "the emulator's end")
+    assert not (tmp_path / "emulator.json").exists()
+
+
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")
 def test_an_emulator_at_every_address_of_both_families_answers(tmp_path: Path) -> None:
     account = start(tmp_path, "--host", "::")

@@ -21,6 +21,7 @@ from slotq.local.training.knobs import Knobs
 from slotq_core.errors import SlotQError
 
 _START_SECONDS = 90.0
+_LOOK_SECONDS = 1.0
 
 
 def serve(
@@ -73,7 +74,9 @@ def _serve(
     try:
         state.save(running)
         ready(running)
-        ended.wait()
+        # Python handles signals in this thread alone, and the kernel may wake another one.
+        while not ended.wait(_LOOK_SECONDS):
+            pass
     finally:
         emulator.stop()
         state.forget()
