@@ -45,8 +45,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 @pytest.mark.parametrize("page", [page for page in PAGES if here(page)])
 def test_a_page_can_be_followed(page: str, reader: Reader) -> None:
     world = WORLDS.get(page, World())
-    ours = {**world.instead, **free_ports(world.ports)}
-    world = replace(world, instead=ours)
+    world = replace(world, instead={**world.instead, **free_ports(world.ports)})
     if world.pools:
         pools = [word for pool in world.pools for word in ("--pool", pool)]
         reader.emulator(*pools, *OPTIONS)
@@ -60,7 +59,7 @@ def test_a_page_can_be_followed(page: str, reader: Reader) -> None:
         for text, given in world.before.items():
             if text in block.text:
                 prepare(given, reader)
-        printed += done(block, world, reader, printed)
+        printed += follow(block, world, reader, printed)
 
 
 def prepare(given: tuple[str, ...], reader: Reader) -> None:
@@ -73,9 +72,9 @@ def prepare(given: tuple[str, ...], reader: Reader) -> None:
             assert ran.code == 0, f"given: {each}: {ran.printed}"
 
 
-def done(block: Block, world: World, reader: Reader, printed: list[str]) -> Iterator[str]:
+def follow(block: Block, world: World, reader: Reader, printed: list[str]) -> Iterator[str]:
     """Do with a block what its reader does. Yields what is printed."""
-    text = ours(block.text, world)
+    text = replaced(block.text, world)
     if block.file is not None:
         reader.write(block.file, text)
     elif block.kind == "sh":
@@ -90,20 +89,22 @@ def done(block: Block, world: World, reader: Reader, printed: list[str]) -> Iter
         pytest.fail(f"{block}: name its file in the sentence before, or say in worlds.py why not")
 
 
-def ours(text: str, world: World) -> str:
-    for theirs, ours in world.instead.items():
-        text = text.replace(theirs, ours)
+def replaced(text: str, world: World) -> str:
+    for of_page, ours in world.instead.items():
+        text = text.replace(of_page, ours)
     return text
 
 
 def entered(statement: str, block: Block, world: World, reader: Reader) -> str:
-    typed, after = ours(statement, world), world.interrupted.get(statement)
-    ran = reader.run(typed) if after is None else reader.interrupt(typed, after=after)
+    """Enter a statement of the page. Returns what it prints."""
+    typed = replaced(statement, world)
+    ran = reader.run(typed)
     if (wanted := world.again.get(statement)) is not None:
         until(lambda: wanted in reader.run(typed).printed, f"{statement} does not print {wanted}")
         ran = reader.run(typed)
-    expected = world.exits.get(statement, 0 if after is None else 130)
-    assert ran.code == expected, f"{block}: {statement}: {ran.code}\n{ran.printed}"
+    assert ran.code == world.exits.get(statement, 0), (
+        f"{block}: {statement}: {ran.code}\n{ran.printed}"
+    )
     if check := world.then.get(statement):
         check(ran.printed)
     return ran.printed
@@ -121,7 +122,7 @@ def test_each_reason_is_for_a_block_and_names_tests_that_exist() -> None:
 def test_what_a_page_takes_as_given_is_for_statements_that_it_has() -> None:
     for page, world in WORLDS.items():
         text = PAGES[page].read_text()
-        tables = (world.before, world.instead, world.exits, world.interrupted, world.again)
+        tables = (world.before, world.instead, world.exits, world.again)
         named = [part for table in (*tables, world.then) for part in table]
         for part in (*named, *world.ports):
             assert part in text, f"{page} does not say '{part}'"

@@ -125,10 +125,6 @@ class Reader:
         self.settle()
         return ran
 
-    def interrupt(self, statement: str, *, after: str) -> Ran:
-        """Run a command until it has printed this, and press Ctrl-C."""
-        return self._shell.interrupt(statement, after=after, variables=self.variables)
-
     def python(self, text: str, name: str) -> Ran:
         """Run a cell of the notebook."""
         printed = io.StringIO()

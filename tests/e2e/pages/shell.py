@@ -64,30 +64,6 @@ class Shell:
             too_long.cancel()
         raise AssertionError(f"{statement}: it has not ended within {PATIENCE:g} s: {printed}")
 
-    def interrupt(self, statement: str, *, after: str, variables: Mapping[str, str]) -> Ran:
-        """Run a command beside the shell until it has printed this, and press Ctrl-C."""
-        with subprocess.Popen(
-            ["bash", "-c", f"exec {statement}"],
-            cwd=variables["PWD"],
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            too_long = threading.Timer(PATIENCE, process.kill)
-            too_long.start()
-            printed = ""
-            for line in process.stdout:
-                printed += line
-                if after in printed:
-                    process.send_signal(signal.SIGINT)
-                    break
-            printed += process.stdout.read()
-            too_long.cancel()
-        return Ran(code=process.returncode, printed=printed)
-
     def variables(self) -> dict[str, str]:
         """What it has exported, after its last statement."""
         pairs = [pair.partition("=") for pair in self._kept.read_text().split("\0") if pair]

@@ -18,7 +18,7 @@ class World:
     """Where a page begins, and what of it does not end with 0."""
 
     pools: tuple[str, ...] = ("main=2",)
-    """The emulator's pools; without any, the page starts an emulator itself."""
+    """The emulator's pools; without any, the page starts an emulator itself, or needs none."""
     reader: str | None = None
     """The role that the reader of the page has; None: the emulator's own user."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -34,8 +34,6 @@ class World:
     """Ports that the page names. Other processes may have them, so that free ones are taken."""
     exits: Mapping[str, int] = field(default_factory=dict)
     """How statements end that do not end with 0."""
-    interrupted: Mapping[str, str] = field(default_factory=dict)
-    """Statements that run until Ctrl-C, and what they print first."""
     again: Mapping[str, str] = field(default_factory=dict)
     """Statements that the reader repeats until they print this."""
     then: Mapping[str, Callable[[str], None]] = field(default_factory=dict)
@@ -88,6 +86,7 @@ WORLDS: dict[str, World] = {
         },
     ),
     "docs/configuration.md": World(reader="Operator", exits={"slotq config diff queue.yaml": 1}),
+    "docs/cost.md": World(pools=()),
     "docs/dependencies.md": World(
         pools=("main=4",),
         files={"job.json": request("sleep", "600")},
