@@ -1,5 +1,7 @@
 """The template agrees with the code that runs in it."""
 
+import ast
+import inspect
 import json
 import re
 import tomllib
@@ -13,6 +15,7 @@ from slotq.cost.rates import PRICES
 from slotq.transport.discovery import parameter_of, read_where
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
+from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.adapters.settings import (
     MOST_PROJECT_METRICS,
     history_from_environment,
@@ -22,6 +25,7 @@ from slotq_core.adapters.settings import (
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.notices.rules import Telling
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody
@@ -109,6 +113,30 @@ def test_no_deployed_function_takes_a_local_identity(template):
     """Neither a variable of a function nor a parameter of the stack can name one."""
     text = json.dumps(template)
     assert not [name for name in LOCAL if name in text]
+
+
+def test_no_deployed_function_calls_receivers_on_its_own_machine(template):
+    """SLOTQ_NOTIFICATIONS=local, which only the emulator sets, lets webhooks be on this machine."""
+    parameter = template["Parameters"]["Notifications"]
+    assert set(parameter["AllowedValues"]) == set(Telling) - {Telling.LOCAL}
+    functions = [template["Globals"]["Function"]]
+    functions += [
+        each["Properties"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::Serverless::Function"
+    ]
+    variables = [each.get("Environment", {}).get("Variables", {}) for each in functions]
+    given = [each["SLOTQ_NOTIFICATIONS"] for each in variables if "SLOTQ_NOTIFICATIONS" in each]
+    assert given
+    assert all(each == {"Ref": "Notifications"} for each in given)
+
+
+def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
+    assert inspect.signature(Sender).parameters["loopback"].default is False
+    notifier = ast.parse((ROOT / "functions/notifier/notifier.py").read_text())
+    made = [node for node in ast.walk(notifier) if isinstance(node, ast.Call)]
+    (sender,) = [node for node in made if getattr(node.func, "id", "") == "Sender"]
+    assert [keyword.arg for keyword in sender.keywords] == ["queue"]
 
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):

@@ -164,9 +164,9 @@ def test_a_state_folder_that_cannot_be_written_is_an_error(
     assert (ran.exit_code, "it cannot be written. Set SLOTQ_LOCAL_DIR" in ran.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["stop", "env", "sam"])
+@pytest.mark.parametrize("command", ["stop", "env", "sam", "as Operator -- true"])
 def test_commands_without_an_emulator_are_errors(command: str, here: Callable[..., Result]) -> None:
-    ran = here(command)
+    ran = here(*command.split())
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "no emulator is running" in ran.stderr
 
@@ -246,6 +246,19 @@ def test_start_runs_in_the_foreground_until_its_end_or_its_terminals(
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
     assert not (tmp_path / "emulator.json").exists()
     assert not (tmp_path / "jobs").exists()
+
+
+def test_a_signal_that_reaches_another_thread_ends_the_emulator_too(tmp_path: Path) -> None:
+    account = start(tmp_path)
+    pid = account.running.pid
+    other = next(
+        int(thread.name)
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+        if int(thread.name) != pid
+    )
+    os.kill(other, signal.SIGTERM)
+    account.until(lambda: gone(pid), "the emulator's end")
+    assert not (tmp_path / "emulator.json").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")

@@ -18,7 +18,9 @@ MESSAGE = Message(id="1", notification="n", event="failed", title="t", text="<b>
 
 
 def test_its_receiver_accepts_what_is_sent_and_nothing_else():
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (code,) = [
+        text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "verified" in text
+    ]
     names: dict[str, Any] = {}
     exec(code, names)
     verified, body = names["verified"], payloads.webhook_body(MESSAGE, "q")

@@ -5,7 +5,8 @@ entry         what keeps strangers out
 keys          the keys of one emulator
 front         who answers a request
 serve         runs an emulator, here or in the background
-state         a running emulator, for `stop` and `env`
+state         a running emulator, for `stop`, `env` and `as`
+acting        another person, for `as`
 kept          what survives a restart
 endpoint      where it listens
 telling       tells people of their jobs

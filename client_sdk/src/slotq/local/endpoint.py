@@ -16,6 +16,16 @@ STAGE = "prod"
 _building = threading.Lock()
 
 
+def session_of(**settings: str) -> Any:
+    """A boto3 session with these settings, which reads no AWS profile of the user: none need exist
+    for the emulator."""
+    import boto3
+    from botocore.session import Session
+
+    no_profile = Session({"profile": (None, None, None, None)})
+    return boto3.Session(botocore_session=no_profile, **settings)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     url: str
@@ -48,11 +58,10 @@ class Endpoint:
 
     def client(self, service: str) -> Any:
         """A boto3 client. Threads may share one."""
-        import boto3
         from botocore.config import Config
 
         with _building:
-            return boto3.Session(
+            return session_of(
                 aws_access_key_id=self.keys.access_key,
                 aws_secret_access_key=self.keys.secret_key,
                 region_name=self.region,

@@ -21,13 +21,20 @@ from slotq.local.training.knobs import Knobs
 from slotq_core.errors import SlotQError
 
 _START_SECONDS = 90.0
+_LOOK_SECONDS = 1.0
 
 
 def serve(
     options: Options, *, ready: Callable[[state.Running], None], until_eof: bool = False
 ) -> None:
     """Run an emulator until SIGINT, SIGTERM or the terminal's end, with `until_eof` also until the
-    end of standard input. Raises CannotStart and Taken."""
+    end of standard input. Raises CannotStart and Taken.
+
+    Removes from this process's environment what concerns other accounts, as `slotq local env` does
+    in the user's shell.
+    """
+    for name in state.UNSET:
+        os.environ.pop(name, None)
     with state.taken():
         state.clear()
         ended = threading.Event()
@@ -67,7 +74,9 @@ def _serve(
     try:
         state.save(running)
         ready(running)
-        ended.wait()
+        # Python handles signals in this thread alone, and the kernel may wake another one.
+        while not ended.wait(_LOOK_SECONDS):
+            pass
     finally:
         emulator.stop()
         state.forget()

@@ -1,4 +1,4 @@
-"""The saved description of a running emulator, for `stop` and `env`.
+"""The saved description of a running emulator, for `stop`, `env` and `as`.
 
 The state folder is SLOTQ_LOCAL_DIR, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`. It
 has `emulator.json` and `emulator.lock` (one emulator per folder), `keys.json`, `emulator.log`,
@@ -255,5 +255,12 @@ def variables(running: Running) -> dict[str, str]:
     }
 
 
-UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_AWS_PROFILE", "SLOTQ_PROFILE")
+UNSET = (
+    "AWS_DEFAULT_PROFILE",
+    "AWS_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "SLOTQ_API_ID",
+    "SLOTQ_AWS_PROFILE",
+    "SLOTQ_PROFILE",
+)
 """Variables that would send calls elsewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slotq.cli.machine.program import run
 from slotq.cli.words import Seconds
 from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
@@ -174,9 +176,9 @@ def _knobs(given: Iterable[str]) -> Knobs:
 
 
 def _region(name: str) -> str:
-    import boto3
+    from slotq.local.endpoint import session_of
 
-    known = boto3.Session(region_name=name).get_available_regions("sagemaker")
+    known = session_of(region_name=name).get_available_regions("sagemaker")
     if name not in known:
         raise click.BadParameter(
             f"there is no region '{name}'; the regions are {', '.join(known)}",
@@ -222,6 +224,28 @@ def env(*, as_json: bool) -> None:
     click.echo(f"unset {' '.join(state.UNSET)}")
     for name, value in variables.items():
         click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@local.command("as", context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def act_as(*, name: str, command: tuple[str, ...]) -> None:
+    """Run COMMAND on the emulator as another person: with the role NAME assumed.
+
+    COMMAND gets the settings of `slotq local env` and the role's credentials. NAME is a role's name
+    or ARN; the role need not exist. The ARN of a session, as `slotq whoami` shows it, names the
+    session too. The exit code is the command's.
+    """
+    if not command:
+        raise click.UsageError(
+            f"say what to run: slotq local as {shlex.quote(name)} -- slotq whoami"
+        )
+    from slotq.local import acting, state
+
+    running = state.running()
+    own = {key: value for key, value in os.environ.items() if key not in state.UNSET}
+    person = acting.variables(running.endpoint, name)
+    raise click.exceptions.Exit(run(command, own | state.variables(running) | person))
 
 
 @local.command("sam")

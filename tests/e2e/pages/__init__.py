@@ -1,0 +1,10 @@
+"""Runs the pages of the documentation, each from its first block to its last, as a reader would.
+
+blocks  a page's blocks, in order, and the file that a block is the content of
+shell   a shell, and how a block is cut into its statements
+reader  a folder, a shell, a notebook, and an emulator
+output  whether what a page shows is what was printed
+worlds  what each page takes as given, and the blocks that run elsewhere, with the reason
+given   files that pages take as given
+checks  what is true of that which statements print
+"""
