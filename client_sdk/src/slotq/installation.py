@@ -9,12 +9,10 @@ the metadata lists them: a wheel may be gone by now, and its address may need cr
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,39 +20,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from packaging.requirements import Requirement
+
 from slotq.errors import NotConfigured
 
 _CLIENT, _CORE = "slotq", "slotq-core"
-_REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(?:\[(?P<extras>[^]]*)\])? *(?P<versions>[^;]*?)"
-    r"(?:; *extra == [\"'](?P<extra>[\w-]+)[\"'])?"
-)
-_VERSION = re.compile(r"(?P<sign>[<>=]=?)(?P<release>[\d.]+)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Requirement:
-    """A package that an extra stands for."""
-
-    text: str
-    """As pip takes it, e.g. `moto[s3]<6,>=5.2`."""
-    name: str
-    extras: tuple[str, ...]
-    versions: str
-    """The versions that fit, e.g. `<6,>=5.2`."""
-
-    def installed(self) -> str | None:
-        """The installed version; None if the package is missing."""
-        try:
-            return metadata.version(self.name)
-        except metadata.PackageNotFoundError:
-            return None
-
-    def fits(self, version: str) -> bool:
-        return all(
-            _compare(sign, _release(version), _release(bound))
-            for sign, bound in _VERSION.findall(self.versions)
-        )
 
 
 def requirements(*extras: str) -> list[Requirement]:
@@ -63,8 +33,16 @@ def requirements(*extras: str) -> list[Requirement]:
     found: list[Requirement] = []
     for requirement in _listed(_CLIENT, extras):
         of_core = requirement.name == _CORE
-        found += _listed(_CORE, requirement.extras) if of_core else [requirement]
+        found += _listed(_CORE, sorted(requirement.extras)) if of_core else [requirement]
     return found
+
+
+def installed(name: str) -> str | None:
+    """The installed version; None if the package is missing."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def require(*extras: str, command: str) -> None:
@@ -72,11 +50,11 @@ def require(*extras: str, command: str) -> None:
     missing and the command that installs them."""
     unmet, replaced = [], []
     for requirement in requirements(*extras):
-        version = requirement.installed()
+        version = installed(requirement.name)
         if version is None:
             unmet.append(requirement.name)
-        elif not requirement.fits(version):
-            unmet.append(f"{requirement.name} {requirement.versions}, not {version}")
+        elif not requirement.specifier.contains(version, prereleases=True):
+            unmet.append(f"{requirement.name} {requirement.specifier}, not {version}")
             replaced.append(f"{requirement.name} {version}")
     if unmet:
         kept = f"To keep {', '.join(replaced)}, use another environment. " if replaced else ""
@@ -107,9 +85,11 @@ def install_command(*extras: str) -> str:
     """The command that installs these extras into the environment that slotq runs in."""
     client, core = editable_folder(), editable_folder(_CORE)
     if client is not None and core is not None:
-        of_core = [name for r in _listed(_CLIENT, extras) if r.name == _CORE for name in r.extras]
+        of_core = [
+            name for r in _listed(_CLIENT, extras) if r.name == _CORE for name in sorted(r.extras)
+        ]
         return _pip(["-e", _with_extras(core, of_core), "-e", _with_extras(client, extras)])
-    return _pip(requirement.text for requirement in requirements(*extras))
+    return _pip(map(str, requirements(*extras)))
 
 
 def editable_folder(distribution: str = _CLIENT) -> Path | None:
@@ -141,21 +121,18 @@ def _hint(*extras: str) -> str:
 
 
 def _listed(distribution: str, extras: Iterable[str]) -> Iterator[Requirement]:
-    """The requirements of these extras in a distribution's metadata."""
+    """The requirements of these extras in a distribution's metadata, without their markers."""
     try:
         lines = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
         return
-    wanted = set(extras)
-    for line in lines:
-        match = _REQUIREMENT.fullmatch(line)
-        if match and match["extra"] in wanted:
-            yield Requirement(
-                text=line.partition(";")[0].strip(),
-                name=match["name"],
-                extras=tuple(filter(None, (match["extras"] or "").split(","))),
-                versions=match["versions"],
-            )
+    for requirement in map(Requirement, lines):
+        marker, requirement.marker = requirement.marker, None
+        if marker and any(
+            marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+            for extra in extras
+        ):
+            yield requirement
 
 
 def _origin(distribution: str) -> dict[str, Any] | None:
@@ -181,20 +158,3 @@ def _pip(arguments: Iterable[str]) -> str:
     if find_spec("pip") is None:  # uv makes environments without pip
         pip = ["uv", "pip", "install", "--python", sys.executable]
     return shlex.join([*pip, *arguments])
-
-
-def _release(version: str) -> tuple[int, ...]:
-    numbers = re.match(r"[\d.]+", version)
-    found = [int(number) for number in numbers[0].split(".") if number] if numbers else []
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
-
-
-def _compare(sign: str, version: tuple[int, ...], bound: tuple[int, ...]) -> bool:
-    match sign:
-        case ">=":
-            return version >= bound
-        case "<":
-            return version < bound
-    return version == bound

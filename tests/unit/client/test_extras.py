@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from slotq import installation
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq.installation import Requirement
 
 RUN = "import sys; sys.modules[sys.argv.pop(1)] = None; from slotq.cli.main import main; main()"
 CLONE = Path(__file__).parents[3]
@@ -58,9 +58,9 @@ def test_a_command_says_how_to_install_what_it_needs(tmp_path, monkeypatch, pack
 
 def test_the_demo_names_all_that_is_missing_before_it_begins(monkeypatch):
     missing = {"moto", "aws-lambda-powertools", "sagemaker"}
-    installed = Requirement.installed
+    real = installation.installed
     monkeypatch.setattr(
-        Requirement, "installed", lambda self: None if self.name in missing else installed(self)
+        installation, "installed", lambda name: None if name in missing else real(name)
     )
     ran = CliRunner().invoke(cli, ["demo"])
     assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
@@ -69,11 +69,9 @@ def test_the_demo_names_all_that_is_missing_before_it_begins(monkeypatch):
 
 
 def test_the_demo_says_that_it_needs_the_other_version_of_the_sdk(monkeypatch):
-    installed = Requirement.installed
+    real = installation.installed
     monkeypatch.setattr(
-        Requirement,
-        "installed",
-        lambda self: "3.27.0" if self.name == "sagemaker" else installed(self),
+        installation, "installed", lambda name: "3.27.0" if name == "sagemaker" else real(name)
     )
     ran = CliRunner().invoke(cli, ["demo"])
     assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import shlex
 import sys
 from importlib import metadata
@@ -168,29 +167,8 @@ def test_a_command_without_metadata_names_what_it_lacks(installed, monkeypatch):
         raise ModuleNotFoundError("no", name="moto")
 
 
-def test_the_real_metadata_can_be_read():
-    """Every extra's line is understood whole, and every bound compared."""
-    for distribution in ("slotq", "slotq-core"):
-        for line in metadata.requires(distribution) or ():
-            assert installation._REQUIREMENT.fullmatch(line), line
+def test_no_extra_of_the_real_metadata_names_a_package_of_ours():
     extras = metadata.metadata("slotq").get_all("Provides-Extra") or ()
-    for requirement in requirements(*extras):
-        bounds = installation._VERSION.findall(requirement.versions)
-        assert ",".join(sign + release for sign, release in bounds) == requirement.versions
-        assert not re.match("slotq", requirement.name)
-
-
-@pytest.mark.parametrize(
-    ("version", "fits"),
-    [
-        ("2.208", True),
-        ("2.208.0", True),
-        ("2.257.7", True),
-        ("2.207.9", False),
-        ("3.0", False),
-        ("3.0.0rc1", False),
-    ],
-)
-def test_a_version_fits_its_bounds(version, fits):
-    (requirement,) = requirements("sagemaker2")
-    assert requirement.fits(version) is fits
+    found = requirements(*extras)
+    assert {"moto", "matplotlib", "sagemaker", "aws-lambda-powertools"} <= {it.name for it in found}
+    assert not [it for it in found if it.name.startswith("slotq")]
