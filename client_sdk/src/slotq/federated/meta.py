@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from slotq.errors import InvalidRequest
 from slotq.federated.deploy_map import ALL, SERVER, deployments
 from slotq.federated.resources import needs
 from slotq_core import names
+from slotq_core.spelling import nearest
 
 KEYS = (
     "name",
@@ -29,7 +29,7 @@ KEYS = (
 )
 _REQUIRED = ("name", "deploy_map")
 _ALIKE = 0.8
-"""From which likeness on (`difflib`) an unknown key may be a typing error."""
+"""From which likeness on (`spelling`) an unknown key may be a typing error."""
 LEAST_HEARTBEAT, MOST_HEARTBEAT = 60, 86_400
 """Bounds of `heartbeat_seconds`: reports reach the queue every 15 seconds."""
 
@@ -116,7 +116,7 @@ def legal(name: str) -> str:
 
 def _meant(key: str) -> str | None:
     """The known key that this one may be a typing error of."""
-    return next(iter(get_close_matches(key.lower(), KEYS, 1, _ALIKE)), None)
+    return nearest(key.lower(), KEYS, _ALIKE)
 
 
 def _check_missing(document: Mapping[str, Any], unknown: Mapping[str, str | None]) -> None:
