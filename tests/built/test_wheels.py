@@ -21,6 +21,9 @@ SAMPLE = ROOT / "tests" / "typing" / "public_api.py"
 
 pytestmark = pytest.mark.built
 
+PINS = ROOT / "constraints/main.txt"
+INSTALL = ("install", "--quiet", "--disable-pip-version-check", "-c", PINS)
+
 
 def run(
     *command: str | Path, folder: Path, expected: int = 0, **environment: str
@@ -66,11 +69,9 @@ def clean(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    pins = ROOT / "constraints/main.txt"
-    install = ("install", "--quiet", "--disable-pip-version-check", "-c", pins)
     core, client = wheels["slotq_core"], wheels["slotq"]
     wanted = (f"slotq-core[aws] @ {core.as_uri()}", f"slotq[local] @ {client.as_uri()}")
-    run(python, "-m", "pip", *install, *wanted, folder=folder)
+    run(python, "-m", "pip", *INSTALL, *wanted, folder=folder)
     return python
 
 
@@ -81,8 +82,7 @@ def alone(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("alone")
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    install = ("install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
-    run(python, "-m", "pip", *install, wheels["slotq_core"], wheels["slotq"], folder=folder)
+    run(python, "-m", "pip", *INSTALL, wheels["slotq_core"], wheels["slotq"], folder=folder)
     return python
 
 
@@ -98,7 +98,7 @@ def test_the_client_alone_says_what_is_missing_and_how_to_install_it(alone, tmp_
     ran = run(*start, folder=tmp_path, expected=Exit.USAGE, **environment)
     command = shlex.split(ran.stderr.partition("To install what it needs: ")[2])
     assert not [word for word in command[4:] if word.startswith("slotq")]
-    run(*command, "--quiet", "-c", ROOT / "constraints.txt", folder=tmp_path)
+    run(*command, "--quiet", "-c", PINS, folder=tmp_path)
     run(*start, folder=tmp_path, **environment)
     run(*emulator, "stop", folder=tmp_path, **environment)
 
