@@ -52,10 +52,14 @@ def forged(name: str, *, signer: str | None = SIGNER, query: bool = False) -> di
 
 
 def test_the_submitter_is_the_signer(account: Account):
-    event = forged("add-job", query=True)
+    event = forged("add-job")
     event["body"] = json.dumps({**json.loads(event["body"]), **dict.fromkeys(NAMES, FORGED)})
     status, job = account.call(event)
     assert (status, job["submitter"]) == (202, SIGNER)
+
+
+def test_a_submission_with_a_forged_query_is_refused(account: Account):
+    assert account.call(forged("add-job", query=True))[0] == 400
 
 
 def test_version_shows_the_signer(account: Account):

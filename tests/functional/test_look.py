@@ -148,7 +148,8 @@ def about(**identity: Any) -> dict[str, Any]:
 
 
 def test_version_names_the_release_and_the_caller(account: Account, monkeypatch):
-    answer = {"version": 1, "slotq": __version__, "caller": "arn:aws:iam::1:user/ada"}
+    caller = "arn:aws:iam::1:user/ada"
+    answer = {"version": 1, "slotq": __version__, "caller": caller, "dry_runs": True}
     event = about(userArn="arn:aws:iam::1:user/ada")
     assert account.call(event) == (200, answer)
     monkeypatch.setenv("SLOTQ_SERVES", "views")
