@@ -139,6 +139,15 @@ def test_a_failure_is_shown_with_its_last_log_lines(slotq, queue, words):
     assert "    no such file" in result.output
 
 
+@pytest.mark.parametrize("words", [("watch", "job7"), ("show", "job7")])
+def test_a_failure_is_shown_soon_where_cloudwatch_does_not_answer(slotq, queue, words):
+    """As in a VPC without an endpoint for logs: boto3 tries for minutes."""
+    queue.jobs["job7"] = failed()
+    world = logs("line")
+    slotq(*words, world=world)
+    assert world["aws"].made == [("logs", True)]
+
+
 def test_a_huge_log_line_of_a_failure_is_cut(slotq, queue):
     queue.jobs["job7"] = failed()
     result = slotq("watch", "job7", world=logs("[/b]" + "x" * 300_000, "last"))
