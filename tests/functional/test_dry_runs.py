@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.account import Account, add_job, forget, sample
+from tests.functional.account import EVENTS, Account, add_job, forget, sample
 from tests.functional.sharing import OTHER, OWNER, share
 
 MEMBER = json.loads(sample("add-job")["body"])
@@ -40,11 +40,11 @@ def signed(event: dict[str, Any], *, by: str) -> dict[str, Any]:
     return event
 
 
-def dry(event: dict[str, Any]) -> dict[str, Any]:
-    query = {"dry_run": "true"}
+def dry(event: dict[str, Any], *values: str) -> dict[str, Any]:
+    given = [*(values or ("true",))]
     return event | {
-        "queryStringParameters": query,
-        "multiValueQueryStringParameters": {key: [value] for key, value in query.items()},
+        "queryStringParameters": {"dry_run": given[-1]},
+        "multiValueQueryStringParameters": {"dry_run": given},
     }
 
 
@@ -169,6 +169,31 @@ def test_a_misspelt_dry_run_submits_nothing(account: Account):
             status, told = account.call(event)
             assert (status, told["field"]) == (400, key)
     assert account.call("list-jobs")[1]["jobs"] == []
+
+
+@pytest.mark.parametrize("values", [("true", "false"), ("false", "true"), ("no", "true")])
+def test_a_dry_run_that_is_given_both_ways_submits_nothing(account: Account, values):
+    for event in (add_job(), group()):
+        status, told = account.call(dry(event, *values))
+        assert (status, told["field"]) == (400, "dry_run")
+    assert account.call("list-jobs")[1]["jobs"] == []
+
+
+WRITES = [
+    name
+    for name in sorted(path.stem for path in EVENTS.glob("*.json"))
+    if sample(name).get("httpMethod", "GET") != "GET"
+]
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_dry_run_of_any_request_changes_nothing(account: Account, name: str):
+    assert account.call(add_job())[0] == 202
+    before = account.items()
+    status, told = account.call(dry(sample(name)))
+    assert account.items() == before
+    assert status in {200, 400}
+    assert status == 200 or told["field"] == "dry_run"
 
 
 def test_a_queue_says_that_it_knows_dry_runs(account: Account):

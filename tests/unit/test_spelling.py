@@ -72,6 +72,9 @@ def test_a_name_in_another_case_is_known_where_one_fits(name, known, found):
         ("1h", 3600),
         ("1.5h", 5400),
         ("1h30m", 5400),
+        ("1.1h", 3960),
+        ("2.05m", 123),
+        ("0.7d0.7d", 120_960),
         ("2d", 172_800),
         ("1w", 604_800),
         ("0.5s", 0.5),
@@ -86,3 +89,4 @@ def test_a_name_in_another_case_is_known_where_one_fits(name, known, found):
 )
 def test_a_duration_has_units(text, seconds):
     assert seconds_in(text) == seconds
+    assert type(seconds_in(text)) is type(seconds)

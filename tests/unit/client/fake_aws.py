@@ -122,6 +122,9 @@ class FakeServices:
             "s3": s3 or FakeS3(),
             "sagemaker": sagemaker or FakeSageMaker(),
         }
+        self.made: list[tuple[str, bool]] = []
+        """Each client that was made, and whether it is a quick one."""
 
-    def __call__(self, _queue: Any, service: str) -> Any:
+    def __call__(self, _queue: Any, service: str, *, quick: bool = False) -> Any:
+        self.made.append((service, quick))
         return self._clients[service]

@@ -11,7 +11,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from slotq.cli.exits import Exit
 from slotq.configuration.settings import Config
-from slotq.errors import InvalidRequest
+from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import app_in
 from slotq.federated.job_folder import job_in
 from slotq.federated.meta import made_for, read
@@ -58,6 +58,23 @@ def test_without_a_source_the_folder_is_the_code(tmp_path):
     app = app_in(laid(tmp_path, files) / "app")
     assert names_in(app) == {"custom/net.py", "config/config.json"} | SHIPPED
     assert (app.start, b"\ncd source\n" in (app.driver or b"")) == ("", False)
+
+
+@pytest.mark.parametrize("link", ["app1", "app1/source"])
+def test_a_link_out_of_the_job_folder_is_refused(tmp_path, link):
+    laid(tmp_path, {"keys/id_rsa": "", "keys/job.json": RUNS})
+    job = laid(tmp_path / "job", {"meta.json": META})
+    if link != "app1":
+        laid(job, {"app1/job.json": RUNS})
+    (job / link).symlink_to(tmp_path / "keys")
+    with pytest.raises(NotConfigured, match="outside the packed folder"):
+        job_in(job, pools=POOLS)
+
+
+def test_apps_of_a_job_folder_share_a_source_by_links(tmp_path):
+    job = laid(tmp_path, {"meta.json": META, "shared/train.py": "", "app1/job.json": RUNS})
+    (job / "app1/source").symlink_to("../shared")
+    assert "source/train.py" in names_in(job_in(job, pools=POOLS).apps["app1"])
 
 
 def test_an_app_with_nothing_but_its_request_ships_nothing(tmp_path):

@@ -11,6 +11,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS, SECTIONS
 from slotq.configuration.settings import Config
 from slotq.errors import CannotReach
+from slotq.jobs.job_logs import LONGEST_SHOWN
 from slotq.transport.signed_http import TRIES
 from slotq_core.requests.checkpoints import warning
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
@@ -136,6 +137,23 @@ def test_a_failure_is_shown_with_its_last_log_lines(slotq, queue, words):
     assert "    line 21\n" in result.output
     assert "line 20\n" not in result.output
     assert "    no such file" in result.output
+
+
+@pytest.mark.parametrize("words", [("watch", "job7"), ("show", "job7")])
+def test_a_failure_is_shown_soon_where_cloudwatch_does_not_answer(slotq, queue, words):
+    """As in a VPC without an endpoint for logs: boto3 tries for minutes."""
+    queue.jobs["job7"] = failed()
+    world = logs("line")
+    slotq(*words, world=world)
+    assert world["aws"].made == [("logs", True)]
+
+
+def test_a_huge_log_line_of_a_failure_is_cut(slotq, queue):
+    queue.jobs["job7"] = failed()
+    result = slotq("watch", "job7", world=logs("[/b]" + "x" * 300_000, "last"))
+    (line,) = (each for each in result.output.splitlines() if "xx" in each)
+    assert line == "    [/b]" + "x" * (LONGEST_SHOWN - 4) + "…"
+    assert "    last\n" in result.output
 
 
 def test_where_no_log_can_be_read_the_failure_still_says_where_it_is(slotq, queue):

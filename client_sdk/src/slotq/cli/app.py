@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 from botocore.exceptions import BotoCoreError
@@ -42,12 +42,19 @@ WIDE = 10_000
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _aws(queue: QueueClient, service: str) -> Any:
+class Aws(Protocol):
+    """Makes boto3's client for a service."""
+
+    def __call__(self, queue: QueueClient, service: str, *, quick: bool = False) -> Any:
+        """`quick`: for what a command can do without. The client tries once, for seconds."""
+
+
+def _aws(queue: QueueClient, service: str, *, quick: bool = False) -> Any:
     try:
         return queue.aws.client(
             service,
             region_name=queue.config.signing_region() or queue.aws.region_name,
-            config=QUICK if service == "sagemaker" else None,
+            config=QUICK if quick else None,
         )
     except (BotoCoreError, ValueError) as error:
         raise wrong_settings(error) from None
@@ -68,7 +75,7 @@ class App:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    aws: Callable[[QueueClient, str], Any] = field(default=_aws)
+    aws: Aws = field(default=_aws)
     """Returns boto3's client for a service, in the queue's region. Raises NotConfigured."""
     asks: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stderr.isatty()
     """Whether a user is present to answer questions."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq.federated.app_folder import TEMPLATE, App, app_in, is_app
+from slotq.federated.app_folder import SOURCE, TEMPLATE, App, app_in, is_app
 from slotq.federated.meta import Meta, made_for, read
-from slotq.packaging.archive import IGNORE_FILES, top_of
+from slotq.packaging.archive import IGNORE_FILES, check_link, top_of
 from slotq_core.wire import strict_json
 
 META = "meta.json"
@@ -40,7 +40,8 @@ def job_in(
     mapped: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> JobFolder:
-    """Read the folder and check every rule. Raises InvalidRequest with the field.
+    """Read the folder and check every rule. Raises InvalidRequest with the field, and NotConfigured
+    for a link out of the folder: who has cloned the folder may not know what it would ship.
 
     `pools`: the queue's pools. `mapped`: the pools of sites, before those of meta.json. `name`:
     the job's name in place of the document's.
@@ -58,6 +59,9 @@ def job_in(
     places = {place.name: place for place in folder.iterdir() if place.is_dir()}
     meta = read(document, folders=sorted(places), pools=pools, mapped=mapped)
     used = dict.fromkeys(meta.apps.values())
+    for place in used:  # What is in them is checked with each.
+        check_link(folder, place)
+        check_link(folder, f"{place}/{SOURCE}")
     apps = {name: app_in(places[name], shared=folder, more={META: text}) for name in used}
     warnings = (
         *meta.warnings,

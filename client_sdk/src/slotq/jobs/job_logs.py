@@ -24,6 +24,8 @@ LAST_LINES = 10
 """The most lines of one instance that are shown of a failed job."""
 _INSTANCES = 4
 """The most instances whose last lines are read: one request each."""
+LONGEST_SHOWN = 500
+"""Characters of one of these lines. CloudWatch takes lines of 256 kB and more."""
 
 LATE_READS = 3
 """How often to read the logs after their attempt has ended: the last lines arrive late."""
@@ -172,7 +174,8 @@ def _last_lines(client: Any, training_job: str) -> Iterator[str]:
         label = f"[{host_of(stream)}] " if len(streams) > 1 else ""
         lines, _ = _end_of(client, stream, LAST_LINES)
         for line in lines[-LAST_LINES:]:
-            yield f"    {label}{one_line(line)}"
+            shown = one_line(line[:LONGEST_SHOWN])
+            yield f"    {label}{shown}{'…' if len(line) > LONGEST_SHOWN else ''}"
 
 
 def host_of(stream: str) -> str:

@@ -67,7 +67,7 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
     such class, or if a list of jobs is too long.
     """
     own = {name: value for name in TAGS if (value := settings.get(name)) is not None}
-    for name in own.keys() & MOST.keys():
+    for name in (each for each in own if each in MOST):
         whole(name, own[name], 0, MOST[name])
     if (priority := settings.get("priority")) is not None:
         priority_in("priority", priority)

@@ -129,7 +129,7 @@ def _walked(folder: Path, without: Collection[str]) -> Iterator[tuple[str, bool]
         for name in sorted(folders):
             path = (below / name).as_posix()
             if path not in without and not ignored.ignores(path, folder=True):
-                _check_link(folder, path)
+                check_link(folder, path)
                 if (folder / path).is_symlink():
                     yield path, True
                 else:
@@ -141,7 +141,7 @@ def _walked(folder: Path, without: Collection[str]) -> Iterator[tuple[str, bool]
                 continue
             is_whole = (folder / path).is_file()
             if is_whole:
-                _check_link(folder, path)
+                check_link(folder, path)
             yield path, is_whole
 
 
@@ -159,7 +159,8 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _check_link(folder: Path, path: str) -> None:
+def check_link(folder: Path, path: str) -> None:
+    """Raises NotConfigured if this path of the folder is a link out of it."""
     place = folder / path
     if place.is_symlink() and not (leads := place.resolve()).is_relative_to(folder.resolve()):
         raise NotConfigured(

@@ -24,6 +24,7 @@ from slotq.configuration.keywords import takes
 from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs import progress
 from slotq.jobs.follow import ended_by_time_box, follow, left
+from slotq.jobs.foreign_names import QUICK
 from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
@@ -165,7 +166,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
                 waiting=self._shown.waiting,
                 running=self._shown.running,
                 warned=self._training.warned,
-                log_of=lambda job: () if logs else failure_log(self._logs, job),
+                log_of=lambda job: () if logs else failure_log(self._quick_logs, job),
             )
         except KeyboardInterrupt:
             self._say(left(name, "estimator.latest_training_job.stop()"))
@@ -180,6 +181,9 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
     def _logs(self) -> Any:
         return self.boto_session.client("logs")
+
+    def _quick_logs(self) -> Any:
+        return self.boto_session.client("logs", config=QUICK)
 
 
 def _check(job: JobView) -> None:

@@ -166,6 +166,7 @@ class Routes:
         from slotq_core.routes.job_changes import wish_of
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
 
+        self._request.query()
         caller, changes = self._request.caller(), parse_changes(self._request.body())
         outcomes = self._manager().bulk.run([wish_of(it) for it in changes], by=caller)
         return json_answer(
@@ -200,6 +201,7 @@ class Routes:
         return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
 
     def _cancel_job(self, name: str) -> Response:
+        self._request.query()
         return json_answer(
             HTTPStatus.OK, _view(self._manager().changes.cancel(name, by=self._request.caller()))
         )
@@ -208,6 +210,7 @@ class Routes:
         from slotq_core.routes.job_changes import amendment_of
         from slotq_core.wire.amendment import parse_amendment
 
+        self._request.query()
         caller, body = self._request.caller(), parse_amendment(self._request.body())
         status = self._manager().changes.amend(name, amendment_of(body), by=caller)
         return json_answer(HTTPStatus.OK, _view(status))

@@ -325,7 +325,7 @@ def _cancel_job() -> dict[str, Any]:
         "summary": "Cancel a waiting or running job",
         "description": "A job that holds slots is first `stopping`. Cancelling a cancelled job "
         "changes nothing.",
-        "responses": _responses(200, "The job as it is now", "JobView", 403, 404, 409),
+        "responses": _responses(200, "The job as it is now", "JobView", 400, 403, 404, 409),
     }
 
 
@@ -639,7 +639,7 @@ def _mend() -> dict[str, Any]:
         "description": "A training job of the queue that no job expects is stopped only at its "
         "second sighting, in a later call.",
         "responses": _responses(
-            200, "The findings, and whether each is mended", "DoctorView", 403, 429
+            200, "The findings, and whether each is mended", "DoctorView", 400, 403, 429
         ),
     }
 

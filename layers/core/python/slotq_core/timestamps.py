@@ -55,8 +55,9 @@ def seconds_in(text: str) -> float | None:
     """The seconds in a duration with units, an int if whole; None for any other text."""
     if re.fullmatch(WITH_UNITS, text, re.ASCII) is None:
         return None
-    total = sum(float(part["number"]) * UNITS[part["unit"]] for part in _PART.finditer(text))
-    return int(total) if total == int(total) else total
+    parts = _PART.finditer(text)
+    # Each number as whole thousandths: 1.1 hours are 3960 seconds, and as floats a little more.
+    return seconds(sum(milliseconds(float(part["number"])) * UNITS[part["unit"]] for part in parts))
 
 
 def seconds(duration: int) -> float:

@@ -328,7 +328,7 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; where it has code, ask the queue before uploading any. None: a dry run,
     which prints instead."""
-    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker"))
+    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
 

@@ -80,7 +80,7 @@ def follow_job(
 
 def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
     """The last lines of a failed job's log, for people."""
-    return [] if app.json else failure_log(lambda: app.aws(client, "logs"), job)
+    return [] if app.json else failure_log(lambda: app.aws(client, "logs", quick=True), job)
 
 
 def _screen(app: App, *, with_logs: bool) -> Screen:

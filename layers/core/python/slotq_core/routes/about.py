@@ -64,6 +64,7 @@ class AboutRoutes:
         return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
+        self._request.query()
         return _findings(self._manager().examine(fix=True))
 
 

@@ -55,6 +55,7 @@ class DocumentRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def set_project(self, name: str) -> Response:
+        self._request.query()
         caller, (keys, seen) = self._request.caller(), parse_project(self._request.body())
         done = self._manager().configuration.change(
             lambda now: with_project(now, name, keys), by=caller, seen=seen

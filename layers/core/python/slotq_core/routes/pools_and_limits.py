@@ -25,6 +25,7 @@ class PoolAndLimitRoutes:
         return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
 
     def set_pool(self, name: str) -> Response:
+        self._request.query()
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
         self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
         return self.list_pools()
@@ -53,6 +54,7 @@ class PoolAndLimitRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def set_limits(self) -> Response:
+        self._request.query()
         caller, (settings, seen) = self._request.caller(), parse_limits(self._request.body())
         self._manager().configuration.set_limits(settings, by=caller, seen=seen)
         return self.get_limits()

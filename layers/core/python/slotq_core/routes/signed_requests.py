@@ -57,13 +57,14 @@ class SignedRequest:
             raise InvalidRequest("the body is not text in UTF-8") from None
 
     def query(self, *known: str) -> Mapping[str, Sequence[str]]:
-        """The query's parameters. Raises InvalidRequest for an unknown one."""
+        """The query's parameters. Raises InvalidRequest for an unknown one. Every route that
+        changes something asks: a `dry_run` that it does not know must not be done in earnest."""
         query = self._http.request.query
         for key in query:
             if key not in known:
+                use = f"; use {' or '.join(known)}" if known else ""
                 raise InvalidRequest(
-                    f"there is no parameter '{key[:40]}' here; use {' or '.join(known)}",
-                    field=key[:40],
+                    f"there is no parameter '{key[:40]}' here{use}", field=key[:40]
                 )
         return query
 
@@ -90,10 +91,12 @@ def number(
 
 def switch(key: str, query: Mapping[str, Sequence[str]]) -> bool:
     """`true` or `false` from the query; False if absent. Raises InvalidRequest."""
-    text = query[key][-1] if key in query else "false"
-    if text not in {"true", "false"}:
+    given = {*query.get(key, ("false",))}
+    for text in sorted(given - {"true", "false"}):
         raise InvalidRequest(f"{key} takes true or false, not '{text[:40]}'", field=key)
-    return text == "true"
+    if len(given) > 1:
+        raise InvalidRequest(f"{key} is given as true and as false", field=key)
+    return "true" in given
 
 
 def fitting_views(views: Sequence[V], *, beside: BaseModel | None = None) -> Sequence[V]:

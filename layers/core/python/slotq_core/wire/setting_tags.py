@@ -57,9 +57,10 @@ def written(name: str, value: Any) -> str:
 def _read(declared: Field[Any], text: str) -> Any:
     key, default = TAGS[declared.name], declared.default
     if isinstance(default, bool):
-        if text.lower() not in {"true", "false"}:
+        given = (text or str(default)).lower()  # Version 0.2.0 took an empty value for no tag.
+        if given not in {"true", "false"}:
             raise ValueError(f"the tag '{key}' takes true or false, not '{text[:_SHOWN]}'")
-        return text.lower() == "true"
+        return given == "true"
     if isinstance(default, StrEnum):
         words = type(default)
         if text not in tuple(words):

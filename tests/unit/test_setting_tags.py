@@ -1,0 +1,17 @@
+"""A job's settings in the tags of its request."""
+
+import pytest
+
+from slotq_core.wire.setting_tags import TAGS, read_settings
+
+
+@pytest.mark.parametrize(("text", "preemptible"), [("", True), ("False", False), ("TRUE", True)])
+def test_an_empty_switch_is_no_switch(text, preemptible):
+    """As in version 0.2.0: its jobs may have such a tag, and can still be changed."""
+    assert read_settings({TAGS["preemptible"]: text}) == {"preemptible": preemptible}
+
+
+@pytest.mark.parametrize("name", ["min_runtime", "retries", "workload"])
+def test_an_empty_value_of_another_setting_is_refused(name):
+    with pytest.raises(ValueError, match=TAGS[name]):
+        read_settings({TAGS[name]: ""})
