@@ -29,10 +29,20 @@ COMMAND = ("--image", "i:1", "--role", "arn:aws:iam::123456789012:role/r", "--ou
 TO_RUN = ("--", "true")
 
 
+FILES = {
+    "sweep.yaml": "{name: grid, template: {}, space: {lr: [1]}, max_paralel: 2}",
+    "gang.yaml": "{name: ring, members: [], min_member: 2}",
+    "rules.yaml": "{name: ring, members: [], gang: {min_member: 2}}",
+    "train.py": "print(1)",
+}
+
+
 @pytest.fixture(autouse=True)
 def pools(queue, tmp_path, monkeypatch):
     queue.pools = [pool_view("main"), pool_view("eu")]
     monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
 
 
 REFUSED = [
@@ -55,6 +65,10 @@ REFUSED = [
     (("ls", "--pool", "mian"), Exit.NO,
      "there is no pool 'mian'; the pools are main, eu; did you mean 'main'?"),
     (("cancel", "--pool", "mian"), Exit.NO, "did you mean 'main'?"),
+    (("sweep", "sweep.yaml"), Exit.USAGE, "did you mean 'max_parallel'?"),
+    (("gang", "gang.yaml"), Exit.USAGE, "did you mean 'min_members' below gang?"),
+    (("gang", "rules.yaml"), Exit.USAGE, "did you mean 'min_members'?"),
+    (("submit", "train.py"), Exit.USAGE, "write `slotq submit -- python train.py`"),
 ]  # fmt: skip
 
 
@@ -197,3 +211,8 @@ def test_the_warning_of_checkpoints_comes_with_the_submission_and_the_page(slotq
 def test_a_running_job_is_no_failure(slotq, queue):
     queue.jobs["job7"] = running(name="job7")
     assert "last lines" not in slotq("show", "job7", world=logs("x")).output
+
+
+def test_a_kind_of_work_may_be_in_any_case(slotq, queue):
+    done = slotq("submit", "--class", "Interactive", "--dry-run", *COMMAND, *TO_RUN)
+    assert '"Value": "interactive"' in done.stdout, done.stderr

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.output.group_tables import in_states
+from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.sweep import SweepView, TrialView
 from slotq_core.wire.groups.views import GroupView
 
@@ -20,6 +21,7 @@ def sweep_page(group: GroupView, told: SweepView, trials: Sequence[TrialView]) -
     """What a sweep looks for, how far it is, and a line for each of the trials."""
     facts = Table.grid(padding=(0, 2))
     best = next((trial for trial in told.trials if trial.best), None)
+    failed = next((it.job or it.name for it in told.trials if it.state == JobState.FAILED), None)
     for name, value in (
         ("sweep", group.name),
         ("state", group.state),
@@ -27,6 +29,7 @@ def sweep_page(group: GroupView, told: SweepView, trials: Sequence[TrialView]) -
         ("at once", f"at most {group.max_parallel}"),
         ("objective", _objective(told)),
         ("best", _best(best) if best else ""),
+        ("failed", f"`slotq logs {failed}` says why" if failed else ""),
         ("project", group.project),
         ("submitter", group.submitter),
         ("submitted", group.submitted_at),

@@ -52,11 +52,13 @@ export function People() {
                 <td class="number">{each.used}</td>
                 <td class="number">{each.total ?? "no limit"}</td>
                 <td>
-                  <Bar
-                    pieces={[{ kind: "used", name: "used", amount: each.used }]}
-                    total={each.total ?? each.used}
-                    label={`${each.used} of ${each.total ?? "no limit"}`}
-                  />
+                  {each.total != null && (
+                    <Bar
+                      pieces={[{ kind: "used", name: "used", amount: each.used }]}
+                      total={each.total}
+                      label={`${each.used} of ${each.total}`}
+                    />
+                  )}
                 </td>
               </tr>
             ))}

@@ -9,6 +9,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.output.group_tables import group_page
+from slotq_core.spelling import did_you_mean, similar_names
 from slotq_core.wire.groups.submission import GangBody
 
 _NEEDED = ("name", "members")
@@ -65,20 +66,24 @@ def gang(
 
 def _check(said: dict[str, Any], file: str) -> None:
     """Raises UsageError unless these are the keys of a gang."""
-    if missing := [key for key in _NEEDED if key not in said]:
-        raise click.UsageError(f"{file} has no {missing[0]}: a gang has {', '.join(_NEEDED)}")
     if "max_parallel" in said:
         raise click.UsageError(
             f"{file} has max_parallel: its jobs are independent; use `slotq sweep`"
         )
     if more := sorted(said.keys() - {*_KEYS}):
-        raise click.UsageError(f"{file} has {more[0]}: a gang has only {', '.join(_KEYS)}")
+        near = similar_names(more[0], (*_KEYS, *GangBody.model_fields), 1)
+        where = " below gang" if near and near[0] not in _KEYS else ""
+        hint = f"; did you mean {near[0]!r}{where}?" if near else ""
+        raise click.UsageError(f"{file} has {more[0]}: a gang has only {', '.join(_KEYS)}{hint}")
+    if missing := [key for key in _NEEDED if key not in said]:
+        raise click.UsageError(f"{file} has no {missing[0]}: a gang has {', '.join(_NEEDED)}")
     members, rules = said["members"], said.get("gang") or {}
     if not isinstance(members, list) or not all(isinstance(each, dict) for each in members):
         raise click.UsageError(f"members of {file} must be a list of CreateTrainingJob requests")
     known = ", ".join(GangBody.model_fields)
-    if not isinstance(rules, dict) or rules.keys() - GangBody.model_fields.keys():
-        raise click.UsageError(f"gang of {file} takes {known}, and nothing else")
+    if not isinstance(rules, dict) or (more := sorted(rules.keys() - GangBody.model_fields.keys())):
+        hint = did_you_mean(more[0], GangBody.model_fields) if isinstance(rules, dict) else ""
+        raise click.UsageError(f"gang of {file} takes {known}, and nothing else{hint}")
     for rule, kinds, what in _FORMS:
         if not isinstance(rules.get(rule), kinds):
             raise click.UsageError(f"{rule} of {file} must be {what}")

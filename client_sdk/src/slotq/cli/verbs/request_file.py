@@ -25,9 +25,11 @@ def read_object(file: TextIO, what: str = "a CreateTrainingJob request") -> dict
         request = parsed(text, name_of(file)) if _is_yaml(file) else strict_json.parse(text)
         request = jsonable(request)  # YAML knows dates, JSON does not.
     except (*NOT_YAML, DocumentError) as error:
+        name = name_of(file)
+        run = f" To run it, write `slotq submit -- python {name}`." if name.endswith(".py") else ""
         raise click.UsageError(
-            f"{name_of(file)} cannot be read: {error}. It must hold {what} as JSON (or as YAML in "
-            "a file named .yaml or .yml)."
+            f"{name} cannot be read: {error}. It must hold {what} as JSON (or as YAML in a file "
+            f"named .yaml or .yml).{run}"
         ) from None
     if not isinstance(request, dict):
         raise click.UsageError(f"{name_of(file)} must hold one object: {what}.")

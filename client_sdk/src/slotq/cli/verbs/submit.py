@@ -147,7 +147,7 @@ slotq submit federated/ --site client1=pool-a"""
 @click.option(
     "--class",
     "workload",
-    type=click.Choice([kind.value for kind in Workload]),
+    type=click.Choice([kind.value for kind in Workload], case_sensitive=False),
     help="The kind of work. Interactive and inference jobs come first, within the project's quota.",
 )
 @click.option(

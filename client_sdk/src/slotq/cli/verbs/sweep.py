@@ -23,6 +23,7 @@ from slotq.sweeps.definition import define
 from slotq.sweeps.members import INDEX, of_array
 from slotq.sweeps.sweep import Sweep, submit_round, submitted
 from slotq_core.model.jobs import JobState
+from slotq_core.spelling import did_you_mean
 
 _NAME = "TrainingJobName"
 _LISTED = ("name", "max_parallel", "members")
@@ -120,10 +121,12 @@ def _listed(app: App, said: dict[str, Any], file: str, *, wait: bool, dry_run: b
 
 def _check(said: dict[str, Any], file: str, keys: tuple[str, ...], more: tuple[str, ...]) -> None:
     """Raises UsageError unless these are the keys of a sweep, and name what it comes after."""
+    known = (*keys, *more, *_AFTER)
+    if unknown := sorted(said.keys() - {*known}):
+        hint = did_you_mean(unknown[0], known)
+        raise click.UsageError(f"{file} has {unknown[0]}: {_WHAT}{hint}")
     if missing := [key for key in keys if key not in said]:
         raise click.UsageError(f"{file} has no {missing[0]}: {_WHAT}")
-    if unknown := sorted(said.keys() - {*keys, *more, *_AFTER}):
-        raise click.UsageError(f"{file} has {unknown[0]}: {_WHAT}")
     for key in _AFTER:
         names = said.get(key, [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -221,6 +221,12 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
     if not held:
         state = JobState.PREEMPTED if job.evictions else JobState.PENDING
         return move(job, state, at=now, message=f"released by {by}")
+    if job.state is JobState.STOPPING:
+        raise TooLate(
+            f"job {job.name} is stopping; only a waiting job can be held. If it waits again "
+            "afterwards, hold it then",
+            field="held",
+        )
     if job.active:
         raise TooLate(
             f"job {job.name} is {job.state}; only a waiting job can be held. Cancel it, or "

@@ -11,6 +11,7 @@ from typing import Any
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.jobs import JobSettings
+from slotq_core.spelling import as_known
 
 _SHOWN = 40
 """The most characters of a wrong value in a message."""
@@ -48,9 +49,10 @@ def written(name: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(default, StrEnum):
         words = type(default)
-        if value not in tuple(words):
+        known = as_known(str(value), words)
+        if known is None:
             raise InvalidRequest(f"{name} is one of {', '.join(words)}, not {value!r}", field=name)
-        return words(value).value
+        return str(known)
     return str(value)
 
 
