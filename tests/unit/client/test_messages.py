@@ -11,6 +11,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS, SECTIONS
 from slotq.configuration.settings import Config
 from slotq.errors import CannotReach
+from slotq.jobs.follow import standing
 from slotq.jobs.job_logs import LONGEST_SHOWN
 from slotq.transport.signed_http import TRIES
 from slotq_core.requests.checkpoints import warning
@@ -216,3 +217,16 @@ def test_a_running_job_is_no_failure(slotq, queue):
 def test_a_kind_of_work_may_be_in_any_case(slotq, queue):
     done = slotq("submit", "--class", "Interactive", "--dry-run", *COMMAND, *TO_RUN)
     assert '"Value": "interactive"' in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("attempt_of", "said"),
+    [
+        ({"checkpoints": "s3://b/c"}, "starts again from its last checkpoint, if it has saved one"),
+        ({}, "starts again from its beginning: it has no CheckpointConfig"),
+        ({"running_since": None}, "keeps its place, and starts again"),
+    ],
+)
+def test_what_an_evicted_job_goes_on_from_is_said_as_far_as_it_is_known(attempt_of, said):
+    last = attempt(stop_cause="evicted", stopped_for="urgent", **attempt_of)
+    assert standing(running(state="stopping", attempts=[last])).endswith(said)

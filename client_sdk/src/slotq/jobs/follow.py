@@ -140,10 +140,11 @@ def _stopping(job: JobView) -> str:
     last = job.attempts[-1] if job.attempts else None
     if last is None or last.stop_cause not in _EVICTED:
         return f"stopping: {job.message}" if job.message else "stopping"
-    return (
-        f"{ending(last)}: it is stopping, keeps its place, and continues from its last "
-        "checkpoint when it starts again"
-    )
+    then = "starts again"
+    if last.running_since is not None:
+        lacks = "from its beginning: it has no CheckpointConfig"
+        then += f" {'from its last checkpoint, if it has saved one' if last.checkpoints else lacks}"
+    return f"{ending(last)}: it is stopping, keeps its place, and {then}"
 
 
 def _end(job: JobView) -> str:
