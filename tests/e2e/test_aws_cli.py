@@ -108,7 +108,7 @@ def test_a_waiting_job_is_listed_and_stopped(aws, cli, tmp_path):
 
 
 def test_slotq_exec_passes_the_commands_output_and_exit_code(aws, tmp_path):
-    wanted = request(aws, "refused", 1, Tags=[{"Key": "priority", "Value": "high"}])
+    wanted = request(aws, "refused", 1, Tags=[{"Key": "priority", "Value": "1.5"}])
     words = ("exec", "--", "env", "-u", "PYTHONPATH", AWS, *creation(tmp_path, wanted))
     done = subprocess.run(
         [sys.executable, "-m", "slotq", *words],

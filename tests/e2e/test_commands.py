@@ -170,7 +170,7 @@ def test_a_command_runs_from_the_folder_to_the_model(aws, folder):
     (archive,) = [key for key in objects(aws, "runs/code/") if key.endswith(".tar.gz")]
     body = aws.client("s3").get_object(Bucket=aws.bucket, Key=archive)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body)) as tar:
-        assert tar.getnames() == [".slotqignore", "train.py", "slotq_training.py"]
+        assert tar.getnames() == [".slotqignore", "train.py", "slotq_training.py", "hfai.py"]
 
 
 def test_a_failing_commands_exit_code_is_reported(folder):
