@@ -116,4 +116,4 @@ def test_slotq_exec_passes_the_commands_output_and_exit_code(aws, tmp_path):
     )  # fmt: skip
     assert done.returncode not in {0, 1}
     assert "(ValidationException) when calling the CreateTrainingJob operation" in done.stderr
-    assert "takes an integer" in done.stderr
+    assert "or an integer from" in done.stderr
