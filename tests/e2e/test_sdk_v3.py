@@ -144,8 +144,8 @@ def test_a_waiting_job_is_read_tagged_listed_and_stopped(trainer):
 
 
 def test_a_refusal_says_what_to_change(trainer):
-    wrong = trainer("refused", steps=1, priority=1, tags=[Tag(key="priority", value="high")])
-    with pytest.raises(ClientError, match="takes an integer") as raised:
+    wrong = trainer("refused", steps=1, priority=1, tags=[Tag(key="priority", value="1.5")])
+    with pytest.raises(ClientError, match="or an integer from") as raised:
         wrong.train(wait=False)
     assert raised.value.response["Error"]["Code"] == "ValidationException"
     assert submitted("refused") is None
