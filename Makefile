@@ -130,7 +130,7 @@ sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in La
 	.ci/sam-local
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
-	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
+	$(BIN)/python -m slotq_core.api.openapi > docs/openapi.json
 
 schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuration.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json

@@ -70,7 +70,7 @@ from slotq_core.ports.surroundings import Notifier
 from slotq_core.version import __version__
 
 if TYPE_CHECKING:
-    from slotq_core.api import Routes
+    from slotq_core.api.routes import Routes
 
 gc.freeze()
 gc.enable()
@@ -332,7 +332,7 @@ def routes() -> Routes:
     nobody need look for garbage among it, then or later."""
     gc.disable()
     try:
-        from slotq_core.api import Routes
+        from slotq_core.api.routes import Routes
     finally:
         gc.freeze()
         gc.enable()

@@ -39,9 +39,9 @@ NOT_AT_FIRST = (
     "slotq_core.operations.usage.timeline",
     "slotq_core.operations.amend",
     "slotq_core.operations.bulk",
-    "slotq_core.routes.documents",
-    "slotq_core.routes.job_changes",
-    "slotq_core.routes.pools_and_limits",
+    "slotq_core.api.documents",
+    "slotq_core.api.job_changes",
+    "slotq_core.api.pools_and_limits",
     "slotq_core.wire.bulk_changes",
     "slotq_core.wire.configuration",
     "slotq_core.wire.document",
@@ -55,7 +55,7 @@ NOT_AT_FIRST = (
 
 
 def test_the_api_imports_only_what_most_requests_need():
-    code = "import slotq_core.api, sys; print(*sys.modules)"
+    code = "import slotq_core.api.routes, sys; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert [name for name in out.stdout.split() if name in NOT_AT_FIRST] == []
 
@@ -107,7 +107,7 @@ print(json.dumps([sorted(imported), sorted(set(sys.modules) - imported)]))
 """
 NOT_THE_NOTIFIERS = (
     *("pydantic", "pydantic_core", "yaml", "boto3", "slotq", "aws_lambda_powertools.event_handler"),
-    *("slotq_core.api", "slotq_core.manager", "slotq_core.routes", "slotq_core.routing"),
+    *("slotq_core.api", "slotq_core.manager"),
     *("slotq_core.adapters.sagemaker", "slotq_core.adapters.eventbridge"),
     *("slotq_core.policy.actions", "slotq_core.policy.cycle", "slotq_core.policy.state.quotas"),
     *("slotq_core.policy.turn", "slotq_core.wire.document", "slotq_core.wire.submission"),

@@ -15,13 +15,10 @@ In reading order; each imports only from those above it, and from `copies`, `err
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door
     ports       what the manager needs from the world
-    routing     from an API event to the function that answers it
     operations  passes, effects, reconciliation and the users' verbs
     manager     submit, cancel, observe, tick
     adapters    the ports on DynamoDB, SageMaker …
-    routes      the HTTP routes of the configuration
-    api         the HTTP routes
-    openapi     their description
+    api         the HTTP routes, and their description
     errors      the one error tree
     spelling    the known names near a misspelt one
     copies      changed copies of frozen values

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from slotq_core.admission.access import Action
+from slotq_core.api.router import Response, Router
+from slotq_core.api.signed_requests import SignedRequest
 from slotq_core.manager import QueueManager
 from slotq_core.operations.listing.answer_size import MOST_ANSWER
-from slotq_core.routes.signed_requests import SignedRequest
-from slotq_core.routing import Response, Router
 
 SCENARIO_ACTIONS: Mapping[str, Mapping[str, Action]] = {"/scenario": {"GET": Action.LOOK}}
 """The methods of each path, as `api.ACTIONS`."""

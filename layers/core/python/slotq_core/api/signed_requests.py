@@ -7,9 +7,9 @@ from http import HTTPStatus
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
+from slotq_core.api.router import Response, Router
 from slotq_core.errors import InvalidRequest, Refused
 from slotq_core.operations.listing.answer_size import MOST_ANSWER
-from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
+from slotq_core.api.router import Response
+from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring import scheduler_advice, telling_advice
 from slotq_core.operations.configuring.configurator import Changed
 from slotq_core.operations.status import NOBODY
 from slotq_core.privacy.identity import People
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
-from slotq_core.routing import Response
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
 from slotq_core.wire.document.values import EVERYONE

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.access import Action
+from slotq_core.api.router import Answer, Response, Router
+from slotq_core.api.signed_requests import SignedRequest
 from slotq_core.manager import QueueManager
-from slotq_core.routes.signed_requests import SignedRequest
-from slotq_core.routing import Answer, Response, Router
 
 if TYPE_CHECKING:
-    from slotq_core.routes.documents import DocumentRoutes
-    from slotq_core.routes.pools_and_limits import PoolAndLimitRoutes
+    from slotq_core.api.documents import DocumentRoutes
+    from slotq_core.api.pools_and_limits import PoolAndLimitRoutes
 
 CONFIGURATION_ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "/pools": {"GET": Action.LOOK},
@@ -64,7 +64,7 @@ class ConfigurationRoutes:
     def _settings(self) -> PoolAndLimitRoutes:
         """The routes of pools and limits, imported with their first request, as those of documents
         are: they cost a cold start more than what most requests need."""
-        from slotq_core.routes.pools_and_limits import PoolAndLimitRoutes
+        from slotq_core.api.pools_and_limits import PoolAndLimitRoutes
 
         return PoolAndLimitRoutes(self._manager, self._request)
 
@@ -72,6 +72,6 @@ class ConfigurationRoutes:
     def _documents(self) -> DocumentRoutes:
         """The routes of documents, imported with their first request: they cost a cold start more
         than what most requests need."""
-        from slotq_core.routes.documents import DocumentRoutes
+        from slotq_core.api.documents import DocumentRoutes
 
         return DocumentRoutes(self._manager, self._request)

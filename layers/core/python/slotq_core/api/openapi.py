@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slotq_core import names
-from slotq_core.api import MOST_JOBS
+from slotq_core.api.documents import MOST_CHANGES
+from slotq_core.api.routes import MOST_JOBS
+from slotq_core.api.signed_requests import DRY_RUN
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
-from slotq_core.routes.documents import MOST_CHANGES
-from slotq_core.routes.signed_requests import DRY_RUN
 from slotq_core.usage.amounts import BY
 from slotq_core.version import __version__
 from slotq_core.wire import (

@@ -7,9 +7,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.access import Action
+from slotq_core.api.router import Response, Router
+from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
-from slotq_core.routes.signed_requests import SignedRequest, json_answer
-from slotq_core.routing import Response, Router
 from slotq_core.version import __version__
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import cache
 from http import HTTPStatus
 
 from slotq_core.admission.access import Action
+from slotq_core.api.router import Response, Router
+from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
 from slotq_core.privacy.withholding import use_as_seen
-from slotq_core.routes.signed_requests import SignedRequest, json_answer
-from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.amounts import BY, Group
 from slotq_core.usage.calendar_days import begin_of, is_day

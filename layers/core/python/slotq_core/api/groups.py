@@ -7,16 +7,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from slotq_core.admission.access import Action
-from slotq_core.manager import QueueManager
-from slotq_core.operations.status import Status
-from slotq_core.routes.signed_requests import (
+from slotq_core.api.router import Response, Router
+from slotq_core.api.signed_requests import (
     SignedRequest,
     fitting_views,
     json_answer,
     number,
     switch,
 )
-from slotq_core.routing import Response, Router
+from slotq_core.manager import QueueManager
+from slotq_core.operations.status import Status
 
 if TYPE_CHECKING:
     from slotq_core.operations.jobs.group_lookup import GroupStatus

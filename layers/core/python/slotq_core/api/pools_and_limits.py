@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
+from slotq_core.api.router import Response
+from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.manager import QueueManager
-from slotq_core.routes.signed_requests import SignedRequest, json_answer, number
-from slotq_core.routing import Response
 from slotq_core.wire.configuration import OwnLimitsView, limits_view, parse_limits, parse_pool
 from slotq_core.wire.views.pools import PoolsView, pool_view
 

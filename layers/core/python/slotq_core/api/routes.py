@@ -1,7 +1,7 @@
 """The HTTP API of the manager: its routes, and each refusal as an `ErrorView`.
 
 Imported only at the first API call: pydantic and the views cost more than the rest of a cold start.
-`slotq_core.openapi` describes these routes.
+`slotq_core.api.openapi` describes these routes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,20 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from slotq_core.admission.access import Action
+from slotq_core.api.about import ABOUT_ACTIONS, AboutRoutes
+from slotq_core.api.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
+from slotq_core.api.groups import GROUP_ACTIONS, GroupRoutes
+from slotq_core.api.router import Response, Router
+from slotq_core.api.scenario import SCENARIO_ACTIONS, ScenarioRoutes
+from slotq_core.api.signed_requests import (
+    SignedRequest,
+    fitting_views,
+    json_answer,
+    number,
+    switch,
+)
+from slotq_core.api.slow_saves import with_slow_saves
+from slotq_core.api.usage import USAGE_ACTIONS, UsageRoutes
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -23,20 +37,6 @@ from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.jobs.warnings import warnings_of
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.routes.about import ABOUT_ACTIONS, AboutRoutes
-from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
-from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes
-from slotq_core.routes.scenario import SCENARIO_ACTIONS, ScenarioRoutes
-from slotq_core.routes.signed_requests import (
-    SignedRequest,
-    fitting_views,
-    json_answer,
-    number,
-    switch,
-)
-from slotq_core.routes.slow_saves import with_slow_saves
-from slotq_core.routes.usage import USAGE_ACTIONS, UsageRoutes
-from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.errors import ErrorView, FaultView
 from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view
@@ -163,7 +163,7 @@ class Routes:
         return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
 
     def _change_jobs(self) -> Response:
-        from slotq_core.routes.job_changes import wish_of
+        from slotq_core.api.job_changes import wish_of
         from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
 
         self._request.query()
@@ -207,7 +207,7 @@ class Routes:
         )
 
     def _amend_job(self, name: str) -> Response:
-        from slotq_core.routes.job_changes import amendment_of
+        from slotq_core.api.job_changes import amendment_of
         from slotq_core.wire.amendment import parse_amendment
 
         self._request.query()
