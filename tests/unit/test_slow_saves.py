@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq.jobs.reports.warned import Warned
-from slotq_core.api.slow_saves import with_slow_saves
+from slotq_core.api.jobs import with_slow_saves
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState
 from slotq_core.model.reports.outcome import with_report

@@ -1,16 +1,16 @@
 """The HTTP API of the manager.
 
-routes           the table of routes, and each refusal as an `ErrorView`
+table            the table of routes: path, method, right, handler, description
 router           from an API event to the function that answers it
+routes           the routes, bound to a manager, and each refusal as an `ErrorView`
 signed_requests  the request being answered, as routes read it, and answers as they write them
-configuration    the routes of the configuration, each imported with its first request
-pools_and_limits  pools, and the limits of callers
-groups           groups of jobs
+handlers         the functions that answer, each group imported with its first request
+jobs             jobs
 job_changes      what a request wants of jobs
-about            the queue itself, and its caller
-usage            what jobs have used
-scenario         the whole queue, to be reckoned on with
+groups           groups of jobs
+pools_and_limits  pools, and the limits of callers
 documents        the whole configuration as a document, projects, and the record
-slow_saves       warnings of saves that take longer than a pool waits for them
+usage            what jobs have used
+queue            the queue itself, its caller, and the whole of it as data
 openapi          the description of the routes; the Lambda does not import it
 """

@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer, number
+from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring import scheduler_advice, telling_advice
 from slotq_core.operations.configuring.configurator import Changed
@@ -24,9 +25,6 @@ from slotq_core.wire.document.views import (
     quotas_view,
 )
 from slotq_core.wire.record import Recorded, changes_view
-
-MOST_CHANGES = 100
-"""The largest and the default `limit` of GET /changes."""
 
 
 class DocumentRoutes:
@@ -55,7 +53,6 @@ class DocumentRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def set_project(self, name: str) -> Response:
-        self._request.query()
         caller, (keys, seen) = self._request.caller(), parse_project(self._request.body())
         done = self._manager().configuration.change(
             lambda now: with_project(now, name, keys), by=caller, seen=seen
@@ -63,7 +60,7 @@ class DocumentRoutes:
         return self._applied(done)
 
     def remove_project(self, name: str) -> Response:
-        caller, query = self._request.caller(), self._request.query("revision", "move_to")
+        caller, query = self._request.caller(), self._request.query()
         seen, move_to = number("revision", query, low=0), query.get("move_to", [None])[-1]
         done = self._manager().configuration.remove_project(
             name, by=caller, seen=seen, move_to=move_to
@@ -72,7 +69,7 @@ class DocumentRoutes:
 
     def list_quotas(self) -> Response:
         """What the caller holds of the caller's limits; of others for operators alone."""
-        caller, query = self._request.caller(), self._request.query("user")
+        caller, query = self._request.caller(), self._request.query()
         manager = self._manager()
         sharing = manager.configuration.settings()[0].sharing
         person = People(session_roles=sharing.session_roles).person(caller)
@@ -83,7 +80,7 @@ class DocumentRoutes:
         return json_answer(HTTPStatus.OK, quotas_view(quotas, sharing.contact))
 
     def list_changes(self) -> Response:
-        query = self._request.query("limit")
+        query = self._request.query()
         limit = number("limit", query, low=1, high=MOST_CHANGES) or MOST_CHANGES
         changes = [
             Recorded(

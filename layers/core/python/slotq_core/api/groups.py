@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from slotq_core.admission.access import Action
-from slotq_core.api.router import Response, Router
+from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import (
     SignedRequest,
     fitting_views,
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
     from slotq_core.wire.groups.views import GroupSummaryView
     from slotq_core.wire.views.jobs import JobView
 
-GROUP_ACTIONS: Mapping[str, Mapping[str, Action]] = {
-    "/groups": {"GET": Action.SEE, "POST": Action.SUBMIT},
-    "/groups/<name>": {"GET": Action.SEE},
-}
-"""The methods of each path, as `api.ACTIONS`."""
-
 
 class GroupRoutes:
     def __init__(
@@ -42,12 +35,7 @@ class GroupRoutes:
         """`views` shows jobs, with the progress of those that run."""
         self._manager, self._request, self._views = manager, request, views
 
-    def add_to(self, http: Router) -> None:
-        http.add("/groups", ["GET"], self._list)
-        http.add("/groups", ["POST"], self._submit)
-        http.add("/groups/<name>", ["GET"], self._get)
-
-    def _submit(self) -> Response:
+    def submit(self) -> Response:
         # Imported with the first use: most cold starts answer another route.
         from slotq_core.wire.groups.submission import read_group
 
@@ -59,8 +47,8 @@ class GroupRoutes:
             return self._answer(HTTPStatus.OK, groups.dry_run(wanted, submitter=submitter))
         return self._answer(HTTPStatus.ACCEPTED, groups.submit(wanted, submitter=submitter))
 
-    def _get(self, name: str) -> Response:
-        query = self._request.query("attempts", "next")
+    def get(self, name: str) -> Response:
+        query = self._request.query()
         with_attempts = switch("attempts", query)
         start = number("next", query, low=1) or 0
         status = self._manager().group_lookup.status(
@@ -68,10 +56,10 @@ class GroupRoutes:
         )
         return self._answer(HTTPStatus.OK, status, start)
 
-    def _list(self) -> Response:
+    def list_groups(self) -> Response:
         from slotq_core.wire.groups.views import GroupsView
 
-        ended = switch("ended", self._request.query("ended"))
+        ended = switch("ended", self._request.query())
         found = self._manager().group_lookup.all(to=self._request.caller(), ended=ended)
         views = [*map(_summary, found)]
         shown = fitting_views(views)

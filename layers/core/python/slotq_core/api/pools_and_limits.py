@@ -25,16 +25,12 @@ class PoolAndLimitRoutes:
         return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
 
     def set_pool(self, name: str) -> Response:
-        self._request.query()
         caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
         self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
         return self.list_pools()
 
     def remove_pool(self, name: str) -> Response:
-        caller, seen = (
-            self._request.caller(),
-            number("revision", self._request.query("revision"), low=0),
-        )
+        caller, seen = self._request.caller(), number("revision", self._request.query(), low=0)
         self._manager().configuration.remove_pool(name, by=caller, seen=seen)
         return self.list_pools()
 
@@ -54,7 +50,6 @@ class PoolAndLimitRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def set_limits(self) -> Response:
-        self._request.query()
         caller, (settings, seen) = self._request.caller(), parse_limits(self._request.body())
         self._manager().configuration.set_limits(settings, by=caller, seen=seen)
         return self.get_limits()

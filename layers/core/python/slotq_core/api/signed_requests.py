@@ -8,6 +8,7 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 from slotq_core.api.router import Response, Router
+from slotq_core.api.table.route import DRY_RUN
 from slotq_core.errors import InvalidRequest, Refused
 from slotq_core.operations.listing.answer_size import MOST_ANSWER
 
@@ -18,9 +19,6 @@ V = TypeVar("V", bound="BaseModel")
 
 _FRAME = 500
 """Bytes of an answer besides its views and what is measured: names of fields, and cursors."""
-
-DRY_RUN = "dry_run"
-"""The parameter of requests that only ask what would come of them."""
 
 _DIGITS = 10
 """The most digits of a number in a query, leading zeros included."""
@@ -56,22 +54,24 @@ class SignedRequest:
         except ValueError:
             raise InvalidRequest("the body is not text in UTF-8") from None
 
-    def query(self, *known: str) -> Mapping[str, Sequence[str]]:
-        """The query's parameters. Raises InvalidRequest for an unknown one. Every route that
-        changes something asks: a `dry_run` that it does not know must not be done in earnest."""
-        query = self._http.request.query
-        for key in query:
+    def query(self) -> Mapping[str, Sequence[str]]:
+        """The query's parameters; those that the table of routes names (`check_query`)."""
+        return self._http.request.query
+
+    def check_query(self, known: Sequence[str]) -> None:
+        """Raises InvalidRequest for a parameter that is not among these."""
+        for key in self.query():
             if key not in known:
-                use = f"; use {' or '.join(known)}" if known else ""
+                *others, last = known or ("",)
+                use = f"{', '.join(others)} or {last}" if others else last
                 raise InvalidRequest(
-                    f"there is no parameter '{key[:40]}' here{use}", field=key[:40]
+                    f"there is no parameter '{key[:40]}' here{use and f'; use {use}'}",
+                    field=key[:40],
                 )
-        return query
 
     def is_dry_run(self) -> bool:
-        """Whether the request only asks what would come of it. `dry_run` is then the only parameter
-        that there may be. Raises InvalidRequest."""
-        return switch(DRY_RUN, self.query(DRY_RUN))
+        """Whether the request only asks what would come of it. Raises InvalidRequest."""
+        return switch(DRY_RUN, self.query())
 
 
 def number(

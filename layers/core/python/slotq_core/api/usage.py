@@ -6,37 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 
-from slotq_core.admission.access import Action
-from slotq_core.api.router import Response, Router
+from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
+from slotq_core.model.access import Action
+from slotq_core.operations.usage.report import Position
+from slotq_core.operations.usage.timeline import Cursor
 from slotq_core.privacy.withholding import use_as_seen
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.amounts import BY, Group
 from slotq_core.usage.calendar_days import begin_of, is_day
-
-USAGE_ACTIONS: Mapping[str, Mapping[str, Action]] = {
-    "/usage": {"GET": Action.LOOK},
-    "/attempts": {"GET": Action.LOOK},
-}
-"""The methods of each path, as `api.ACTIONS`."""
+from slotq_core.wire.views.usage import SettledView, attempts_view, usage_view
 
 
 class UsageRoutes:
     def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
         self._manager, self._request = manager, request
 
-    def add_to(self, http: Router) -> None:
-        http.add("/usage", ["GET"], self._get_usage)
-        http.add("/attempts", ["GET"], self._list_attempts)
-
-    def _get_usage(self) -> Response:
-        # Imported with the first use: most cold starts answer another route.
-        from slotq_core.operations.usage.report import Position
-        from slotq_core.wire.views.usage import usage_view
-
-        query = self._request.query("from", "to", "by", "next")
+    def get(self) -> Response:
+        query = self._request.query()
         by = _grouping(query)
         page = self._manager().usage.page(
             start=_moment("from", query),
@@ -55,11 +44,8 @@ class UsageRoutes:
         )
         return json_answer(HTTPStatus.OK, view)
 
-    def _list_attempts(self) -> Response:
-        from slotq_core.operations.usage.timeline import Cursor
-        from slotq_core.wire.views.usage import SettledView, attempts_view
-
-        query = self._request.query("from", "to", "pool", "next")
+    def list_attempts(self) -> Response:
+        query = self._request.query()
         page = self._manager().timeline.page(
             start=_moment("from", query),
             end=_moment("to", query),

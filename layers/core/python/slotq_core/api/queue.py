@@ -1,49 +1,42 @@
-"""The routes about the queue itself and about its caller."""
+"""The routes of the queue itself: the whole of it as data, its release, its caller, its records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from slotq_core.admission.access import Action
-from slotq_core.api.router import Response, Router
+from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
+from slotq_core.operations.listing.answer_size import MOST_ANSWER
 from slotq_core.version import __version__
+from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 
 if TYPE_CHECKING:
     from slotq_core.ports.stored import Finding
 
-ABOUT_ACTIONS: Mapping[str, Mapping[str, Action]] = {
-    "/version": {"GET": Action.LOOK},
-    "/me": {"GET": Action.LOOK},
-    "/doctor": {"GET": Action.OPERATE, "POST": Action.OPERATE},
-}
-"""The methods of each path, as `api.ACTIONS`."""
 
-
-class AboutRoutes:
-    """The answers' models are imported with the first such request."""
-
+class QueueRoutes:
     def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
         self._manager, self._request = manager, request
 
-    def add_to(self, http: Router) -> None:
-        http.add("/version", ["GET"], self._about)
-        http.add("/me", ["GET"], self._me)
-        http.add("/doctor", ["GET"], self._examine)
-        http.add("/doctor", ["POST"], self._mend)
+    def scenario(self) -> Response:
+        # Pages of the scenario need what most of these routes do not.
+        from slotq_core.wire.scenario.pages import ScenarioCursor, scenario_page
 
-    def _about(self) -> Response:
-        from slotq_core.wire.views.about import AboutView
+        query, manager = self._request.query(), self._manager()
+        after = ScenarioCursor.parse(query["next"][-1]) if "next" in query else None
+        settings, revision = manager.configuration.settings()
+        queue = manager.as_it_stands.read(to=self._request.caller())
+        view = scenario_page(queue, settings, revision, after, most=MOST_ANSWER)
+        return Response(status=int(HTTPStatus.OK), body=view.model_dump_json(exclude_defaults=True))
 
+    def about(self) -> Response:
         view = AboutView(slotq=__version__, caller=self._request.caller(), dry_runs=True)
         return json_answer(HTTPStatus.OK, view)
 
-    def _me(self) -> Response:
-        from slotq_core.wire.views.about import MembershipView, MeView
-
+    def me(self) -> Response:
         caller, permissions = self._request.caller(), self._manager().authorizer.now()
         people = permissions.people
         projects = [
@@ -60,17 +53,14 @@ class AboutRoutes:
         )
         return json_answer(HTTPStatus.OK, view)
 
-    def _examine(self) -> Response:
+    def examine(self) -> Response:
         return _findings(self._manager().examine())
 
-    def _mend(self) -> Response:
-        self._request.query()
+    def mend(self) -> Response:
         return _findings(self._manager().examine(fix=True))
 
 
 def _findings(found: Iterable[Finding]) -> Response:
-    from slotq_core.wire.views.about import DoctorView, FindingView
-
     views = [
         FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
         for it in found
