@@ -42,7 +42,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.jobs.groups import NewGroup
-from slotq_core.wire.amendment import parse_amendment
+from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,

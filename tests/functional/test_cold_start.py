@@ -42,7 +42,7 @@ NOT_AT_FIRST = (
     "slotq_core.api.documents",
     "slotq_core.api.job_changes",
     "slotq_core.api.pools_and_limits",
-    "slotq_core.wire.bulk_changes",
+    "slotq_core.wire.job_changes",
     "slotq_core.wire.configuration",
     "slotq_core.wire.document",
     "slotq_core.wire.submission",

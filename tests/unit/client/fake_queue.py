@@ -47,8 +47,6 @@ from slotq_core.resubmission import (
     names_to_try,
 )
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
     LimitsView,
     OwnLimitsView,
@@ -65,6 +63,15 @@ from slotq_core.wire.groups.views import (
     GroupView,
     group_view,
     summary_view,
+)
+from slotq_core.wire.job_changes import (
+    AmendmentBody,
+    ChangeBody,
+    OutcomesView,
+    OutcomeView,
+    parse_amendment,
+    parse_changes,
+    retagged,
 )
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined

@@ -15,7 +15,7 @@ from slotq.errors import NameTaken, NotAllowed, UnexpectedAnswer
 from slotq.jobs.submission import settings_tags
 from slotq.transport.refusals import of_one
 from slotq_core.resubmission import all_taken, check_ended_in_vain, names_to_try
-from slotq_core.wire.bulk_changes import OutcomeView
+from slotq_core.wire.job_changes import OutcomeView
 from slotq_core.wire.views.jobs import JobView
 
 Patiently = Callable[[Callable[[], JobView]], JobView]

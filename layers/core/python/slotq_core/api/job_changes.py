@@ -7,8 +7,7 @@ from slotq_core.model.jobs import Submission
 from slotq_core.names import PROJECT_TAG
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.ports.training import Request
-from slotq_core.wire.amendment import AmendmentBody, retagged
-from slotq_core.wire.bulk_changes import ChangeBody
+from slotq_core.wire.job_changes import AMENDMENT_KEYS, AmendmentBody, ChangeBody, retagged
 from slotq_core.wire.submission import parse_submission, read_submission
 
 
@@ -31,12 +30,8 @@ def amendment_of(body: AmendmentBody) -> Amendment:
         after, revised = read_submission(retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
-    return Amendment(
-        held=body.held,
-        give_up=body.give_up,
-        revise=revise if body.tags else None,
-        project=_project(body),
-    )
+    own = {key: getattr(body, key) for key in AMENDMENT_KEYS if key != "tags"}
+    return Amendment(revise=revise if body.tags else None, project=_project(body), **own)
 
 
 def _retry(body: ChangeBody) -> Retry:

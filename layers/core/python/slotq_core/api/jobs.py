@@ -24,7 +24,7 @@ from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_vie
 if TYPE_CHECKING:
     # What reads a request is imported with the first such request: most cold starts answer another.
     from slotq_core.operations.bulk import Outcome
-    from slotq_core.wire.bulk_changes import OutcomeView
+    from slotq_core.wire.job_changes import OutcomeView
 
 
 class JobRoutes:
@@ -77,7 +77,7 @@ class JobRoutes:
 
     def change_many(self) -> Response:
         from slotq_core.api.job_changes import wish_of
-        from slotq_core.wire.bulk_changes import OutcomesView, parse_changes
+        from slotq_core.wire.job_changes import OutcomesView, parse_changes
 
         caller, changes = self._request.caller(), parse_changes(self._request.body())
         outcomes = self._manager().bulk.run([wish_of(it) for it in changes], by=caller)
@@ -86,7 +86,7 @@ class JobRoutes:
         )
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
-        from slotq_core.wire.bulk_changes import OutcomeView
+        from slotq_core.wire.job_changes import OutcomeView
 
         job = _view(outcome.status) if outcome.status else None
         error = self._error_view(outcome.error) if outcome.error else None
@@ -108,7 +108,7 @@ class JobRoutes:
 
     def amend(self, name: str) -> Response:
         from slotq_core.api.job_changes import amendment_of
-        from slotq_core.wire.amendment import parse_amendment
+        from slotq_core.wire.job_changes import parse_amendment
 
         caller, body = self._request.caller(), parse_amendment(self._request.body())
         status = self._manager().changes.amend(name, amendment_of(body), by=caller)

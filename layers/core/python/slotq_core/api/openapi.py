@@ -21,13 +21,10 @@ from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
 from slotq_core.version import __version__
 from slotq_core.wire import (
-    amendment as wire_amendment,
-)
-from slotq_core.wire import (
-    bulk_changes as wire_bulk,
-)
-from slotq_core.wire import (
     configuration as wire_configuration,
+)
+from slotq_core.wire import (
+    job_changes as wire_changes,
 )
 from slotq_core.wire import (
     pool_definition as definitions,
@@ -48,9 +45,9 @@ from slotq_core.wire.views import about, errors, jobs, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
-    wire_amendment.AmendmentBody,
-    wire_bulk.BulkBody,
-    wire_bulk.OutcomesView,
+    wire_changes.AmendmentBody,
+    wire_changes.BulkBody,
+    wire_changes.OutcomesView,
     GroupBody,
     GroupsView,
     GroupView,
@@ -173,7 +170,7 @@ _NAMED: Mapping[str, dict[str, Any]] = {
 """The `<name>` in paths that begin so."""
 
 NUMBERS = {
-    "MOST_AT_ONCE": wire_bulk.MOST_AT_ONCE,
+    "MOST_AT_ONCE": wire_changes.MOST_AT_ONCE,
     "MOST_GROUPS": MOST_GROUPS,
     "MOST_LOOKED_AT": MOST_LOOKED_AT,
     "MOST_MEMBERS": MOST_MEMBERS,
