@@ -142,12 +142,12 @@ verbs: $(INSTALLED) ## Write anew what follows from the table of verbs: the page
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training_fields.py
+	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training/training_fields.py
 
 instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
 	@mkdir -p .cache
 	$(BIN)/python -m tests.instance_types > .cache/instance_types.py
-	mv .cache/instance_types.py layers/core/python/slotq_core/instance_types.py
+	mv .cache/instance_types.py layers/core/python/slotq_core/wire/training/instance_types.py
 
 scenarios: $(INSTALLED) ## Write docs/scenarios.md and the pictures of docs/policy.md anew
 	$(BIN)/python -m tests.scenario_pages

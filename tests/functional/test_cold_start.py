@@ -26,7 +26,10 @@ heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
 light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
          "slotq_core.wire.limits_definition", "slotq_core.wire.document",
-         "slotq_core.wire.document.settings"}
+         "slotq_core.wire.document.settings", "slotq_core.wire.training",
+         "slotq_core.wire.training.field_paths", "slotq_core.wire.training.instance_types",
+         "slotq_core.wire.groups", "slotq_core.wire.groups.member_environment",
+         "slotq_core.wire.resubmission"}
 print(json.dumps([name for name in sys.modules
                   if name in heavy
                   or name.startswith("slotq_core.wire.") and name not in light]))
@@ -46,7 +49,7 @@ NOT_AT_FIRST = (
     "slotq_core.wire.configuration",
     "slotq_core.wire.document",
     "slotq_core.wire.submission",
-    "slotq_core.wire.training_request",
+    "slotq_core.wire.training.training_request",
     "slotq_core.wire.views.about",
     "slotq_core.wire.views.pools",
     "slotq_core.wire.views.usage",

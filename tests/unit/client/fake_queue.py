@@ -40,12 +40,6 @@ from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
-from slotq_core.resubmission import (
-    all_taken,
-    check_ended_in_vain,
-    check_shown,
-    names_to_try,
-)
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.configuration import (
     LimitsView,
@@ -76,6 +70,12 @@ from slotq_core.wire.job_changes import (
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
+from slotq_core.wire.resubmission import (
+    all_taken,
+    check_ended_in_vain,
+    check_shown,
+    names_to_try,
+)
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import pools as views

@@ -14,7 +14,7 @@ from typing import Any
 
 from slotq.federated.meta import Meta
 from slotq_core import names
-from slotq_core.resubmission import MOST_NAMES, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 RUN = "SLOTQ_RUN"
 """Environment variable of each member: the id of the submission."""

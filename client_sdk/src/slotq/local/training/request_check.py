@@ -12,7 +12,7 @@ from botocore.validate import ParamValidator
 
 from slotq.jobs.sagemaker_model import python_pattern
 from slotq.local.training.call_errors import PlaneError
-from slotq_core.requests.field_rules import breaches
+from slotq_core.wire.training.field_rules import breaches
 
 OPERATIONS = (
     "CreateTrainingJob",

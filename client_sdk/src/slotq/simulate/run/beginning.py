@@ -10,7 +10,7 @@ from slotq.simulate.run.opening import Given, Opening
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.contents import with_contents
-from slotq_core.admission.groups.gangs import check_gang
+from slotq_core.admission.gangs import check_gang
 from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import classed
 from slotq_core.errors import Refused

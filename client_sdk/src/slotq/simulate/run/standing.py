@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
-from slotq_core.copies import copied
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, by_user, first_read

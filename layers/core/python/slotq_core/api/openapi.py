@@ -14,12 +14,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import names
+from slotq_core import __version__, names
 from slotq_core.api.table.every_route import METHODS, ROUTES
 from slotq_core.api.table.route import Parameter, Route
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
-from slotq_core.version import __version__
 from slotq_core.wire import (
     configuration as wire_configuration,
 )
@@ -40,7 +39,7 @@ from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
-from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
+from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 from slotq_core.wire.views import about, errors, jobs, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
 from slotq_core.operations.listing.answer_size import MOST_ANSWER
-from slotq_core.version import __version__
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 
 if TYPE_CHECKING:

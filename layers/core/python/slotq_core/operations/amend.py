@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from slotq_core.admission.checkpoints import notice
 from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
@@ -23,7 +24,6 @@ from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
-from slotq_core.requests.checkpoints import notice
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (

@@ -4,6 +4,7 @@ submission         a CreateTrainingJob request, read
 setting_tags       a job's settings as tags, and back (without pydantic)
 groups             groups of jobs
 verbs              the users' verbs on jobs: the table of them (without pydantic)
+resubmission       which ended jobs can be retried, and under which names
 job_changes        changes of jobs, one or many, and their outcomes
 configuration      changes of pools and limits
 document           the whole configuration as one document
@@ -15,6 +16,5 @@ body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)
 limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)
-training_request   faults of a CreateTrainingJob request (without pydantic)
-training_fields    its fields, generated from botocore's model
+training           SageMaker's request: its fields and faults, and what it names
 """

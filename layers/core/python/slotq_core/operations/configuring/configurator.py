@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.admission import references, subscription
 from slotq_core.admission.access import Permissions
+from slotq_core.admission.configuration import references, subscription
+from slotq_core.admission.configuration.subscription import Held, Stand
 from slotq_core.admission.contents import declared
-from slotq_core.admission.subscription import Held, Stand
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core.admission.caller_limits import check_class, check_priority
+from slotq_core.admission.checkpoints import assured, provided
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -52,7 +53,6 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
-from slotq_core.requests.checkpoints import assured, provided
 
 _TRIES = 20
 

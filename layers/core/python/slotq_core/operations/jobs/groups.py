@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from slotq_core.admission.dependencies import after_end_of, check_members
-from slotq_core.admission.groups.gangs import check_room
+from slotq_core.admission.gangs import check_room
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
@@ -39,7 +39,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import Request
-from slotq_core.requests.group_members import rendezvous_of
+from slotq_core.wire.groups.member_environment import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
 """The cause of a member that is cancelled because nobody has finished its group's submission."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from slotq_core.admission.checkpoints import assured, notice, provided
 from slotq_core.admission.dependencies import check_dependencies
 from slotq_core.admission.prescribed import completed, usable_pools, with_approval
 from slotq_core.admission.requirements import in_parts
@@ -26,8 +27,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
-from slotq_core.requests import field_rules
-from slotq_core.requests.checkpoints import assured, notice, provided
+from slotq_core.wire.training import field_rules
 
 _TRIES = 20
 """How often a submission is tried while the jobs that it comes after end."""

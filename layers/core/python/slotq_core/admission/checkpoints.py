@@ -19,9 +19,9 @@ from typing import Any
 from slotq_core.errors import CheckpointsRequired
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import CheckpointRule, Pool
-from slotq_core.names import CHECKPOINTS_FOLDER
-from slotq_core.requests.field_paths import value_at, with_value
+from slotq_core.names import CHECKPOINTS_FOLDER, set_back
 from slotq_core.timestamps import iso
+from slotq_core.wire.training.field_paths import value_at, with_value
 
 FIELD = "CheckpointConfig"
 LOCATION = f"{FIELD}.S3Uri"
@@ -84,16 +84,7 @@ def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
 
 def warning(job: Job) -> str:
     """What the user of a job that `loses_its_work` is told."""
-    return f"{_lead(job.name)}: {_HOW}; {_OR_NOT}"
-
-
-def is_warning(text: str, name: str) -> bool:
-    """Whether this is the `warning` of the job of that name."""
-    return text.startswith(f"{_lead(name)}: ")
-
-
-def _lead(name: str) -> str:
-    return f"an eviction sets {name} back to its beginning"
+    return f"{set_back(job.name)}: {_HOW}; {_OR_NOT}"
 
 
 def notice(request: Mapping[str, Any]) -> str:

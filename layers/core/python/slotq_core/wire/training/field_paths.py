@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if (
     TYPE_CHECKING
 ):  # The event path has no use for SageMaker's structure, unless a project has rules.
-    from slotq_core.wire.training_request import Shape
+    from slotq_core.wire.training.training_request import Shape
 
 MISSING: Any = object()
 """What `value_at` returns for a field that the request does not have."""
@@ -102,6 +102,6 @@ def unknown_names(
 
 
 def _known() -> Shape:
-    from slotq_core.wire.training_request import known_shape
+    from slotq_core.wire.training.training_request import known_shape
 
     return known_shape()

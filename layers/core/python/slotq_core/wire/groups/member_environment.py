@@ -13,8 +13,8 @@ from typing import Any
 from slotq_core.model.groups import SERVER, Group
 from slotq_core.model.jobs import Job
 from slotq_core.names import GROUPS_FOLDER
-from slotq_core.requests.field_paths import value_at
 from slotq_core.timestamps import iso
+from slotq_core.wire.training.field_paths import value_at
 
 GROUP, SITE, ROLE, SITES, SIZE, RESOURCES, RENDEZVOUS = (
     "SLOTQ_GROUP",

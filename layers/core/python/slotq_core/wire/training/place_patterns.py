@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slotq_core.model.access import fits
-from slotq_core.requests.field_paths import values_at
+from slotq_core.wire.training.field_paths import values_at
 
 BY_URI = (
     "OutputDataConfig.S3OutputPath",

@@ -17,8 +17,8 @@ from math import inf
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.requests.field_rules import breaches
 from slotq_core.spelling import near_names, similar_name
+from slotq_core.wire.training.field_rules import breaches
 
 REQUEST = "CreateTrainingJobRequest"
 """The name of the whole request's structure."""
@@ -109,7 +109,7 @@ def refusal(faults: Sequence[Fault]) -> InvalidRequest:
 @cache
 def known_shape() -> Shape:
     """The structure in `training_fields`: names, types and required fields."""
-    from slotq_core.wire.training_fields import REQUIRED, STRUCTURES
+    from slotq_core.wire.training.training_fields import REQUIRED, STRUCTURES
 
     return _shape(REQUEST, STRUCTURES, REQUIRED)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from slotq_core.requests.field_paths import MISSING, value_at
+from slotq_core.wire.training.field_paths import MISSING, value_at
 
 Request = Mapping[str, Any]
 Breach = tuple[str, str]
