@@ -43,11 +43,6 @@ class Permissions:
     operators: tuple[str, ...] = ()
     """Patterns of the operators whom no configuration can remove."""
 
-    @classmethod
-    def of(cls, sharing: Sharing) -> Permissions:
-        """What callers may do if a configuration alone says so."""
-        return cls(sharing=sharing)
-
     @property
     def people(self) -> People:
         return People(session_roles=self.sharing.session_roles)

@@ -71,7 +71,9 @@ class Configurator:
         clock: Clock,
         wake: Callable[[], None],
         *,
-        permissions: Callable[[Sharing], Permissions] = Permissions.of,
+        permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
+            sharing=sharing
+        ),
         telling: Telling = Telling.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
