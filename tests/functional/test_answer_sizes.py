@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.api.table.every_route import METHODS
+from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.operations.listing.answer_size import MOST_ANSWER
 from tests.functional.account import NOW, TABLE, Account, add_job, sample

@@ -41,6 +41,7 @@ from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
 from slotq_core.timestamps import from_iso
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.configuration import (
     LimitsView,
     OwnLimitsView,
@@ -80,7 +81,6 @@ from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import pools as views
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
-from slotq_core.wire.views.errors import ErrorView
 from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, RequestView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.reasons import ReasonView

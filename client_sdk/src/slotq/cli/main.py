@@ -23,8 +23,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "submit": "slotq.cli.verbs.submit:submit",
         "sweep": "slotq.cli.verbs.sweep:sweep",
         "gang": "slotq.cli.groups.gang:gang",
-        "clone": "slotq.cli.verbs.clone:clone",
-        "retry": "slotq.cli.verbs.retry_command:retry",
+        "clone": "slotq.cli.verbs.resubmitting:clone",
+        "retry": "slotq.cli.verbs.resubmitting:retry",
     },
     "Look": {
         "ls": "slotq.cli.views.ls:ls",

@@ -24,6 +24,7 @@ from slotq.output.json_views import (
 )
 from slotq.simulate.run.metrics import Metrics
 from slotq.simulate.whatif.views import WhatIfView
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
     AppliedView,
@@ -37,7 +38,6 @@ from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.verbs import VERBS
 from slotq_core.wire.views.about import MeView
-from slotq_core.wire.views.errors import ErrorView
 from slotq_core.wire.views.jobs import JobView, QueueView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.usage import AttemptsPageView

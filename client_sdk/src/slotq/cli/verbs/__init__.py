@@ -5,6 +5,5 @@ sweep          `slotq sweep`, `slotq submit --array`
 request_file   the request in a file
 with_shell     `slotq submit --shell`
 changes        `slotq cancel`, `hold`, `release`, `priority`, `move`, `transfer`, `requeue`
-retry_command  `slotq retry`
-clone          `slotq clone`
+resubmitting   `slotq retry`, `slotq clone`
 """

@@ -18,7 +18,7 @@ from slotq_core.model.reports.slow_save import slow_save
 from slotq_core.operations.jobs.warnings import warnings_of
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.views.errors import ErrorView
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view, with_slow_save
 
 if TYPE_CHECKING:

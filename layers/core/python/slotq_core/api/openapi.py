@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from slotq_core import __version__, names
-from slotq_core.api.table.every_route import METHODS, ROUTES
+from slotq_core.api.routes import METHODS, ROUTES
 from slotq_core.api.table.route import Parameter, Route
 from slotq_core.operations.jobs.group_lookup import MOST_GROUPS
 from slotq_core.operations.status import MOST_LOOKED_AT
@@ -34,13 +34,14 @@ from slotq_core.wire import (
 from slotq_core.wire import (
     submission as wire_submission,
 )
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.document import contents
 from slotq_core.wire.document import views as wire_document
 from slotq_core.wire.groups.submission import MOST_MEMBERS, GroupBody
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.training.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
-from slotq_core.wire.views import about, errors, jobs, pools, usage
+from slotq_core.wire.views import about, jobs, pools, usage
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
@@ -69,7 +70,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     about.AboutView,
     about.MeView,
     about.DoctorView,
-    errors.ErrorView,
+    ErrorView,
 )
 _REF = "#/components/schemas/{model}"
 

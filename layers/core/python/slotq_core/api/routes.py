@@ -6,18 +6,36 @@ Imported only at the first API call: pydantic and the views cost more than the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slotq_core.api.handlers import Handlers
+from slotq_core.api.jobs import JobRoutes
 from slotq_core.api.router import Answer, Response, Router
 from slotq_core.api.signed_requests import SignedRequest, json_answer
-from slotq_core.api.table.every_route import METHODS, ROUTES
+from slotq_core.api.table.of_jobs import JOB_ROUTES
+from slotq_core.api.table.of_queue import QUEUE_ROUTES
+from slotq_core.api.table.of_settings import SETTING_ROUTES
 from slotq_core.api.table.route import Route
 from slotq_core.errors import Conflict, LimitReached, Refused, SlotQError, Unavailable
 from slotq_core.manager import QueueManager
 from slotq_core.model.access import Action
-from slotq_core.wire.views.errors import ErrorView, FaultView
+from slotq_core.wire.base import ErrorView, FaultView
+
+if TYPE_CHECKING:
+    from slotq_core.api.documents import DocumentRoutes
+    from slotq_core.api.groups import GroupRoutes
+    from slotq_core.api.pools_and_limits import PoolAndLimitRoutes
+    from slotq_core.api.queue import QueueRoutes
+    from slotq_core.api.usage import UsageRoutes
+
+ROUTES: tuple[Route, ...] = (*JOB_ROUTES, *SETTING_ROUTES, *QUEUE_ROUTES)
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    path: tuple(sorted(route.method for route in ROUTES if route.path == path))
+    for path in dict.fromkeys(route.path for route in ROUTES)
+}
+"""The methods of each path."""
 
 _ROUTES: Mapping[tuple[str, str], Route] = {(route.path, route.method): route for route in ROUTES}
 
@@ -26,6 +44,51 @@ UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
 OTHER = "OTHER"
 """Stands for every method that is not listed here."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
+
+
+class Handlers:
+    """The functions that answer, bound to one manager. Those of jobs come with the API; each other
+    group is imported with its first request: it costs a cold start more than most requests need."""
+
+    def __init__(
+        self,
+        manager: Callable[[], QueueManager],
+        request: SignedRequest,
+        error_view: Callable[[SlotQError], ErrorView],
+    ) -> None:
+        """`error_view` shows the error that left one of several jobs unchanged."""
+        self._manager, self._request = manager, request
+        self.jobs: JobRoutes = JobRoutes(manager, request, error_view)
+
+    @cached_property
+    def groups(self) -> GroupRoutes:
+        from slotq_core.api.groups import GroupRoutes
+
+        return GroupRoutes(self._manager, self._request, self.jobs.views)
+
+    @cached_property
+    def pools_and_limits(self) -> PoolAndLimitRoutes:
+        from slotq_core.api.pools_and_limits import PoolAndLimitRoutes
+
+        return PoolAndLimitRoutes(self._manager, self._request)
+
+    @cached_property
+    def documents(self) -> DocumentRoutes:
+        from slotq_core.api.documents import DocumentRoutes
+
+        return DocumentRoutes(self._manager, self._request)
+
+    @cached_property
+    def usage(self) -> UsageRoutes:
+        from slotq_core.api.usage import UsageRoutes
+
+        return UsageRoutes(self._manager, self._request)
+
+    @cached_property
+    def queue(self) -> QueueRoutes:
+        from slotq_core.api.queue import QueueRoutes
+
+        return QueueRoutes(self._manager, self._request)
 
 
 class Routes:

@@ -11,10 +11,9 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.names import setting_of
-from slotq_core.wire.base import VERSION, BaseModel
+from slotq_core.wire.base import VERSION, BaseModel, ErrorView
 from slotq_core.wire.body import invalid, json_object
 from slotq_core.wire.submission import MAX_TAGS
-from slotq_core.wire.views.errors import ErrorView
 from slotq_core.wire.views.jobs import JobView
 
 MOST_AT_ONCE = 100

@@ -4,5 +4,4 @@ route        one route: its path and method, what it needs and does, and its des
 of_jobs      jobs and groups
 of_settings  pools, limits, the configuration, projects and quotas
 of_queue     what was used, the whole queue, and the queue itself
-every_route  all of them, in the order of the description
 """

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from slotq_core.model.access import Action
 
 if TYPE_CHECKING:
-    from slotq_core.api.handlers import Handlers
     from slotq_core.api.router import Answer
+    from slotq_core.api.routes import Handlers
 
 Schema = Mapping[str, object]
 

@@ -17,9 +17,8 @@ from slotq_core.model.groups import SERVER
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
-from slotq_core.wire.groups.after_tags import with_after_tags
 from slotq_core.wire.groups.member_environment import MOST_VARIABLES, VARIABLES
-from slotq_core.wire.groups.members import check_growth, expanded
+from slotq_core.wire.groups.members import check_growth, expanded, with_after_tags
 from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.training.training_request import RequestCheck

@@ -1,4 +1,4 @@
-"""`slotq retry`."""
+"""`slotq retry`, `slotq clone`: submit a request once more."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import change_each
-from slotq.cli.name_arguments import to_project_option
+from slotq.cli.each import change_each, on_each
+from slotq.cli.name_arguments import JobName, to_project_option
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
+from slotq.output.group_tables import group_page
 from slotq.output.job_tables import submission
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.groups.views import GroupView
@@ -81,3 +82,42 @@ def _group(client: QueueClient, name: str, *, also_job: bool) -> GroupView | Non
     with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
         return client.group(name)
     return None
+
+
+@click.command
+@click.argument("names", type=JobName(None), nargs=-1, required=True, metavar="[NAME] NEW_NAME")
+@click.option("--group", metavar="GROUP", help="Clone this group, with its rules.")
+@click.option(
+    "--priority", type=PRIORITY, help="High first: a number, or a class.  [the first job's]"
+)
+@to_project_option
+@json_option
+@click.pass_obj
+def clone(
+    app: App,
+    names: tuple[str, ...],
+    *,
+    group: str | None,
+    priority: int | str | None,
+    to_project: str | None,
+) -> None:
+    """Submit the request of job NAME again as NEW_NAME; with --group, those of a group's jobs.
+
+    It continues from the first job's checkpoints if both use the same place. A place that the
+    queue provided is the first job's alone. The job grid-1 of a group grid becomes NEW_NAME-1.
+    """
+    if len(names) != (2 if group is None else 1):
+        raise click.UsageError("say what to clone: NAME NEW_NAME, or --group GROUP NEW_NAME")
+    *given, new_name = names
+    client = app.client()
+    if group is not None:
+        made = client.clone_group(group, new_name, priority=priority, project=to_project)
+        app.answer(made, group_page(made))
+        return
+    on_each(
+        app,
+        client,
+        given,
+        lambda name: client.clone(name, new_name, priority=priority, project=to_project),
+        submission,
+    )
