@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane

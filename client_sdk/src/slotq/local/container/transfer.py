@@ -10,8 +10,7 @@ from typing import Any
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.local.container.paths import below, is_own_file
-from slotq.local.container.storage.archives import Unsafe, unpack
+from slotq.local.container.archives import Unsafe, below, is_own_file, unpack
 from slotq.local.container.workdir import OPT_ML, Host
 
 

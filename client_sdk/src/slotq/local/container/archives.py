@@ -1,4 +1,4 @@
-"""Unpacks archives that users made. No member is written outside the target folder.
+"""Archives and names that users made (S3 keys, channels): nothing is written outside a folder.
 
 `unpack` creates no links. It copies the target of each link within the archive, so no later
 member can be written through a link.
@@ -11,8 +11,6 @@ import posixpath
 import shutil
 import tarfile
 from pathlib import Path
-
-from slotq.local.container.paths import below
 
 _MODES = 0o755
 
@@ -71,3 +69,19 @@ def _place(folder: Path, name: str, member: tarfile.TarInfo) -> Path:
         return below(folder, name)
     except ValueError:
         raise Unsafe(f"{member.name} points outside the archive") from None
+
+
+def below(folder: Path, name: str) -> Path:
+    """The path of a name below the folder. Raises ValueError for a path outside or an empty one."""
+    path = posixpath.normpath("/".join(part for part in name.split("/") if part))
+    if path == ".." or path.startswith("../") or "\0" in path:
+        raise ValueError(f"'{name}' points outside {folder}")
+    return folder / path
+
+
+def is_own_file(file: Path, root: Path) -> bool:
+    """Whether `file` is a regular file below the root: no pipe, and no link to a file elsewhere."""
+    try:
+        return file.is_file() and file.resolve(strict=True).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return False
