@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.output.submitters import short_names
+from slotq.output.job_tables import short_names
 from slotq_core.model.reasons import units
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView
