@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from slotq.document.canonical import text_of
+from slotq.document.document_text import text_of
 from slotq.output.job_tables import columns, last_part
 from slotq_core.model.projects import hours
 from slotq_core.wire.document.views import BudgetView, ProjectView, QuotasView, UserQuotaView

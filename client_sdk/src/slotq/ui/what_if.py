@@ -9,8 +9,8 @@ from typing import Annotated, Any, Protocol
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from slotq.document.comparison import compared as compared_documents
-from slotq.document.comparison import diff_lines
+from slotq.document.document_text import compared as compared_documents
+from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.simulate.whatif import (

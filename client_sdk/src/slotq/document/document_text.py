@@ -1,4 +1,7 @@
-"""The entries in which two documents differ, as people read them: a diff, entry by entry."""
+"""A document as YAML text, and the entries in which two documents differ, as people read them.
+
+The text is always the same for the same contents, so git shows what changed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import unified_diff
 from typing import Any
 
-from slotq.document.canonical import text_of
+import yaml
+
 from slotq_core.wire.document.differences import document_differences
 from slotq_core.wire.document.views import EntryChangeView, entry_change_view
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    """Repeats a value instead of referring to it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def text_of(value: Any) -> str:
+    """Return a value as YAML, one key a line."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return text
+
+
+def document_text(document: Mapping[str, Any]) -> str:
+    """Return the whole document, with an empty line between sections."""
+    return "\n".join(text_of({name: section}) for name, section in document.items())
+
 
 _CONTEXT = 3
 
