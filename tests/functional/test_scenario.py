@@ -165,7 +165,7 @@ def crowded(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
         submit(account, f"job{number:02}")
     account.settle()
     configuration = len(json.dumps(scenario(account)["configuration"]))
-    monkeypatch.setattr("slotq_core.routes.scenario.MOST_ANSWER", configuration + 5_000)
+    monkeypatch.setattr("slotq_core.api.queue.MOST_ANSWER", configuration + 5_000)
     return account
 
 

@@ -202,9 +202,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder, clock, table = Recorder(), VirtualClock(NOW), CheckedDynamo()
     table.create_table(**table_definition(TABLE))
     secret = f"arn:aws:secretsmanager:{OWN}:secret:{KEPT_UNDER}"
-    to = [Receiver(topic=NOTIFIED_TOPIC)]
-    to += [Receiver(slack=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")]
-    to += [Receiver(slack=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
+    to = [Receiver(channel="sns", place=NOTIFIED_TOPIC)]
+    to += [
+        Receiver(channel="slack", place=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")
+    ]
+    to += [Receiver(channel="slack", place=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
     rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
     rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
     pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))

@@ -340,7 +340,7 @@ def main(words: list[str]) -> None:
     if words:
         path = Path(words[0])
     else:
-        from slotq_core.version import __version__
+        from slotq_core import __version__
 
         path = Path(__file__).with_name("tables") / f"{__version__}.json"
     if path.exists():

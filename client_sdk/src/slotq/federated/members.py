@@ -26,7 +26,7 @@ from slotq.federated.sites import SERVER
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.packaging.command_job import CHANNEL, needed
 from slotq_core import names
-from slotq_core.resubmission import MOST_NAMES, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, next_names
 from slotq_core.wire.views.pools import PoolView
 
 _NAME = "TrainingJobName"

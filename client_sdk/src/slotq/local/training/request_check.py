@@ -11,7 +11,7 @@ import botocore.session
 from botocore.validate import ParamValidator
 
 from slotq.jobs.sagemaker_model import python_pattern
-from slotq_core.requests.field_rules import breaches
+from slotq_core.wire.training.field_rules import breaches
 
 
 class PlaneError(Exception):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
-from slotq_core.copies import copied
+from slotq_core.lifecycle import copied
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import NOTHING_SPENT, BudgetStanding, Spending
 from slotq_core.model.snapshot import Snapshot

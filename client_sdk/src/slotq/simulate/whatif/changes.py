@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.whatif.told import Told
+from slotq_core.admission.checkpoints import assured
+from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
-from slotq_core.admission.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import NameTaken, NoSuchProject
 from slotq_core.model.demand import Demand
@@ -27,7 +28,6 @@ from slotq_core.operations.amend import with_hold
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.privacy.identity import People
-from slotq_core.requests.checkpoints import assured
 from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read

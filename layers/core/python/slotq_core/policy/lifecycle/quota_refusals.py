@@ -12,7 +12,7 @@ See docs/policy-decisions.md#quotas-of-the-account.
 
 from __future__ import annotations
 
-from slotq_core.copies import copied
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, ServiceQuota
