@@ -13,7 +13,7 @@ import pytest
 
 import app
 import notifier
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of

@@ -277,7 +277,7 @@ def dump() -> dict[str, Any]:
 
     import app
     from slotq.local.services import moto_dynamodb
-    from slotq.local.services.plane_client import PlaneClient
+    from slotq.local.services.training_service import PlaneClient
     from tests.functional import account
 
     moto_dynamodb.install()

@@ -23,7 +23,7 @@ from slotq.output.json_views import (
     VersionView,
 )
 from slotq.simulate.run.metrics import Metrics
-from slotq.simulate.whatif.views import WhatIfView
+from slotq.simulate.whatif.answer import WhatIfView
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (

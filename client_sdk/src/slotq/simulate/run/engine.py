@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq.simulate.run.agenda import Agenda, Due, silences
-from slotq.simulate.run.beginning import opening_of, ranks
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.failing_attempts import Fate, fate_of
-from slotq.simulate.run.opening import Course, Given, Opening
+from slotq.simulate.run.opening import Course, Fate, Given, Opening, fate_of, opening_of, ranks
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.spent import Spent
-from slotq.simulate.run.standing import Standing
+from slotq.simulate.run.standing import Spent, Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
