@@ -36,7 +36,7 @@ def pools(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     """List each pool's capacity, use and health."""
-    _tell(app, app.client().configuration())
+    _tell(app, app.client().pools.view())
 
 
 @pools.command
@@ -45,7 +45,7 @@ def list_(app: App) -> None:
 @click.pass_obj
 def show(app: App, name: str) -> None:
     """Show one pool: its use, its health and all its settings."""
-    view = _pool(app.client().configuration(), name)
+    view = _pool(app.client().pools.view(), name)
     app.answer(view, pool_page(view))
 
 
@@ -195,7 +195,7 @@ def resize(app: App, name: str, slots: str) -> None:
     if slots[0] not in "+-":
         _change(app, name, {"slots": int(slots)})
         return
-    present = app.client().configuration()
+    present = app.client().pools.view()
     wanted = _pool(present, name).settings.slots + int(slots)
     if wanted < 0:
         raise click.UsageError(f"pool {name} has only {wanted - int(slots)} slots")
@@ -242,7 +242,7 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def remove(app: App, name: str, revision: int | None) -> None:
     """Remove the pool NAME. Refused while jobs run there, or wait for it alone."""
-    _tell(app, app.client().remove_pool(name, revision=revision))
+    _tell(app, app.client().pools.remove(name, revision=revision))
 
 
 @pools.command
@@ -251,14 +251,14 @@ def remove(app: App, name: str, revision: int | None) -> None:
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
     """Show every change of the pools, the latest first: who, when, before and after."""
-    changes = app.client().changes(limit=limit)
+    changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
 
 def _change(
     app: App, name: str, settings: Mapping[str, Any], *, revision: int | None = None
 ) -> None:
-    view = app.client().set_pool(name, settings, revision=revision)
+    view = app.client().pools.set(name, settings, revision=revision)
     _tell(app, view)
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:

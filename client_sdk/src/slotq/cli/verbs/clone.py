@@ -39,13 +39,13 @@ def clone(
     *given, new_name = names
     client = app.client()
     if group is not None:
-        made = client.clone_group(group, new_name, priority=priority, project=to_project)
+        made = client.groups.clone(group, new_name, priority=priority, project=to_project)
         app.answer(made, group_page(made))
         return
     on_each(
         app,
         client,
         given,
-        lambda name: client.clone(name, new_name, priority=priority, project=to_project),
+        lambda name: client.jobs.clone(name, new_name, priority=priority, project=to_project),
         submission,
     )

@@ -76,8 +76,8 @@ def _group(client: QueueClient, name: str, *, also_job: bool) -> GroupView | Non
     """The group of that name, unless there is none, or a job has the name."""
     with suppress(NoSuchJob):
         if not also_job:
-            client.job(name)
+            client.jobs.view(name)
             return None
     with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
-        return client.group(name)
+        return client.groups.view(name)
     return None

@@ -25,7 +25,7 @@ from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.request_check import check
+from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
 from slotq.packaging import training_file
@@ -328,7 +328,7 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; where it has code, ask the queue before uploading any. None: a dry run,
     which prints instead."""
-    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker", quick=True))
+    names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
 
