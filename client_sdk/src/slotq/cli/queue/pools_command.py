@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option, revision_option
-from slotq.cli.words import MaybeSeconds, NamedAmount
+from slotq.cli.setting_options import pool_setting_options
+from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
-from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
+from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.record import ChangesView
@@ -55,74 +56,7 @@ def show(app: App, name: str) -> None:
 @click.option(
     "--instance-type", metavar="TYPE", help="SageMaker's instance type, e.g. ml.p5.48xlarge."
 )
-@click.option(
-    "--reserve-after",
-    type=MaybeSeconds(),
-    help="How long other jobs may pass a job that does not fit; none: always.",
-)
-@click.option(
-    "--min-runtime",
-    type=MaybeSeconds(),
-    help="How long an attempt is protected from eviction.",
-)
-@click.option(
-    "--max-min-runtime",
-    type=MaybeSeconds(),
-    help="The largest min. runtime that a job may set.",
-)
-@click.option(
-    "--time-slice",
-    type=MaybeSeconds(),
-    help="How long a job runs before it yields to another user's of the same rank.",
-)
-@click.option(
-    "--pending-timeout",
-    type=MaybeSeconds(),
-    help="How long SageMaker may look for instances.",
-)
-@click.option(
-    "--suspend-grace",
-    type=MaybeSeconds(),
-    help="How long a script is asked to release its slots before its job is stopped; 0: not.",
-)
-@click.option(
-    "--stall-after",
-    type=MaybeSeconds(),
-    help="How long a script may report nothing before its job counts as stalled.",
-)
-@click.option(
-    "--on-stall",
-    type=click.Choice([each.value for each in OnStall]),
-    help="Warn of a stalled job, or stop it and use one of its retries.",
-)
-@click.option(
-    "--stall-unreported/--no-stall-unreported",
-    default=None,
-    help="Whether jobs that never report anything stall too.",
-)
-@click.option(
-    "--read-reports/--no-read-reports",
-    default=None,
-    help="Choose victims by their reported checkpoints.",
-)
-@click.option(
-    "--open/--no-open",
-    default=None,
-    help="Whether projects without a quota in the pool may use what is idle there.",
-)
-@click.option(
-    "--count-foreign/--no-count-foreign",
-    default=None,
-    help="Count training jobs outside the queue.",
-)
-@click.option(
-    "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
-)
-@click.option(
-    "--checkpoints",
-    type=click.Choice([rule.value for rule in CheckpointRule]),
-    help="Preemptible jobs without checkpoints: warn, provide a place, or refuse them.",
-)
+@pool_setting_options
 @click.option(
     "--resource",
     "resources",
@@ -141,7 +75,6 @@ def show(app: App, name: str) -> None:
     help="A property of each slot, such as mem_per_gpu_in_GiB=16; repeat it to list all.",
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
-@click.option("--state", type=click.Choice([state.value for state in PoolState]))
 @click.option(
     "--forget-limit",
     is_flag=True,
