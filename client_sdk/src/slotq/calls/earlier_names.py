@@ -19,10 +19,10 @@ from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job_calls import JobCalls
 from slotq.sweeps.sweep import Sweep
 from slotq.sweeps.sweep_calls import SweepCalls
-from slotq_core.wire.bulk_changes import OutcomeView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import AppliedView, ConfigurationView, QuotasView
 from slotq_core.wire.groups.views import GroupView
+from slotq_core.wire.job_changes import OutcomeView
 from slotq_core.wire.record import ChangeView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import AboutView, FindingView, MeView

@@ -23,9 +23,9 @@ from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, wi
 from slotq.transport.connection import ConnectedCalls
 from slotq_core import names
 from slotq_core.model.jobs import JobState
-from slotq_core.resubmission import check_shown
 from slotq_core.wire.body import MAX_BODY
-from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
+from slotq_core.wire.job_changes import OutcomesView, OutcomeView
+from slotq_core.wire.resubmission import check_shown
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
 

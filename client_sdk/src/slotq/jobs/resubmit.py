@@ -1,8 +1,8 @@
 """Submit a job again that has ended without completing, request by request.
 
 One job is retried so, and every job where the caller may not change jobs in bulk. The rules are
-those of the queue's own retry (`slotq_core.resubmission`). A member of a group is left to that one:
-only the queue can give a retry its place in a sweep.
+those of the queue's own retry (`slotq_core.wire.resubmission`). A member of a group is left to that
+one: only the queue can give a retry its place in a sweep.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from slotq.errors import NameTaken, NotAllowed, UnexpectedAnswer
 from slotq.jobs.submission import settings_tags
 from slotq.transport.refusals import of_one
-from slotq_core.resubmission import all_taken, check_ended_in_vain, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, names_to_try
 from slotq_core.wire.views.jobs import JobView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import botocore.session
 
 from slotq.errors import InvalidRequest
 from slotq_core import names
-from slotq_core.wire.training_request import Fault, Shape, faults_by, refusal
+from slotq_core.wire.training.training_request import Fault, Shape, faults_by, refusal
 
 KINDS = {"long": "integer", "double": "float"}
 """The JSON type of botocore's types that have another name."""

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from slotq.calls.service_calls import ServiceCalls
 from slotq.simulate.whatif import Told, forecast
-from slotq.simulate.whatif.forecast import Forecast
-from slotq.simulate.whatif.runtimes import Runtimes, Source
+from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
 from slotq_core.timestamps import iso
 
 HOURS = 24
