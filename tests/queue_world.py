@@ -108,7 +108,7 @@ class QueueWorld:
         self.plane = Plane(clock=self.clock, runner=runner, emit=self.events.append)
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
-        self.store.configure(pools or (pool(),), who="test", now=START)
+        self.store.configuration.change(pools or (pool(),), who="test", now=START)
         self.woken = 0
         self.wakes_at: list[int] = []
         """The moments (ms) for which the queue has asked for a pass."""
@@ -181,7 +181,7 @@ class QueueWorld:
         self.scripts.write(training_job, json.dumps({**report, **fields}).encode())
 
     def job(self, name: str) -> Job:
-        job = self.store.job(name)
+        job = self.store.jobs.get(name)
         assert job is not None
         return job
 

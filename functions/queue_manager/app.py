@@ -37,7 +37,7 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import (
     one_by_one,
 )
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
+from slotq_core.adapters.eventbridge import Announcements
 from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.notifiers.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
 from slotq_core.adapters.notifiers.lambda_wake import (
@@ -353,11 +353,8 @@ def new_manager() -> QueueManager:
         "clock": clock.now,
     }
     if os.environ.get(eventbridge.VARIABLE) == "1":
-        store: DynamoStore = AnnouncingStore(
-            client("dynamodb"), table, announcements=announced(), **settings
-        )
-    else:
-        store = DynamoStore(client("dynamodb"), table, **settings)
+        settings["witness"] = announced()
+    store = DynamoStore(client("dynamodb"), table, **settings)
     if os.environ.get(SERVES) != "views":
         take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)

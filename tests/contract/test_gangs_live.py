@@ -148,7 +148,7 @@ def with_many_pools() -> tuple[list[Pool], QueueWorld]:
     """A hundred and twenty pools of one slot, configured in three steps."""
     pools, store = [pool(f"p{number:03d}") for number in range(120)], on_dynamodb()
     for number in (40, 80, 120):
-        store.configure(pools[:number], who="test", now=0)
+        store.configuration.change(pools[:number], who="test", now=0)
     return pools, QueueWorld(*pools, store=store)
 
 
@@ -179,7 +179,7 @@ class Dies(Exception):
 
 def dying(world: QueueWorld, after: int, error: type[Exception] = Dies) -> None:
     """Let the next handler die once it has made so many commits of parts."""
-    commit, left = world.store.commit, [after]
+    commit, left = world.store.decisions.commit, [after]
 
     def counted(changes: Any, **more: Any) -> Any:
         if more.get("part") is not None:
@@ -188,10 +188,10 @@ def dying(world: QueueWorld, after: int, error: type[Exception] = Dies) -> None:
                 raise error("")
         return commit(changes, **more)
 
-    world.store.commit = counted
+    world.store.decisions.commit = counted
     with pytest.raises(error):
         world.manager.run_pass()
-    world.store.commit = commit
+    world.store.decisions.commit = commit
 
 
 def half_started(make_store: MakeStore, *names: str, **rules: Any) -> QueueWorld:
@@ -199,7 +199,7 @@ def half_started(make_store: MakeStore, *names: str, **rules: Any) -> QueueWorld
     world = QueueWorld(pool("p", 3), pool("q", 2), store=make_store())
     gang_of(world, *(names or ("a@p", "b@p", "c@p", "d@q", "e@q")), **rules)
     dying(world, 1)
-    assert world.store.in_parts() is not None
+    assert world.store.decisions.in_parts() is not None
     assert 0 < [world.job(name).state.value for name in "abcde"].count("starting") < 5
     assert world.training_jobs() == {}
     return world
@@ -210,7 +210,7 @@ def test_the_next_pass_finishes_a_start_in_parts(make_store: MakeStore) -> None:
     world = half_started(make_store)
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "runn runn runn runn runn"
-    assert world.store.in_parts() is None
+    assert world.store.decisions.in_parts() is None
 
 
 @IN_PARTS
@@ -267,15 +267,15 @@ def test_a_cancel_wins_over_a_start_in_parts(make_store: MakeStore, member: str)
 @IN_PARTS
 def test_a_start_in_parts_that_has_lost_its_room_is_undone(make_store: MakeStore) -> None:
     world = half_started(make_store)
-    world.store.configure([pool("p", 3), pool("q", 1)], who="operator", now=0)
+    world.store.configuration.change([pool("p", 3), pool("q", 1)], who="operator", now=0)
     before = {name: world.job(name).entry_time for name in "abcde"}
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "pend pend pend pend pend"
-    assert world.store.in_parts() is None
+    assert world.store.decisions.in_parts() is None
     assert {name: world.job(name).entry_time for name in "abcde"} == before
     assert {world.job(name).attempts for name in "abcde"} == {0}
     assert world.training_jobs() == {}
-    world.store.configure([pool("p", 3), pool("q", 2)], who="operator", now=0)
+    world.store.configuration.change([pool("p", 3), pool("q", 2)], who="operator", now=0)
     world.deliver()
     assert states(world, *"abcde") == "runn runn runn runn runn"
     assert world.training_jobs().keys() == {*"abcde"}
@@ -289,7 +289,7 @@ def test_the_next_pass_finishes_an_eviction_in_parts(make_store: MakeStore) -> N
     world.submit("high", priority=5, pools="q")
     dying(world, 1)
     assert "running" in {world.job(name).state.value for name in "abcde"}
-    decision = world.store.in_parts()
+    decision = world.store.decisions.in_parts()
     assert decision is not None and decision.kind is PartsKind.FINISH
     world.submit("follower", after="e")
     world.later(HANDLER_LIFETIME / 1000)
@@ -301,6 +301,6 @@ def test_a_decision_that_cannot_be_finished_now_stays(make_store: MakeStore) -> 
     world = half_started(make_store)
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
     dying(world, 0, Unavailable)
-    assert world.store.in_parts() is not None
+    assert world.store.decisions.in_parts() is not None
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "runn runn runn runn runn"

@@ -237,7 +237,7 @@ def test_what_has_expired_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR + n)
     now = MIDNIGHT + 20 * DAY
     add_up(store, now)
-    store.expire(now=now)
+    store.repair.expire(now=now)
     (page,) = pages(store, start=MIDNIGHT, end=MIDNIGHT + DAY, now=now)
     assert (page.attempts, page.gone) == ((), 3)
     monkeypatch.setattr(timeline, "MOST_READS", 1)
@@ -340,7 +340,7 @@ def test_what_has_expired_is_counted_once_by_later_looks() -> None:
         lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR + n)
     now = MIDNIGHT + 20 * DAY
     add_up(store, now)
-    store.expire(now=now)
+    store.repair.expire(now=now)
     watcher = Watcher(store, start=MIDNIGHT)
     assert [watcher.look(now + n * DAY) for n in range(3)] == [([], 3)] * 3
 

@@ -229,9 +229,9 @@ def test_the_memory_store_forgets_expired_records() -> None:
     store = MemoryStore(history=DAY)
     a_queue(store)
     lives(store, "job1", admitted=NOW, ended=NOW)
-    store.expire(now=NOW + 7 * DAY - 1000)
+    store.repair.expire(now=NOW + 7 * DAY - 1000)
     assert len(records(store)) == 1
-    store.expire(now=NOW + 7 * DAY + 1000)
+    store.repair.expire(now=NOW + 7 * DAY + 1000)
     assert records(store) == []
 
 

@@ -23,9 +23,9 @@ from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.items import write_restore
 from slotq_core.adapters.dynamodb.layout.table import restored_key
+from slotq_core.adapters.dynamodb.line_bounds import TouchedLines
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.notifiers.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
@@ -170,7 +170,9 @@ class World:
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(self.pools, limits=limits, sharing=sharing, who="campaign", now=START)
+        store.configuration.change(
+            self.pools, limits=limits, sharing=sharing, who="campaign", now=START
+        )
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, knobs: Knobs | None) -> Plane:
@@ -324,13 +326,13 @@ class World:
         """An operator changes the pools."""
         self.pools = pools
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(pools, who="campaign", now=self.clock.now())
+        store.configuration.change(pools, who="campaign", now=self.clock.now())
         store.scheduler.bump()
 
     def share(self, sharing: Sharing) -> None:
         """An operator changes the projects."""
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(sharing=sharing, who="campaign", now=self.clock.now())
+        store.configuration.change(sharing=sharing, who="campaign", now=self.clock.now())
         store.scheduler.bump()
 
     def doctor(self, *, tries: int = 3) -> None:
@@ -495,8 +497,8 @@ class World:
             clock=self.clock.now,
             **self._settings,
         )
-        store._touched = self._touched
-        store._world._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
+        store.jobs._touched = self._touched
+        store.worlds._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,

@@ -51,7 +51,7 @@ SHARING = Sharing(
 
 
 def share(sharing: Sharing = SHARING) -> None:
-    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    app.manager()._store.configuration.change(sharing=sharing, who="test", now=NOW)
 
 
 def request(

@@ -28,7 +28,9 @@ def share(*more: Project, queue_pools: list[Pool] | None = None, **rules: Any) -
     """Configure a project `vision` with these rules."""
     vision = Project(name="vision", access=ACCESS, requests=Prescription(**rules))
     store = app.manager()._store
-    store.configure(queue_pools, sharing=Sharing(projects=(vision, *more)), who="test", now=NOW)
+    store.configuration.change(
+        queue_pools, sharing=Sharing(projects=(vision, *more)), who="test", now=NOW
+    )
 
 
 def event(method: str, path: str, *, by: str = MEMBER, body: Any = None) -> dict[str, Any]:
@@ -449,7 +451,7 @@ def test_a_job_that_moves_into_a_project_with_approval_is_held(account: Account)
 def test_a_job_that_moves_gets_the_defaults_whatever_its_new_pool_asks_of_it(
     account: Account, rule: str, place: str | None, kept: str
 ):
-    (main,) = app.manager()._store.pools()
+    (main,) = app.manager()._store.configuration.pools()
     pools = [main, replace(main, name="strict", checkpoints=CheckpointRule(rule))]
     defaults = {"VpcConfig": VPC} | ({"CheckpointConfig": {"S3Uri": place}} if place else {})
     share(Project(name="lax", access=ACCESS), queue_pools=pools, defaults=defaults)

@@ -79,7 +79,7 @@ def test_what_if_nothing_changes_is_what_the_next_pass_decides(account: Account,
         Pool(name=name, instance_type=TYPE, capacity=Demand(slots=chance.randint(1, 4)))
         for name in ("main", "other")[: chance.randint(1, 2)]
     ]
-    store.configure(pools, who="test", now=NOW)
+    store.configuration.change(pools, who="test", now=NOW)
     for number in range(chance.randint(3, 12)):
         submit(
             account,

@@ -208,7 +208,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
     rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
     pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))
-    DynamoStore(table, TABLE).configure(
+    DynamoStore(table, TABLE).configuration.change(
         [pool], sharing=Sharing(notifications=tuple(rules)), who="operator", now=NOW
     )
 

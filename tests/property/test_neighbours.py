@@ -67,7 +67,7 @@ def _play(
                 if wanted.at == step:
                     _submit(world, f"{owner}{number}", owner, wanted)
         world.deliver()
-        found = world.store.pool("p")
+        found = world.store.health.pool("p")
         assert found is not None and found.health == HEALTHY
         states = world.states()
         seen.append({name: state for name, state in states.items() if name.startswith("ben")})

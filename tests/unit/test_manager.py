@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.memory.jobs import MemoryJobs
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
@@ -63,7 +64,7 @@ def test_the_same_submission_again_is_the_same_job():
 def test_the_same_submission_is_known_though_its_pool_would_refuse_it_now():
     world = QueueWorld(pool(slots=4))
     first = world.submit("job1", slots=4)
-    world.store.configure([pool(slots=2)], who="test", now=world.clock.now())
+    world.store.configuration.change([pool(slots=2)], who="test", now=world.clock.now())
     assert world.submit("job1", slots=4) == first
     with pytest.raises(NeverFits):
         world.submit("job2", slots=4)
@@ -94,8 +95,8 @@ def test_an_event_calls_for_a_pass_if_decisions_may_change():
 
     assert not calls(Phase.STARTING)
     assert not calls(Phase.STARTING, pending=True)
-    health = world.store.pool("p").health
-    world.store.set_health("p", replace(health, errors=1))
+    health = world.store.health.pool("p").health
+    world.store.health.set("p", replace(health, errors=1))
     assert calls(Phase.RUNNING), "the pool is well again"
     assert not calls(Phase.RUNNING)
     assert calls(Phase.COMPLETED)
@@ -193,7 +194,7 @@ def test_a_missed_end_is_seen_when_the_stop_is_repeated():
     world.events.clear()
     job = world.job("job1")
     lost = replace(job.attempt, stop=replace(job.attempt.stop, sent=False))
-    world.store.commit([_change(job, replace(job, attempt=lost))])
+    world.store.decisions.commit([_change(job, replace(job, attempt=lost))])
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
     world.manager.run_pass()
     assert world.job("job1").state is JobState.PREEMPTED
@@ -212,7 +213,7 @@ def test_a_capacity_error_backs_the_pool_off_and_the_job_keeps_its_place():
     assert world.manager.run_pass().wake_at == until
     world.later(30)
     assert world.states() == {"job1": "running"}
-    assert world.store.pool("p").health.errors == 0
+    assert world.store.health.pool("p").health.errors == 0
     assert world.job("job1").entry_time == job.entry_time
     names = [attempt.training_job for attempt in world.manager.jobs.status("job1").attempts]
     assert names == ["job1", training_job_name("job1", 2)]
@@ -286,7 +287,7 @@ def test_an_account_limit_below_the_pool_is_learned_and_retried_later():
     world.deliver()
     world.later(30)
     assert Counter(world.states().values()) == {"running": 2, "pending": 2}
-    health = world.store.pool("p").health
+    health = world.store.health.pool("p").health
     assert health.learned == 2
     assert "is 2 Instances" in health.message
     creates = world.plane.calls["CreateTrainingJob"]
@@ -310,7 +311,7 @@ def test_a_start_pending_too_long_goes_to_the_next_pool():
     assert world.job("job1").attempt.pool == "q"
     first, _ = world.manager.jobs.status("job1").attempts
     assert first.outcome is AttemptOutcome.NO_CAPACITY
-    assert world.store.pool("p").health.errors == 1
+    assert world.store.health.pool("p").health.errors == 1
 
 
 def test_the_maximum_runtime_ends_the_job():
@@ -363,7 +364,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
-    commit = world.store.commit
+    commit = world.store.decisions.commit
     refusals = iter([Conflict("someone was faster")] * 3)
 
     def contended(changes, *, seen=None, **_):
@@ -371,7 +372,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
             raise refusal
         return commit(changes, seen=seen)
 
-    world.store.commit = contended
+    world.store.decisions.commit = contended
     world.deliver()
     assert world.states() == {"job1": "running", "job2": "running"}
 
@@ -438,13 +439,13 @@ def test_later_passes_of_a_burst_find_nothing_to_do(monkeypatch):
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
-    looks, load = [], world.store.load
+    looks, load = [], world.store.worlds.load
 
     def looking(now):
         looks.append(now)
         return load(now)
 
-    monkeypatch.setattr(world.store, "load", looking)
+    monkeypatch.setattr(world.store.worlds, "load", looking)
     results = [world.manager.run_pass(holder=f"pass{n}", only_news=True) for n in range(50)]
     assert [result.busy for result in results] == [False] + [True] * 49
     assert len(looks) == 1, "after clean starts there is nothing to look at again"
@@ -456,10 +457,10 @@ def test_a_failed_or_cut_pass_is_repeated_without_news():
     world = QueueWorld()
     world.submit("job1")
     assert world.manager.run_pass(holder="short", budget=0, only_news=True).unfinished
-    load, world.store.load = world.store.load, refuse
+    load, world.store.worlds.load = world.store.worlds.load, refuse
     with pytest.raises(Unavailable):
         world.manager.run_pass(holder="fails", only_news=True)
-    world.store.load = load
+    world.store.worlds.load = load
     assert world.manager.run_pass(holder="again", only_news=True).decisions
 
 
@@ -490,14 +491,14 @@ def test_trouble_with_one_job_does_not_stop_the_others():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
-    request_of = world.store.request
+    request_of = world.store.jobs.request
 
     def unanswered(name):
         if name == "job1":
             raise Unavailable("no answer")
         return request_of(name)
 
-    world.store.request = unanswered
+    world.store.jobs.request = unanswered
     result = world.manager.run_pass()
     assert result.troubles == ("job1: no answer",)
     assert world.job("job2").attempt.created
@@ -569,12 +570,18 @@ def test_a_back_off_that_is_over_hides_no_reason():
 
 
 class LaggingStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: LaggingJobs = LaggingJobs(self._state, self.counters)
+
+
+class LaggingJobs(MemoryJobs):
     """Lists jobs as they were."""
 
     listed: tuple[Job, ...] = ()
 
-    def jobs(self, states, *, limit=1000, projects=None):
-        return self.listed or super().jobs(states, limit=limit, projects=projects)
+    def in_states(self, states, *, limit=1000, projects=None):
+        return self.listed or super().in_states(states, limit=limit, projects=projects)
 
 
 def test_a_list_that_lags_shows_no_started_job_as_waiting():
@@ -582,7 +589,7 @@ def test_a_list_that_lags_shows_no_started_job_as_waiting():
     world = QueueWorld(store=store)
     for name in ("job1", "job2"):
         world.submit(name)
-    store.listed = store.jobs([JobState.PENDING])
+    store.jobs.listed = store.jobs.in_states([JobState.PENDING])
     world.manager.run_pass()
     listed = [(it.job.name, it.job.state, it.place) for it in world.manager.jobs.statuses()]
     assert listed == [("job1", "starting", None), ("job2", "pending", 1)]

@@ -21,7 +21,7 @@ CREATE = "sagemaker:CreateTrainingJob"
 
 
 def missing(world: QueueWorld, name: str = "p") -> tuple[MissingRight, ...]:
-    found = world.store.pool(name)
+    found = world.store.health.pool(name)
     assert found is not None
     return found.health.missing_rights
 

@@ -20,9 +20,9 @@ class Poisoned:
         self.found: tuple[Poison, ...] = (BROKEN,)
         self.quarantined: list[Poison] = []
         self.refuse: Exception | None = None
-        self._load = world.store.load
-        world.store.load = self.load
-        world.store.quarantine = self.quarantine
+        self._load = world.store.worlds.load
+        world.store.worlds.load = self.load
+        world.store.repair.quarantine = self.quarantine
 
     def load(self, now: int) -> World:
         return replace(self._load(now), poison=self.found)
@@ -67,10 +67,10 @@ def test_an_event_of_an_unreadable_job_goes_to_the_dead_letters():
     def unreadable(name: str) -> Any:
         raise NotUnderstood(f"job {name} has no state")
 
-    job, world.store.job = world.store.job, unreadable
+    job, world.store.jobs.get = world.store.jobs.get, unreadable
     news = Observation(training_job="job1", phase=Phase.COMPLETED, at=0)
     world.manager.observe(news)
     world.manager.observe(news)
     assert world.letters == [("job", "job1", "job job1 has no state")]
-    world.store.job = job
+    world.store.jobs.get = job
     assert world.states() == {"job1": "running"}

@@ -286,13 +286,13 @@ def test_a_crash_between_the_heartbeat_and_the_decision_is_made_good():
 
 def test_a_tick_loads_for_heartbeats_only_while_a_group_with_one_may_run():
     queue, loads = gang(), []
-    load = queue.store.load
+    load = queue.store.worlds.load
 
     def counted(now):
         loads.append(now)
         return load(now)
 
-    queue.store.load = counted
+    queue.store.worlds.load = counted
     for expected in (1, 0, 0):
         queue.manager.listen()
         assert (len(loads), queue.scripts.reads) == (expected, 0)
@@ -345,7 +345,7 @@ def test_an_old_attempt_without_a_place_goes_on():
     queue = world(stall_after=30 * MIN)
     job = queue.job("job1")
     bare = replace(job, attempt=replace(job.attempt, checkpoints=""))
-    queue.store.commit([Change(before=job, after=bare)])
+    queue.store.decisions.commit([Change(before=job, after=bare)])
     queue.manager.tick()
     assert progress(queue) is None
     evict(queue)

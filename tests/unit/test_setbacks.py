@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.memory.decisions import MemoryDecisions
 from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.adapters.memory.worlds import MemoryWorlds
 from slotq_core.errors import ConditionFalse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -34,12 +36,25 @@ class Refusing(MemoryStore):
     def __init__(self, *, jobs: Sequence[str] = (), pools: Sequence[str] = ()) -> None:
         super().__init__()
         self.refuses, self.closed = {*jobs}, frozenset(pools)
-        self.loads = self.commits = 0
+        self.worlds = CountedWorlds(self._state, self.configuration, self.groups, self.usage)
+        self.decisions = RefusedDecisions(self)
+
+
+class CountedWorlds(MemoryWorlds):
+    loads = 0
 
     def load(self, now: int) -> World:
         self.loads += 1
         assert self.loads < ENDLESS, "the pass does not end"
         return super().load(now)
+
+
+class RefusedDecisions(MemoryDecisions):
+    commits = 0
+
+    def __init__(self, store: Refusing) -> None:
+        super().__init__(store._state, store.usage, most_changes=1_000_000)
+        self._store = store
 
     def commit(
         self,
@@ -52,14 +67,14 @@ class Refusing(MemoryStore):
     ) -> tuple[Job, ...]:
         self.commits += 1
         assert self.commits < ENDLESS, "the commits do not end"
-        wrong = self.closed.intersection(seen or ())
-        if wrong or any(change.before.name in self.refuses for change in changes):
+        wrong = self._store.closed.intersection(seen or ())
+        if wrong or any(change.before.name in self._store.refuses for change in changes):
             raise ConditionFalse("no condition holds", pools=frozenset(wrong))
         return super().commit(changes, seen=seen, group_decisions=group_decisions, part=part, **how)
 
 
 def states(world: QueueWorld, *names: str) -> list[JobState]:
-    found = [world.store.job(name) for name in names]
+    found = [world.store.jobs.get(name) for name in names]
     return [job.state for job in found if job is not None]
 
 
@@ -111,9 +126,9 @@ def test_a_job_that_cannot_be_moved_to_another_project_is_given_up():
     store = Refusing()
     world = QueueWorld(store=store)
     world.submit("a")
-    job = world.store.job("a")
+    job = world.store.jobs.get("a")
     assert job is not None
-    store.commit([Change(before=job, after=replace(job, project="old"))])
+    store.decisions.commit([Change(before=job, after=replace(job, project="old"))])
     store.refuses.add("a")
     with pytest.raises(Unavailable, match="keeps changing"):
         Mover(store, world.clock).move("old", "new", by="ann")

@@ -123,7 +123,7 @@ def test_slow_effects_come_last_among_new_decisions():
     client.create_training_job = refused  # type: ignore[method-assign]
     world.submit("slow", priority=9)
     world.manager.run_pass()
-    found = world.store.job_and_attempts("slow")
+    found = world.store.jobs.with_attempts("slow")
     assert found and [attempt.pool for attempt in found[1]] == ["p", "q"]
     del client.create_training_job
     later(world)
@@ -181,7 +181,7 @@ def unconfirmed(world: QueueWorld, name: str) -> Any:
     order = StopOrder(cause=StopCause.CANCELLED, by="ann", at=world.clock.now())
     attempt = replace(job.attempt, created=False, stop=order)
     after = replace(job, state=JobState.STOPPING, attempt=attempt)
-    (left,) = world.store.commit([Change(before=job, after=after)])
+    (left,) = world.store.decisions.commit([Change(before=job, after=after)])
     later(world)
     return left
 
@@ -196,7 +196,7 @@ def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
     monkeypatch.setattr(effects, "without_secrets", counted)
     world, _ = with_slow()
     world.submit("job1")
-    commit, conflicts = world.store.commit, [3]
+    commit, conflicts = world.store.decisions.commit, [3]
 
     def contended(changes: Any, **more: Any) -> Any:
         if read and conflicts[0]:
@@ -204,7 +204,7 @@ def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
             raise Conflict("somebody else was quicker")
         return commit(changes, **more)
 
-    world.store.commit = contended  # type: ignore[method-assign]
+    world.store.decisions.commit = contended  # type: ignore[method-assign]
     world.plane.knobs.refuse_creates = 1
     world.manager.run_pass()
     assert conflicts == [0]

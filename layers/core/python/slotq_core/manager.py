@@ -253,7 +253,7 @@ class QueueManager:
         troubles, findings = [], []
         stand = None
         try:
-            stand = self._store.configuration()
+            stand = self._store.configuration.read()
             self.count_spending(stand)
         except SlotQError as error:
             troubles.append(f"budgets: {error}")
@@ -261,7 +261,7 @@ class QueueManager:
             ("reports", lambda: self.listen(stand)),
             ("limits", lambda: self._admitter.audit(stand)),
             ("groups", lambda: troubles.extend(self._finish_groups(until))),
-            ("history", lambda: self._store.expire(now=self._clock.now())),
+            ("history", lambda: self._store.repair.expire(now=self._clock.now())),
             ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
         )
         for name, run in parts:
@@ -274,7 +274,7 @@ class QueueManager:
         except SlotQError as error:
             troubles.append(f"reconciliation: {error}")
         try:
-            findings = [*findings, *self._store.audit(now=self._clock.now())]
+            findings = [*findings, *self._store.repair.audit(now=self._clock.now())]
         except SlotQError as error:
             troubles.append(f"audit: {error}")
         if findings:
@@ -290,7 +290,7 @@ class QueueManager:
     def count_spending(self, stand: Configuration | None = None) -> None:
         """Add up what the projects with a budget have spent, so that passes know it. `stand`: the
         configuration, if it has just been read."""
-        stand = stand or self._store.configuration()
+        stand = stand or self._store.configuration.read()
         if any(project.budget for project in stand.sharing.projects):
             from slotq_core.operations.usage.month_sums import MonthSums
 
@@ -299,7 +299,7 @@ class QueueManager:
     def listen(self, stand: Configuration | None = None) -> None:
         """Read what scripts report where it decides something. `stand`: the configuration, if it
         has just been read."""
-        stand = stand or self._store.configuration()
+        stand = stand or self._store.configuration.read()
         if stand.group_decisions or any(pool.listens for pool in stand.pools):
             self._listener.listen(stand, self._clock.now())
 
@@ -318,7 +318,7 @@ class QueueManager:
         found += rights_report.examine(self._store, mend=fix)
         found += decisions_in_parts.examine(self._store, self._clock.now())
         until = began + DOCTOR_ENDS
-        found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
+        found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()
         return found
@@ -339,7 +339,7 @@ class QueueManager:
 
     def limits(self, *, caller: str) -> LimitsStatus:
         """The limits, and what this caller has used."""
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         return LimitsStatus(
             stand=stand,
             caller=caller,
@@ -362,13 +362,13 @@ class QueueManager:
 
     def longest_wait(self) -> int:
         """The time since the oldest waiting job entered (ms); 0 if none waits."""
-        since = self._store.waiting_since()
+        since = self._store.jobs.waiting_since()
         return 0 if since is None else max(0, self._clock.now() - since)
 
     def pools(self) -> list[PoolStatus]:
         """The pools in order, with their size, use and health."""
         now = self._clock.now()
-        world = self._store.load(now)
+        world = self._store.worlds.load(now)
         return [
             PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
             for pool in world.snapshot.pools
@@ -381,7 +381,7 @@ class QueueManager:
         from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
-        snapshot = self._store.load(now).snapshot
+        snapshot = self._store.worlds.load(now).snapshot
         return Sharers(
             held=held_by_projects(snapshot.active),
             standings=tuple(standings(snapshot, now)),
@@ -392,15 +392,15 @@ class QueueManager:
         """What this user holds of the user's limits; None: all users."""
         from slotq_core.admission.user_quotas import user_quotas
 
-        stand = self._store.configuration()
-        snapshot = self._store.load(self._clock.now()).snapshot
+        stand = self._store.configuration.read()
+        snapshot = self._store.worlds.load(self._clock.now()).snapshot
         users = None if user is None else [user]
         return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
 
     def project_metrics(self, *, most: int) -> Measured:
         """What projects hold, wait for and deserve: of `most` projects, and of all others together.
         Empty without projects, or if `most` is 0; then nothing is read."""
-        sharing = self._store.configuration().sharing if most else NO_SHARING
+        sharing = self._store.configuration.read().sharing if most else NO_SHARING
         if not sharing.projects:
             return {}
         from slotq_core.operations.project_metrics import measured

@@ -27,7 +27,7 @@ class Authorizer:
         return Permissions(sharing=sharing, operators=self._operators)
 
     def now(self) -> Permissions:
-        return self.under(self._store.configuration().sharing)
+        return self.under(self._store.configuration.read().sharing)
 
     def check_operates(self, *, by: str) -> None:
         """Raises NotPermitted unless the caller may change the configuration and examine the

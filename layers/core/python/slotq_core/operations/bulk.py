@@ -134,9 +134,9 @@ class Bulk:
 
     def _committed(self, changes: Sequence[Change]) -> Sequence[Job]:
         fits = sum(map(_size, changes)) <= LARGEST_COMMIT
-        if not fits or self._store.fitting(changes) < len(changes):
+        if not fits or self._store.decisions.fitting(changes) < len(changes):
             raise Conflict("too large for one transaction")
-        return self._store.commit(changes, opens_line=False) if changes else ()
+        return self._store.decisions.commit(changes, opens_line=False) if changes else ()
 
     def _alone(self, wish: Wish, by: str) -> _Done:
         try:

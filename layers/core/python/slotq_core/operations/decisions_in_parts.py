@@ -46,7 +46,7 @@ class _CannotStart(Conflict):
 
 def examine(store: Store, now: int) -> list[Finding]:
     """Find a decision that nobody has finished for `LONG`. Raises Unavailable."""
-    decision = store.in_parts()
+    decision = store.decisions.in_parts()
     if decision is None or now - decision.at < LONG:
         return []
     groups = sorted({before.group for before, _ in decision.steps if before.group})
@@ -71,7 +71,7 @@ class DecisionsInParts:
 
     def fits(self, changes: Sequence[Change], seen: Mapping[str, int]) -> bool:
         """Whether one transaction holds the decision."""
-        return self._store.fitting(changes, seen=seen) == len(changes)
+        return self._store.decisions.fitting(changes, seen=seen) == len(changes)
 
     def commit(
         self,
@@ -92,8 +92,8 @@ class DecisionsInParts:
             steps=tuple((change.before, change.after) for change in changes),
         )
         first, few = Part(of=decision, opens=True), dict([*seen.items()][:MOST_SEEN])
-        count = self._store.fitting(changes, seen=few, part=first)
-        jobs = self._store.commit(
+        count = self._store.decisions.fitting(changes, seen=few, part=first)
+        jobs = self._store.decisions.commit(
             changes[:count], seen=few, group_decisions=group_decisions, part=first
         )
         try:
@@ -108,7 +108,7 @@ class DecisionsInParts:
             try:
                 return self._finish(decision)
             except Conflict as error:
-                now = self._store.in_parts()
+                now = self._store.decisions.in_parts()
                 if now is None or now.number != decision.number:
                     return ()  # Another handler has finished it, and sees to the effects.
                 hopeless = isinstance(error, _CannotStart) or number >= _START_TRIES
@@ -120,7 +120,7 @@ class DecisionsInParts:
         if decision.kind is not PartsKind.START:
             return decision
         try:
-            return self._store.turn_back(decision)
+            return self._store.decisions.turn_back(decision)
         except Conflict:
             return decision  # The next try finds out why.
 
@@ -142,7 +142,7 @@ class DecisionsInParts:
 
     def _job(self, name: str) -> Job | None:
         try:
-            return self._store.job(name)
+            return self._store.jobs.get(name)
         except NotUnderstood:
             return None  # It was put aside. It holds slots, if any, and people see to it.
 
@@ -151,10 +151,10 @@ class DecisionsInParts:
         jobs: tuple[Job, ...] = ()
         while True:
             part = Part(of=decision, closes=True)
-            count = self._store.fitting(changes, part=part) if changes else 0
+            count = self._store.decisions.fitting(changes, part=part) if changes else 0
             if count < len(changes):
                 part = Part(of=decision)
-            jobs += self._store.commit(changes[:count], part=part)
+            jobs += self._store.decisions.commit(changes[:count], part=part)
             changes = changes[count:]
             if part.closes:
                 return jobs

@@ -160,7 +160,7 @@ class Passes:
 
     def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
         """Load, and note what is wrong with what was read and who has come near the budget."""
-        world = self._store.load(self._clock.now())
+        world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
         if world.undecidable and world.undecidable not in troubles:
             troubles.append(world.undecidable)
@@ -271,9 +271,9 @@ class Passes:
             return
         while changes:
             seen = stand.seen(touched)
-            count = self._store.fitting(changes, seen=seen)
+            count = self._store.decisions.fitting(changes, seen=seen)
             number = stand.group_decisions if about_group else None
-            jobs = self._store.commit(changes[:count], seen=seen, group_decisions=number)
+            jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
             stand.versions |= {name: version + 1 for name, version in seen.items()}
             stand.group_decisions += about_group
             changes = changes[count:]

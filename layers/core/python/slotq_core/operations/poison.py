@@ -40,6 +40,6 @@ class Poisons:
             if self.tell("item", poison.key, poison.reason):
                 yield f"{poison.key}: {poison.reason}"
             try:
-                self._store.quarantine(poison)
+                self._store.repair.quarantine(poison)
             except SlotQError as error:
                 yield f"{poison.key}: could not be set aside: {error}"

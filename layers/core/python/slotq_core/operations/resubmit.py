@@ -35,8 +35,8 @@ class Resubmitter:
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
         check_ended_in_vain(job.name, job.state)
-        people = self._store.configuration().people
-        request = names.with_project(self._store.request(job.name), job.project)
+        people = self._store.configuration.read().people
+        request = names.with_project(self._store.jobs.request(job.name), job.project)
         seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
 

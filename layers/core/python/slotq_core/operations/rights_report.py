@@ -29,12 +29,12 @@ def descriptions(pools: Iterable[Pool]) -> Iterator[str]:
 def examine(store: Store, *, mend: bool) -> list[Finding]:
     """Return one finding for each missing right. Raises Unavailable."""
     found = []
-    for name in [pool.name for pool in store.pools()]:
-        pool = store.pool(name)
+    for name in [pool.name for pool in store.configuration.pools()]:
+        pool = store.health.pool(name)
         if pool is None or not pool.health.missing_rights:
             continue
         if mend:
-            store.set_health(name, replace(pool.health, missing_rights=()))
+            store.health.set(name, replace(pool.health, missing_rights=()))
         found += [
             Finding(kind=KIND, subject=name, text=_text(missing), mended=mend)
             for missing in pool.health.missing_rights

@@ -255,7 +255,7 @@ def statuses(
 
 
 def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) -> list[Job] | None:
-    """Return the waiting jobs in an answer of `Store.jobs`; None if it need not hold all of them.
+    """Return the waiting jobs in an answer of `StoredJobs.in_states`; None if it may lack some.
 
     The answer begins with the waiting states, so a cut answer that goes on to another state holds
     them all.
@@ -268,7 +268,7 @@ def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) ->
 
 def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) -> list[Job]:
     """Return those of the jobs that are in these states, as loaded where they are active: an answer
-    of `Store.jobs` may still show them as waiting."""
+    of `StoredJobs.in_states` may still show them as waiting."""
     active = {job.name: job for job in world.snapshot.active}
     return [job for each in jobs if (job := active.get(each.name, each)).state in states]
 

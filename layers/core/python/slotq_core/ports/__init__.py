@@ -5,9 +5,12 @@ and the real store.
 
 training      SageMaker training
 stored        what the store is given and gives
-store         where jobs are kept
+store         where jobs are kept: its facets, and its upkeep
+jobs          the jobs and the groups that users have submitted
+decisions     the world that a pass decides on, and its changes of jobs
+configuration  pools, limits, and how projects share
+health        what was learned of pools
 scheduler     when passes run
-groups        the groups that users have submitted
 counters      what callers have used of their limits
 usage         the record of what attempts used
 scripts       what training scripts say, and are asked

@@ -1,4 +1,4 @@
-"""The groups that users have submitted (`ports.Groups`).
+"""The groups that users have submitted (`ports.jobs.Groups`).
 
 What a pass reads of a record never changes, and an ended job never leaves its state, so what was
 read once is kept.

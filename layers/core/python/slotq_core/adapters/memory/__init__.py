@@ -1,6 +1,12 @@
 """The store in memory. It passes the contract suite of the real one.
 
 store     the port `Store`
+jobs      the jobs
+worlds    the input of decisions
+decisions  changes of jobs
+configuration  pools, limits, and how projects share
+health    what was learned of pools, and the upkeep
+state     what these share
 index     lines in their order, claimants and due timers
 counters  what callers have used of their limits
 groups    the groups that users have submitted

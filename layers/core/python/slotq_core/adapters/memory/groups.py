@@ -1,4 +1,4 @@
-"""The groups that users have submitted, in memory (`ports.Groups`)."""
+"""The groups that users have submitted, in memory (`ports.jobs.Groups`)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Lessons:
 
         now, names = self._clock.now(), pools_concerned(quota, ended, job)
         if names is None:
-            names = tuple(pool.name for pool in self._store.pools())
+            names = tuple(pool.name for pool in self._store.configuration.pools())
         changed = [name for name in names if self._learn(name, refused)]
         return bool(changed)
 
@@ -76,19 +76,19 @@ class Lessons:
 
     def _learn(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:
         """Record what follows for a pool that is configured."""
-        pool = self._store.pool(name)
+        pool = self._store.health.pool(name)
         return pool is not None and self._set(name, pool.health, learned(pool))
 
     def _keep(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
         """Record what follows from the health alone: the pool need not be read for that. A healthy
         pool, as most are, costs one read."""
-        health = self._store.health(name)
+        health = self._store.health.get(name)
         return self._set(name, health, learned(health))
 
     def _set(self, name: str, before: PoolHealth, after: PoolHealth) -> bool:
         if after == before:
             return False
-        self._store.set_health(name, after)
+        self._store.health.set(name, after)
         return True
 
 

@@ -78,7 +78,7 @@ class Suspends:
         if attempt.checkpoints:
             return attempt
         try:
-            config = self._store.request(job.name).get("CheckpointConfig") or {}
+            config = self._store.jobs.request(job.name).get("CheckpointConfig") or {}
         except (NoSuchJob, NotUnderstood):
             return attempt
         place = config.get("S3Uri") if isinstance(config, dict) else None

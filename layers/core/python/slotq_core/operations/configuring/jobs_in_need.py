@@ -21,7 +21,7 @@ def living_jobs(store: Store, world: World) -> list[Job]:
     """Return every job that has not ended. `world` has all waiting jobs. What is held or backs off
     may lag behind."""
     snapshot = world.snapshot
-    queued = store.jobs(QUEUED_STATES, limit=_EVERY)
+    queued = store.jobs.in_states(QUEUED_STATES, limit=_EVERY)
     found = {job.name: job for job in (*queued, *snapshot.due, *snapshot.waiting, *snapshot.active)}
     return list(found.values())
 
@@ -31,7 +31,7 @@ def check_removal(store: Store, before: Sequence[Pool], after: Sequence[Pool], n
     a pool goes."""
     rest = {pool.name for pool in after}
     if removed := [pool for pool in before if pool.name not in rest]:
-        world = store.load_all(now)
+        world = store.worlds.load_all(now)
         check_pools(removed, rest, living_jobs(store, world), world)
 
 

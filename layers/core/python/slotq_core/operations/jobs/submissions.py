@@ -95,11 +95,11 @@ class Submissions:
         Raises what `submit` raises. A name that another's job has is counted as `submit` counts it,
         or guessing names would have no limit.
         """
-        known = self._store.job(submission.name)
+        known = self._store.jobs.get(submission.name)
         if known is not None and self._authorizer.sees(known, by=submitter):
             self.refuse_other(known, submission, submitter)
             return Status(job=known)
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         judged = self.judged(submission, request, submitter, stand)
         if known is not None:
             with self._admitter.counted(judged.job, stand):
@@ -145,7 +145,7 @@ class Submissions:
                 raise
             is_stored = isinstance(refusal, StoredAlready)
             known = refusal.job if isinstance(refusal, StoredAlready) else None
-            known = known or self._store.job(submission.name)
+            known = known or self._store.jobs.get(submission.name)
             if known is None or not (is_stored or self._authorizer.sees(known, by=submitter)):
                 raise
         self.refuse_other(known, submission, submitter)
@@ -251,7 +251,7 @@ class Submissions:
         """Store a new job; once more if a job that it comes after ends meanwhile."""
         for _ in range(_TRIES):
             try:
-                now = stand or self._store.configuration()
+                now = stand or self._store.configuration.read()
                 judged = self.judged(submission, request, submitter, now, asked=dict(asked))
                 after_any = (*judged.job.after_any, *([entry] if entry else ()))
                 job = replace(judged.job, after_any=after_any, followed=followed)
@@ -269,7 +269,7 @@ class Submissions:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [each.name for each in judged.watched]
             try:
-                stored = self._store.submit(
+                stored = self._store.jobs.submit(
                     job,
                     judged.request,
                     opens_line=rights.opens_line,

@@ -98,13 +98,15 @@ class Walk:
                 found = [job for job in waiting if job.state is state]
                 found.sort(key=lambda job: (job.entry_time, job.name))
                 return (job for job in found if mark is None or _is_behind(job, mark))
-        return self._store.in_state(state, after=mark, latest_first=state in ENDED, at_once=at_once)
+        return self._store.jobs.by_entry(
+            state, after=mark, latest_first=state in ENDED, at_once=at_once
+        )
 
     def _waiting_in(self, projects: frozenset[str]) -> tuple[Job, ...] | None:
         """Jobs that wait in these projects, which have lines of their own; None: not known."""
         if not self._lines_asked:
             self._lines_asked = True
-            self._in_projects = self._store.waiting_in(projects, limit=MOST_LOOKED_AT)
+            self._in_projects = self._store.jobs.waiting_in(projects, limit=MOST_LOOKED_AT)
         return self._in_projects
 
     def _stopped(self, shown: list[Job], following: ListCursor) -> Page:

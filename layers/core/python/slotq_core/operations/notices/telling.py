@@ -65,7 +65,7 @@ class Notices:
         return told
 
     def _rules(self) -> tuple[Notification, ...]:
-        return self._store.configuration().sharing.notifications
+        return self._store.configuration.read().sharing.notifications
 
     def _delivery(self, rules: Iterable[Notification]) -> Delivery:
         by_name = {rule.name: rule for rule in rules}
@@ -105,7 +105,7 @@ class Notices:
             return
         now = self._clock.now()
         shortest = min(stuck_after for _, stuck_after in impatient)
-        waiting = self._store.longest_waiting(before=now - shortest + 1, limit=_MOST)
+        waiting = self._store.jobs.longest_waiting(before=now - shortest + 1, limit=_MOST)
         made: set[str] = set()
         for rule, _ in impatient:
             for job in waiting:

@@ -38,7 +38,7 @@ class Listener:
         listens = any(pool.listens for pool in stand.pools)
         if not listens and stand.group_decisions == self._no_heartbeats:
             return
-        world = self._store.load(now)
+        world = self._store.worlds.load(now)
         pools = {pool.name: pool for pool in world.snapshot.pools}
         beats = _heartbeats(world.snapshot)
         if not beats:
@@ -59,7 +59,7 @@ class Listener:
             after = heard(job, pools[job.attempt.pool], report, now, beats.get(job.group))
             if after != job:
                 with suppress(Conflict):  # The next tick reads again.
-                    self._store.commit([Change(before=job, after=after)])
+                    self._store.decisions.commit([Change(before=job, after=after)])
 
 
 def _heartbeats(snapshot: Snapshot) -> dict[str, int]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of, poison_of
@@ -36,7 +36,7 @@ class Conditions:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         quarantine: Quarantine,
         clock: Callable[[], int],
     ) -> None:

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration, limits_of
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration, limits_of
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     copies_of,
@@ -109,7 +109,7 @@ class Inspection:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         quarantine: Quarantine,
         bounds: LineBounds,
         *,
@@ -125,7 +125,9 @@ class Inspection:
         self._quarantine = quarantine
         self._keeps, self._clock = history, clock
 
-    def run(self, *, mend: bool, time_left: Callable[[], int]) -> Iterator[Finding]:
+    def run(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterator[Finding]:
         """Yield the findings. Each check builds on the repairs before it: copies are judged by
         their jobs, ledgers by both.
 
@@ -177,7 +179,7 @@ class Inspection:
             name = item["sk"]["S"].removeprefix(table.POOL_PREFIX)
             if mend:
                 self._quarantine.take(poison_of(key_of(item), "the definition cannot be read"))
-            mended = mend and self._configuration.pool(name) is not None
+            mended = mend and self._configuration.definition(name) is not None
             text = "its definition cannot be read; `slotq pools history` may show the last one"
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
 

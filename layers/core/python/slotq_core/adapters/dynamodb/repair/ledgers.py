@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
@@ -20,7 +20,7 @@ from slotq_core.ports.stored import Finding
 
 
 class Ledgers:
-    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+    def __init__(self, calls: TableCalls, configuration: DynamoConfiguration) -> None:
         self._calls = calls
         self._configuration = configuration
 
@@ -29,7 +29,7 @@ class Ledgers:
         unreadable, the used amount is unknown, and the ledger stays as it is."""
         partition = expressions.partition(table.pool_partition(name))
         for _ in range(TRIES):
-            pool = self._configuration.pool(name)
+            pool = self._configuration.definition(name)
             items = [*self._calls.query(partition)]
             if items != [*self._calls.query(partition)]:
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import history_note_of, in_parts_of, opening_of
 from slotq_core.adapters.dynamodb.layout.records import Item
@@ -41,7 +41,9 @@ _ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX})
 
 
 class Quarantine:
-    def __init__(self, calls: TableCalls, configuration: Configuration, bounds: LineBounds) -> None:
+    def __init__(
+        self, calls: TableCalls, configuration: DynamoConfiguration, bounds: LineBounds
+    ) -> None:
         self._calls = calls
         self._bounds, self._configuration = bounds, configuration
         self.copies = Copies(calls, bounds)

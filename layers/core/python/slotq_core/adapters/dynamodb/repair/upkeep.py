@@ -1,4 +1,4 @@
-"""Mark the records of ended jobs, so that DynamoDB removes them at their time."""
+"""The upkeep of the table (`ports.store.Repair`)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,44 @@ from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import history_note_of
+from slotq_core.adapters.dynamodb.layout.items import history_note_of, restore_of
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, key_of, poison_of
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of, poison_of
+from slotq_core.adapters.dynamodb.repair.inspection import Inspection
+from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.errors import Conflict
+from slotq_core.model.attempts import Restore
 
 
-class History:
-    def __init__(self, calls: TableCalls, quarantine: Quarantine) -> None:
+class DynamoRepair:
+    """What keeps the table whole: the line audit, the quarantine and the inspection, beside what it
+    does itself."""
+
+    def __init__(
+        self,
+        calls: TableCalls,
+        quarantine: Quarantine,
+        line_audit: LineAudit,
+        inspection: Inspection,
+    ) -> None:
         self._calls, self._quarantine = calls, quarantine
+        self.quarantine = quarantine.take
+        self.audit = line_audit.examine_some
+        self.inspect = inspection.run
 
-    def expire(self, limit: int) -> int:
-        """Mark the records of up to `limit` ended jobs; return the number of jobs. The note is
-        deleted last, so that after a crash the work is repeated. One that cannot be read is set
-        aside: else so many of them would keep all others waiting."""
+    def last_restore(self) -> Restore | None:
+        """Return what the RESTORED item says. One that cannot be read counts as none."""
+        item = self._calls.item(table.restored_key())
+        return next(iter(Sieve().read([item] if item else [], restore_of)), None)
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """Mark the records of up to `limit` ended jobs; return the number of jobs. DynamoDB itself
+        removes marked records, within days of their time.
+
+        The note is deleted last, so that after a crash the work is repeated. One that cannot be
+        read is set aside: else so many of them would keep all others waiting.
+        """
         done = 0
         for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):
             try:

@@ -1,4 +1,5 @@
-"""A pool's facts beside its definition: its health, and what foreign training jobs occupy."""
+"""What was learned of pools, on DynamoDB (`ports.health.Health`): their health, what foreign
+training jobs occupy, and unexpected training jobs, remembered between two reconciliations."""
 
 from __future__ import annotations
 
@@ -7,20 +8,27 @@ from dataclasses import replace
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.layout import ledger_expressions, table
-from slotq_core.adapters.dynamodb.layout.items import foreign_of, free_of, health_of, ledger_of
+from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout.items import (
+    foreign_of,
+    free_of,
+    health_of,
+    ledger_of,
+    sighting_of,
+)
 from slotq_core.adapters.dynamodb.layout.records import Item, write
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, whole_pool
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.ports.training import Sighting
 
 _TRIES = 20
 
 T = TypeVar("T")
 
 
-class PoolFacts:
+class DynamoHealth:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
 
@@ -31,17 +39,17 @@ class PoolFacts:
         if definition is None:
             return None
         foreign = self._read(table.ledger_key(name), foreign_of) or Demand()
-        return replace(definition[1], foreign=foreign, health=self.health(name))
+        return replace(definition[1], foreign=foreign, health=self.get(name))
 
-    def health(self, name: str) -> PoolHealth:
-        return self._read(table.health_key(name), health_of) or HEALTHY
+    def get(self, pool: str) -> PoolHealth:
+        return self._read(table.health_key(pool), health_of) or HEALTHY
 
     def _read(self, key: table.Key, reader: Callable[[Item], T]) -> T | None:
         item = self._calls.item(key)
         found = Sieve().read([item] if item else [], reader)
         return found[0] if found else None
 
-    def set_health(self, pool: str, health: PoolHealth) -> None:
+    def set(self, pool: str, health: PoolHealth) -> None:
         self._calls.put(table.health_key(pool), write(health))
 
     def set_foreign(self, pool: str, amount: Demand) -> None:
@@ -56,6 +64,17 @@ class PoolFacts:
             except Conflict:
                 continue
         raise Unavailable(f"pool {pool}: its ledger is changing; try again")
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """Return the sightings. An unreadable one counts as never seen and is examined again."""
+        items = self._calls.query(expressions.partition(table.SEEN))
+        return tuple(Sieve().read(items, sighting_of))
+
+    def remember(self, sighting: Sighting) -> None:
+        self._calls.put(table.sighting_key(sighting.training_job), write(sighting))
+
+    def forget(self, training_job: str) -> None:
+        self._calls.delete(table.sighting_key(training_job))
 
 
 def _what_others_occupy(ledger: Item) -> tuple[bool, Demand, int]:

@@ -1,4 +1,4 @@
-"""The configuration (pools, limits, and how projects share): read, and changed on the record.
+"""The configuration on DynamoDB (`ports.configuration.StoredConfiguration`).
 
 What was read is kept for as long as the REVISION item stands still (`_Kept`), so a pass or a
 submission reads that one small item.
@@ -47,8 +47,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.ports.stored import Configuration as Stand
-from slotq_core.ports.stored import ConfigurationChange, Ledger
+from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 
@@ -73,7 +72,7 @@ class _Kept:
     """Whether no later change than the label's can be among this."""
 
 
-class Configuration:
+class DynamoConfiguration:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
         self._documents = SharingDocuments(calls)
@@ -84,7 +83,7 @@ class Configuration:
         """Return the readable pools."""
         return self.read_through(Sieve())[0].pools
 
-    def read_through(self, sieve: Sieve) -> tuple[Stand, str]:
+    def read_through(self, sieve: Sieve) -> tuple[Configuration, str]:
         """Return the configuration, and why nothing may be decided under it: empty, or that the
         departments and projects are lost, which are left out then. Put what is unreadable into the
         sieve."""
@@ -93,14 +92,15 @@ class Configuration:
         except ConfigurationLost as error:
             return self._read(sieve, lost=True), str(error)
 
-    def pool(self, name: str) -> Pool | None:
-        return next((pool for pool in self.pools() if pool.name == name), None)
+    def definition(self, pool: str) -> Pool | None:
+        """Return a pool as configured."""
+        return next((each for each in self.pools() if each.name == pool), None)
 
-    def read(self) -> Stand:
+    def read(self) -> Configuration:
         """Return the whole configuration, with its revision."""
         return self._read(Sieve())
 
-    def _read(self, sieve: Sieve, *, lost: bool = False) -> Stand:
+    def _read(self, sieve: Sieve, *, lost: bool = False) -> Configuration:
         """Return the configuration, with what cannot be read in the sieve. `lost`: without
         departments and projects. Raises ConfigurationLost.
 
@@ -114,7 +114,7 @@ class Configuration:
         for name in _uncounted(item):
             sieve.note(table.revision_key(), f"{name} is no count of changes")
         counted = month_sum_of(item)
-        return Stand(
+        return Configuration(
             pools=kept.pools,
             revision=_one(item, _revision_of, 0),
             limits=kept.limits,
@@ -146,7 +146,7 @@ class Configuration:
         by_key = {item["sk"]["S"]: item for item in items}
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
-        stand = Stand(
+        stand = Configuration(
             pools=_in_order(pools, unread),
             revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
@@ -168,17 +168,17 @@ class Configuration:
 
     def change(
         self,
+        pools: Sequence[Pool] | None = None,
         *,
-        pools: Sequence[Pool] | None,
-        limits: Limits | None,
-        sharing: Sharing | None,
+        limits: Limits | None = None,
+        sharing: Sharing | None = None,
         who: str,
         now: int,
-        seen: int | None,
-        dry_run: bool,
+        seen: int | None = None,
+        dry_run: bool = False,
     ) -> None:
-        """Change what is given, as `Store.configure` says. The transaction comes last: before it,
-        only a document has been written that nobody reads yet."""
+        """Change what is given. The transaction comes last: before it, only a document has been
+        written that nobody reads yet."""
         for _ in range(_TRIES):
             before = self.read()
             if seen not in {None, before.revision}:
@@ -205,7 +205,7 @@ class Configuration:
         raise Unavailable("somebody else is changing the configuration; try again")
 
     def changes(
-        self, *, limit: int, who: str | None, sharing: bool
+        self, *, limit: int, who: str | None = None, sharing: bool = True
     ) -> tuple[ConfigurationChange, ...]:
         """Return the readable changes, the latest first."""
         records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
@@ -277,7 +277,9 @@ class Configuration:
             return None
         return None if found == NO_SHARING else found
 
-    def _actions(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
+    def _actions(
+        self, before: Configuration, after: Configuration, who: str, now: int
+    ) -> Iterator[Action]:
         yield from self._pool_actions(before.pools, after.pools)
         if after.limits != before.limits:
             item: Item = {"settings": {"S": _json(after.limits)}}
@@ -330,7 +332,9 @@ class Configuration:
                 f"pool {pool.name}: its ledger needs repair first (slotq doctor --fix)"
             ) from None
 
-    def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
+    def _record(
+        self, before: Configuration, after: Configuration, who: str, now: int
+    ) -> Iterator[Action]:
         """Yield the actions that raise the revision and record who changed what, and when."""
         name, revision = self._calls.table, before.revision
         documents = name_of(before.sharing), name_of(after.sharing)
@@ -416,7 +420,7 @@ def _uncounted(item: Item) -> list[str]:
     ]
 
 
-def _digest(stand: Stand) -> str:
+def _digest(stand: Configuration) -> str:
     """Return a short hash of everything configured. After a restored backup, a revision may come a
     second time with other contents; its digest differs then."""
     contents = [
