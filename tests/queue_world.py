@@ -130,7 +130,7 @@ class QueueWorld:
 
     def another_reconciler(self) -> Reconciler:
         training = self.training()
-        suspends = Suspends(self.store, self.scripts, self, self.clock)
+        suspends = Suspends(self.store.jobs, self.scripts, self, self.clock)
         effects = Effects(self.store, training, self.clock, suspends)
         return Reconciler(self.store, training, self.clock, effects)
 

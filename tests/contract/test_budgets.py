@@ -49,7 +49,7 @@ def shared(store: Store, slot_hours: float = 10, beyond: Beyond = Beyond.SOFT) -
 def count(store: Store, now: int = NOW, *, ticks: int = 0) -> None:
     clock = StandingClock(now)
     clock.ticks = ticks
-    MonthSums(store, clock).count(store.configuration.read(), now)
+    MonthSums(store.usage, clock).count(store.configuration.read(), now)
 
 
 def spent(store: Store, now: int = NOW) -> float:
@@ -193,7 +193,7 @@ def test_two_counts_at_once_count_once(store: Store) -> None:
     lived(store, "job1", 2)
     before = store.configuration.read()
     count(store)
-    MonthSums(store, StandingClock(NOW)).count(before, NOW)
+    MonthSums(store.usage, StandingClock(NOW)).count(before, NOW)
     assert spent(store) == 2
     with pytest.raises(Conflict):
         store.usage.keep_month(MonthSum(), MonthSum(month=MONTH))
@@ -317,7 +317,7 @@ def test_without_budgets_a_tick_makes_the_same_calls(moto_client: Any) -> None:
     a_queue(store, a_pool("p5", 2))
     stand = store.configuration.read()
     with measured(moto_client) as meter:
-        MonthSums(store, StandingClock(NOW)).count(stand, NOW)
+        MonthSums(store.usage, StandingClock(NOW)).count(stand, NOW)
     assert meter.calls == []
 
 

@@ -46,7 +46,7 @@ ADA, BOB = "arn:aws:iam::1:user/ada", "arn:aws:iam::1:user/bob"
 
 def lookup(store: Store) -> JobLookup:
     clock = StandingClock(NOW)
-    return JobLookup(store, clock, Authorizer(store), MemoryScripts(clock))
+    return JobLookup(store, clock, Authorizer(store.configuration), MemoryScripts(clock))
 
 
 def pages(

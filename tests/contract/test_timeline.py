@@ -41,7 +41,7 @@ LATER = NOW + 2 * HOUR
 
 
 def pages(store: Store, *, now: int = LATER, **asked: Any) -> Iterator[TimelinePage]:
-    reads, after = Timeline(store, StandingClock(now)), None
+    reads, after = Timeline(store.usage, StandingClock(now)), None
     while True:
         page = reads.page(after=after, **asked)
         yield page
@@ -277,7 +277,7 @@ class Watcher:
         """All attempts, and the number of those that are gone."""
         found, gone, is_whole, after = [*self._kept], self._gone, True, self._next
         while True:
-            page = Timeline(self._store, StandingClock(now)).page(after=after, **self._asked)
+            page = Timeline(self._store.usage, StandingClock(now)).page(after=after, **self._asked)
             settled = page.settled
             if is_whole and settled is not None:
                 self._kept = [*found, *page.attempts[: settled.attempts]]

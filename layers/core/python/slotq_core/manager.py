@@ -90,10 +90,10 @@ class QueueManager:
         self._training = training
         self._clock = clock
         self._notifier = notifier
-        suspends = Suspends(store, self._scripts, notifier, clock)
+        suspends = Suspends(store.jobs, self._scripts, notifier, clock)
         self._effects = Effects(store, training, clock, suspends, self._scripts)
         self._reconciler = Reconciler(store, training, clock, self._effects)
-        self._poisons = Poisons(store, dead_letters or Nowhere())
+        self._poisons = Poisons(store.repair, dead_letters or Nowhere())
         self._passes = Passes(
             store=store,
             clock=clock,
@@ -103,7 +103,7 @@ class QueueManager:
         )
         self._admitter = Admitter(store, clock)
         self._operators = operators
-        self._day_sums = DaySums(store, clock)
+        self._day_sums = DaySums(store.usage, store.scheduler, clock)
 
     # A cold start that only plans, or only takes a job, pays for no more than that.
 
@@ -112,7 +112,7 @@ class QueueManager:
         """What callers may do."""
         from slotq_core.operations.authorize import Authorizer
 
-        return Authorizer(self._store, self._operators)
+        return Authorizer(self._store.configuration, self._operators)
 
     @cached_property
     def submissions(self) -> Submissions:
@@ -161,7 +161,7 @@ class QueueManager:
     def _listener(self) -> Listener:
         from slotq_core.operations.scripts.listening import Listener
 
-        return Listener(self._store, self._scripts)
+        return Listener(self._store.worlds, self._store.decisions, self._scripts)
 
     @cached_property
     def as_it_stands(self) -> AsItStands:
@@ -193,7 +193,7 @@ class QueueManager:
         from slotq_core.operations.bulk import Bulk
 
         return Bulk(
-            self._store,
+            self._store.decisions,
             self._clock,
             decide=self.changes.decided,
             fulfil=self.changes.fulfilled,
@@ -219,14 +219,14 @@ class QueueManager:
         """What jobs have used."""
         from slotq_core.operations.usage.report import UsageReport
 
-        return UsageReport(self._store, self._clock)
+        return UsageReport(self._store.usage, self._clock)
 
     @cached_property
     def timeline(self) -> Timeline:
         """The attempts that held slots."""
         from slotq_core.operations.usage.timeline import Timeline
 
-        return Timeline(self._store, self._clock)
+        return Timeline(self._store.usage, self._clock)
 
     def observe(self, observation: Observation) -> Observed:
         """Take in one training event. Events may repeat and arrive in any order.
@@ -294,7 +294,7 @@ class QueueManager:
         if any(project.budget for project in stand.sharing.projects):
             from slotq_core.operations.usage.month_sums import MonthSums
 
-            MonthSums(self._store, self._clock).count(stand, self._clock.now())
+            MonthSums(self._store.usage, self._clock).count(stand, self._clock.now())
 
     def listen(self, stand: Configuration | None = None) -> None:
         """Read what scripts report where it decides something. `stand`: the configuration, if it
@@ -315,8 +315,8 @@ class QueueManager:
             found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
-        found += rights_report.examine(self._store, mend=fix)
-        found += decisions_in_parts.examine(self._store, self._clock.now())
+        found += rights_report.examine(self._store.configuration, self._store.health, mend=fix)
+        found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
         until = began + DOCTOR_ENDS
         found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:

@@ -148,7 +148,7 @@ class Effects:
         self._training = training
         self._clock = clock
         self._suspends = suspends
-        self._lessons = Lessons(store, clock)
+        self._lessons = Lessons(store.configuration, store.health, clock)
         self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by

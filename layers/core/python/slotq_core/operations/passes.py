@@ -69,7 +69,7 @@ class Passes:
         self._notifier = notifier
         self._effects = effects
         self._poisons = poisons
-        self._parts = DecisionsInParts(store)
+        self._parts = DecisionsInParts(store.decisions, store.jobs)
 
     def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.

@@ -44,7 +44,7 @@ class Resubmitter:
             submission, request = wanted.renamed(seen.request, name)
             sweep = None
             if wanted.new_name is None:
-                sweep = sweep_of_retry(submission, job, self._store, by=by, people=people)
+                sweep = sweep_of_retry(submission, job, self._store.groups, by=by, people=people)
             if sweep is None:
                 return self._submissions.stored(submission, request, by)
             submission = replace(submission, group=job.group)

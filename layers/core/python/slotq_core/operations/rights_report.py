@@ -12,7 +12,8 @@ from dataclasses import replace
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.policy.lifecycle import missing_rights
 from slotq_core.policy.lifecycle.missing_rights import LACKS
-from slotq_core.ports.store import Store
+from slotq_core.ports.configuration import StoredConfiguration
+from slotq_core.ports.health import Health
 from slotq_core.ports.stored import Finding
 from slotq_core.timestamps import iso
 
@@ -26,15 +27,15 @@ def descriptions(pools: Iterable[Pool]) -> Iterator[str]:
             yield f"pool {pool.name}: {_text(missing)}"
 
 
-def examine(store: Store, *, mend: bool) -> list[Finding]:
+def examine(configuration: StoredConfiguration, health: Health, *, mend: bool) -> list[Finding]:
     """Return one finding for each missing right. Raises Unavailable."""
     found = []
-    for name in [pool.name for pool in store.configuration.pools()]:
-        pool = store.health.pool(name)
+    for name in [pool.name for pool in configuration.pools()]:
+        pool = health.pool(name)
         if pool is None or not pool.health.missing_rights:
             continue
         if mend:
-            store.health.set(name, replace(pool.health, missing_rights=()))
+            health.set(name, replace(pool.health, missing_rights=()))
         found += [
             Finding(kind=KIND, subject=name, text=_text(missing), mended=mend)
             for missing in pool.health.missing_rights

@@ -277,7 +277,7 @@ class Configurator:
         projects -= {each.name for each in after.sharing.projects} | set(moved or ())
         if pools or projects:
             world = self._store.worlds.load_all(self._clock.now())
-            jobs = living_jobs(self._store, world)
+            jobs = living_jobs(self._store.jobs, world)
             check_projects(projects, jobs)
             if pools:
                 check_pools(pools, rest, jobs, world)

@@ -42,7 +42,7 @@ class Mover:
         until, total = self._clock.now() + BUDGET, 0
         for _ in range(_ROUNDS):
             world = self._store.worlds.load_all(self._clock.now())
-            jobs = [job for job in living_jobs(self._store, world) if job.project == project]
+            jobs = [job for job in living_jobs(self._store.jobs, world) if job.project == project]
             moved = 0
             for batch in self._batches(jobs, to, by):
                 if self._clock.now() >= until:

@@ -122,7 +122,7 @@ class JobLookup:
         people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
         sees = self._lazy_sight(to)
         walk = Walk(
-            self._store,
+            self._store.jobs,
             states if states is None else asked,
             wanted,
             lambda job: wanted.has(job, people) and sees(job),
