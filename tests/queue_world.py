@@ -166,7 +166,7 @@ class QueueWorld:
             events, self.events[:] = list(self.events), []
             for event in events:
                 self.manager.observe(observation_of(event["detail"], at=self.clock.now()))
-            self.manager.run_pass()
+            self.manager.passes.run()
             if not self.events:
                 return
 
@@ -200,5 +200,5 @@ def evicting() -> QueueWorld:
     world.submit("job1", priority=1)
     world.deliver()
     world.submit("job2", priority=2)
-    world.manager.run_pass()
+    world.manager.passes.run()
     return world

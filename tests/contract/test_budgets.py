@@ -204,7 +204,7 @@ def test_counting_leaves_the_configuration_alone(store: Store) -> None:
     revision = store.configuration.read().revision
     lived(store, "job1", 9)
     count(store)
-    manager_of(store).run_pass()
+    manager_of(store).passes.run()
     stand = store.configuration.read()
     assert stand.revision == revision
     store.configuration.change(sharing=stand.sharing, who="test", now=NOW, seen=revision)
@@ -215,7 +215,7 @@ def test_counting_leaves_the_configuration_alone(store: Store) -> None:
 
 
 def warned(store: Store, now: int = NOW) -> list[str]:
-    return [each.project for each in manager_of(store, now).run_pass().budget_warnings]
+    return [each.project for each in manager_of(store, now).passes.run().budget_warnings]
 
 
 def test_a_project_is_warned_of_once_a_month(store: Store) -> None:
@@ -267,7 +267,7 @@ def test_what_runs_counts_without_a_tick(store: Store) -> None:
 
 
 def standing(store: Store) -> Any:
-    return manager_of(store).sharers().budgets.values()
+    return manager_of(store).overview.sharers().budgets.values()
 
 
 def test_beyond_a_hard_budget_the_pass_starts_nothing_and_why_tells(store: Store) -> None:
@@ -276,7 +276,7 @@ def test_beyond_a_hard_budget_the_pass_starts_nothing_and_why_tells(store: Store
     count(store)
     for name in ("job2", "job3"):
         store.jobs.submit(a_job(name, project="vision"), REQUEST)
-    result = manager_of(store).run_pass()
+    result = manager_of(store).passes.run()
     assert isinstance(result, PassResult)
     assert result.decisions == ()
     for name in ("job2", "job3"):
@@ -303,9 +303,9 @@ def test_budgets_cost_a_pass_one_small_read_however_many(moto_client: Any) -> No
         lived(store, "job1", 2, project="p0")
         count(store)
         manager = manager_of(store)
-        manager.run_pass()
+        manager.passes.run()
         with measured(moto_client) as meter:
-            manager.run_pass()
+            manager.passes.run()
         costs.append((len(meter.calls), meter.read_units))
     without, *others = costs
     assert others == [(without[0] + 1, without[1] + 1)] * 2

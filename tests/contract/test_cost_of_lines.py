@@ -39,7 +39,7 @@ def _read_names(store: DynamoStore) -> set[str]:
 def a_pass(store: DynamoStore) -> PassResult:
     clock = Fixed()
     manager = QueueManager(store=store, training=Training(), clock=clock, notifier=clock)
-    return manager.run_pass()
+    return manager.passes.run()
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_evicting_one_evicts_all(make_store: MakeStore) -> None:
     gang_of(world, "a@p", "b@p", "c@p", "d@q", "e@q")
     world.deliver()
     world.submit("high", priority=5, pools="q")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert states(world, *"abcde") == "stop stop stop stop stop"
     world.deliver()
     assert states(world, "high", *"abcde") == "runn pree pree pree pree pree"
@@ -190,7 +190,7 @@ def dying(world: QueueWorld, after: int, error: type[Exception] = Dies) -> None:
 
     world.store.decisions.commit = counted
     with pytest.raises(error):
-        world.manager.run_pass()
+        world.manager.passes.run()
     world.store.decisions.commit = commit
 
 
@@ -225,14 +225,16 @@ def test_a_reconciliation_creates_nothing_of_half_a_gang(make_store: MakeStore) 
 def test_the_doctor_tells_of_a_decision_that_nobody_finishes(make_store: MakeStore) -> None:
     world = half_started(make_store)
     world.clock.set(world.clock.now() + LONG - 1)
-    assert [it for it in world.manager.doctor() if it.kind == "unfinished_decision"] == []
+    assert [it for it in world.manager.doctor.examine() if it.kind == "unfinished_decision"] == []
     world.clock.set(world.clock.now() + 1)
-    (found,) = (it for it in world.manager.doctor(fix=True) if it.kind == "unfinished_decision")
+    (found,) = (
+        it for it in world.manager.doctor.examine(fix=True) if it.kind == "unfinished_decision"
+    )
     assert (found.subject, found.mended) == ("gang", False)
     assert found.text.startswith("the start of 5 jobs, decided at 2026-")
     world.deliver()
     assert states(world, *"abcde") == "runn runn runn runn runn"
-    assert world.manager.doctor() == []
+    assert world.manager.doctor.examine() == []
 
 
 @IN_PARTS
@@ -245,9 +247,9 @@ def test_the_doctor_tells_of_an_eviction_that_nobody_finishes(make_store: MakeSt
     world.clock.set(world.clock.now() + LONG // 2)
     dying(world, 1)
     world.clock.set(world.clock.now() + LONG // 2)
-    assert "unfinished_decision" not in {found.kind for found in world.manager.doctor()}
+    assert "unfinished_decision" not in {found.kind for found in world.manager.doctor.examine()}
     world.clock.set(world.clock.now() + LONG // 2)
-    assert "unfinished_decision" in {found.kind for found in world.manager.doctor()}
+    assert "unfinished_decision" in {found.kind for found in world.manager.doctor.examine()}
 
 
 @IN_PARTS

@@ -337,7 +337,7 @@ class World:
 
     def doctor(self, *, tries: int = 3) -> None:
         """An operator lets the queue mend itself."""
-        self._user("doctor", lambda manager, _: manager.doctor(fix=True), tries)
+        self._user("doctor", lambda manager, _: manager.doctor.examine(fix=True), tries)
 
     def by_hand(self, key: tuple[str, str], change: Callable[[Item], Item]) -> None:
         """Somebody edits an item of the table, as no code of ours would."""
@@ -535,15 +535,15 @@ class World:
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}", only_news=True)
+    manager.passes.run(holder=f"invocation-{invocation.number}", only_news=True)
 
 
 def on_wake(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
+    manager.passes.run(holder=f"invocation-{invocation.number}", bump=True)
 
 
 def on_tick(manager: QueueManager, invocation: Invocation) -> None:
-    tick = getattr(manager, "tick", manager.run_pass)
+    tick = getattr(manager, "tick", manager.passes.run)
     tick(holder=f"invocation-{invocation.number}")
 
 
@@ -552,7 +552,7 @@ def on_event(
 ) -> Callable[[QueueManager, Invocation], None]:
     def take_in(manager: QueueManager, invocation: Invocation) -> None:
         if manager.observe(observation_of(event["detail"], at=now())).calls_for_pass:
-            manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
+            manager.passes.run(holder=f"invocation-{invocation.number}", bump=True)
 
     return take_in
 

@@ -299,7 +299,8 @@ def resources(**fields: Any) -> dict[str, Any]:
 def test_the_attack_to_get_around_a_rule(
     account: Account, rules: dict[str, Any], changes: dict[str, Any], field: str
 ):
-    pools = [Pool(name=name, instance_type=kind, capacity=app.manager().pools()[0].pool.capacity)
+    capacity = app.manager().overview.pools()[0].pool.capacity
+    pools = [Pool(name=name, instance_type=kind, capacity=capacity)
              for name, kind in (("main", TYPE), ("small", "ml.m5.large"))]  # fmt: skip
     share(queue_pools=pools, **rules)
     status, error = submit(account, **changes)
@@ -368,7 +369,7 @@ def test_a_training_job_that_a_dead_handler_started_under_earlier_rules_goes_on(
     with monkeypatch.context() as dying:
         dying.setattr(effects, "_created", _dies)
         with pytest.raises(_Death):
-            app.manager().run_pass()
+            app.manager().passes.run()
     assert len(account.plane.jobs()) == 1
     share(images=("other",))
     account.clock.set(account.clock.now() + 1000)
@@ -475,10 +476,10 @@ def test_a_job_cannot_move_into_a_project_that_forbids_its_request(account: Acco
     "tags", [{"cost-center": "43"}, {"slotq:pools": "small"}, {"slotq:class": "interactive"}]
 )
 def test_a_change_of_tags_cannot_break_a_rule(account: Account, tags: dict[str, str]):
-    capacity = app.manager().pools()[0].pool.capacity
+    capacity = app.manager().overview.pools()[0].pool.capacity
     small = Pool(name="small", instance_type="ml.m5.large", capacity=capacity)
     share(
-        queue_pools=[app.manager().pools()[0].pool, small],
+        queue_pools=[app.manager().overview.pools()[0].pool, small],
         fixed={"Tags": [{"Key": "cost-center", "Value": "42"}]},
         pools=("main",),
         instance_types={"interactive": ("ml.g5.*",)},

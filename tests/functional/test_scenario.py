@@ -93,7 +93,7 @@ def test_what_if_nothing_changes_is_what_the_next_pass_decides(account: Account,
         if chance.random() < 0.5:
             account.clock.set(account.clock.now() + chance.randint(1, HOUR // 2))
     found = forecast(told(account), hours=1, runtimes=Runtimes())
-    done = in_short(app.manager().run_pass().decisions)
+    done = in_short(app.manager().passes.run().decisions)
     first = in_short(found.first.decisions)
     assert first == done[: len(first)]
     assert bool(first) == bool(done)
@@ -140,7 +140,7 @@ def test_of_a_long_queue_the_first_of_each_line_are_told(
     assert len(answer["jobs"]) == FIRST_JOBS
     assert 0 < answer["left_out"] <= 30 - FIRST_JOBS
     found = forecast(told(account), hours=1, runtimes=Runtimes())
-    assert in_short(found.first.decisions) == in_short(app.manager().run_pass().decisions)[:2]
+    assert in_short(found.first.decisions) == in_short(app.manager().passes.run().decisions)[:2]
 
 
 def test_held_jobs_and_those_after_others_are_told(account: Account):

@@ -221,7 +221,7 @@ def test_a_move_to_another_pool_gives_up_the_claim():
         world.submit(name, priority=priority, pools="p" if name == "old1" else "q")
     world.deliver()
     world.submit("job1", priority=2, pools="p")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").claim.pool == "p"
     assert retag(world, "job1", pools="q").job.claim is None
     world.deliver()

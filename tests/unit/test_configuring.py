@@ -58,7 +58,7 @@ def test_a_time_slice_of_an_earlier_version_counts(world, operator):
     world.store.configuration.change([sliced, pool("p4", 1)], who=BY, now=START)
     operator.set_pool("p5", {"slots": 3}, by=BY)
     assert [it.time_slice for it in world.store.worlds.load(START).snapshot.pools] == [60_000, None]
-    assert world.manager.doctor() == []
+    assert world.manager.doctor.examine() == []
     operator.set_pool("p5", {"time_slice": None}, by=BY)
     assert [it.time_slice for it in world.store.worlds.load(START).snapshot.pools] == [None, None]
 

@@ -87,7 +87,7 @@ def test_no_pass_is_asked_for_while_somebody_holds_the_lease():
 def test_an_event_calls_for_a_pass_if_decisions_may_change():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
 
     def calls(phase, **fields):
         seen = Observation(training_job="job1", phase=phase, at=world.clock.now(), **fields)
@@ -108,7 +108,7 @@ def test_an_event_that_confirms_a_create_calls_for_a_pass():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 3
-    world.manager.run_pass()
+    world.manager.passes.run()
     seen = Observation(training_job="job1", phase=Phase.STARTING, at=world.clock.now())
     assert world.manager.observe(seen).calls_for_pass
     assert world.job("job1").attempt.created
@@ -121,7 +121,7 @@ def test_places_are_listed_only_where_all_waiting_jobs_are_known(monkeypatch):
     world = QueueWorld()
     for number in range(3):
         world.submit(f"job{number}")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert [it.place for it in world.manager.jobs.statuses()] == [None, 1, 2]
     assert [it.place for it in world.manager.jobs.statuses([JobState.PENDING])] == [1, 2]
     world.submit("job3")
@@ -151,7 +151,7 @@ def test_a_foreign_training_job_of_that_name_fails_the_job_at_its_start():
     world = QueueWorld()
     world.client.create_training_job(**request("job1"))
     assert world.submit("job1").job.state is JobState.PENDING
-    world.manager.run_pass()
+    world.manager.passes.run()
     job = world.job("job1")
     assert (job.state, job.cause) == (JobState.FAILED, "name_taken")
     assert "not from this queue" in job.message
@@ -162,13 +162,13 @@ def test_the_next_handler_finishes_a_create_with_a_lost_answer():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 3
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.STARTING
     assert not world.job("job1").attempt.created
     world.plane.knobs.lose_answers = 0
     world.events.clear()
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").attempt.created
     assert list(world.training_jobs()) == ["job1"]
 
@@ -179,7 +179,7 @@ def test_the_next_handler_sends_a_stop_that_was_never_sent():
     world.deliver()
     world.submit("job2", priority=2)
     world.plane.knobs.throttle = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.training_jobs() == {"job1": "InProgress"}
     world.later(1)
     assert world.job("job1").state is JobState.STOPPING
@@ -196,7 +196,7 @@ def test_a_missed_end_is_seen_when_the_stop_is_repeated():
     lost = replace(job.attempt, stop=replace(job.attempt.stop, sent=False))
     world.store.decisions.commit([_change(job, replace(job, attempt=lost))])
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.PREEMPTED
 
 
@@ -210,7 +210,7 @@ def test_a_capacity_error_backs_the_pool_off_and_the_job_keeps_its_place():
     assert "account-level service limit" in job.message
     reason = world.manager.jobs.status("job1").reason
     assert (reason.code, reason.until) == ("pool_backs_off", until)
-    assert world.manager.run_pass().wake_at == until
+    assert world.manager.passes.run().wake_at == until
     world.later(30)
     assert world.states() == {"job1": "running"}
     assert world.store.health.pool("p").health.errors == 0
@@ -261,7 +261,7 @@ def test_a_pending_probe_closes_its_pool_for_ten_minutes_only():
     world.plane.knobs.stick_pending = 1
     world.later(30)
     assert world.states() == {"first": "starting", "second": "pending"}
-    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 600_000
     world.later(600)
     assert world.states() == {"first": "starting", "second": "running"}
 
@@ -305,7 +305,7 @@ def test_a_start_pending_too_long_goes_to_the_next_pool():
     world.submit("job1")
     world.deliver()
     assert world.states() == {"job1": "starting"}
-    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 600_000
     world.later(600)
     assert world.states() == {"job1": "running"}
     assert world.job("job1").attempt.pool == "q"
@@ -383,10 +383,10 @@ def test_a_pass_that_uses_up_its_budget_requests_another():
         world.submit(f"job{n}")
     woken = world.woken
     slow_calls(world.clock, world)
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert 0 < len(result.decisions) < 5
     assert world.woken == woken + 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert len(world.training_jobs()) == 5
 
 
@@ -405,7 +405,7 @@ def test_the_list_is_in_queue_order():
     world = evicting()
     world.submit("job3", priority=9, slots=1)
     world.submit("job4", priority=1)
-    world.manager.run_pass()
+    world.manager.passes.run()
     listed = [(s.job.name, s.job.state.value, s.place) for s in world.manager.jobs.statuses()]
     assert listed == [
         ("job1", "stopping", None),
@@ -425,13 +425,13 @@ def test_one_handler_serves_a_burst_of_submissions():
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
-    world.manager.run_pass(holder="one")
+    world.manager.passes.run(holder="one")
     assert set(world.states().values()) == {"starting"}
     assert (
         world.store.scheduler.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1)
         == 50
     )
-    busy = world.manager.run_pass(holder="two")
+    busy = world.manager.passes.run(holder="two")
     assert (busy.busy, busy.decisions) == (True, ())
 
 
@@ -446,22 +446,22 @@ def test_later_passes_of_a_burst_find_nothing_to_do(monkeypatch):
         return load(now)
 
     monkeypatch.setattr(world.store.worlds, "load", looking)
-    results = [world.manager.run_pass(holder=f"pass{n}", only_news=True) for n in range(50)]
+    results = [world.manager.passes.run(holder=f"pass{n}", only_news=True) for n in range(50)]
     assert [result.busy for result in results] == [False] + [True] * 49
     assert len(looks) == 1, "after clean starts there is nothing to look at again"
     world.submit("more")
-    assert world.manager.run_pass(holder="next", only_news=True).decisions
+    assert world.manager.passes.run(holder="next", only_news=True).decisions
 
 
 def test_a_failed_or_cut_pass_is_repeated_without_news():
     world = QueueWorld()
     world.submit("job1")
-    assert world.manager.run_pass(holder="short", budget=0, only_news=True).unfinished
+    assert world.manager.passes.run(holder="short", budget=0, only_news=True).unfinished
     load, world.store.worlds.load = world.store.worlds.load, refuse
     with pytest.raises(Unavailable):
-        world.manager.run_pass(holder="fails", only_news=True)
+        world.manager.passes.run(holder="fails", only_news=True)
     world.store.worlds.load = load
-    assert world.manager.run_pass(holder="again", only_news=True).decisions
+    assert world.manager.passes.run(holder="again", only_news=True).decisions
 
 
 def refuse(_now):
@@ -472,7 +472,7 @@ def test_the_lease_holder_handles_news_during_its_pass():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     submit_during(world, "create_training_job", "job2")
-    world.manager.run_pass(holder="one")
+    world.manager.passes.run(holder="one")
     assert world.states() == {"job1": "starting", "job2": "starting"}
 
 
@@ -481,9 +481,9 @@ def test_a_dead_holders_lease_ends():
     world.submit("job1")
     now = world.clock.now()
     assert world.store.scheduler.take_lease("dead", now=now, until=now + 40_000) is not None
-    assert world.manager.run_pass(holder="next").busy
+    assert world.manager.passes.run(holder="next").busy
     world.clock.set(now + 40_000)
-    world.manager.run_pass(holder="next")
+    world.manager.passes.run(holder="next")
     assert world.states() == {"job1": "starting"}
 
 
@@ -499,7 +499,7 @@ def test_trouble_with_one_job_does_not_stop_the_others():
         return request_of(name)
 
     world.store.jobs.request = unanswered
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert result.troubles == ("job1: no answer",)
     assert world.job("job2").attempt.created
 
@@ -517,7 +517,7 @@ def submit_during(world: QueueWorld, operation: str, name: str) -> None:
     def raced(**asked):
         setattr(world.client, operation, call)
         world.submit(name)
-        assert world.another_manager().run_pass(holder="two").busy
+        assert world.another_manager().passes.run(holder="two").busy
         return call(**asked)
 
     setattr(world.client, operation, raced)
@@ -590,7 +590,7 @@ def test_a_list_that_lags_shows_no_started_job_as_waiting():
     for name in ("job1", "job2"):
         world.submit(name)
     store.jobs.listed = store.jobs.in_states([JobState.PENDING])
-    world.manager.run_pass()
+    world.manager.passes.run()
     listed = [(it.job.name, it.job.state, it.place) for it in world.manager.jobs.statuses()]
     assert listed == [("job1", "starting", None), ("job2", "pending", 1)]
     (waits,) = world.manager.jobs.statuses([JobState.PENDING])

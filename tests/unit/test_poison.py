@@ -38,7 +38,7 @@ def test_an_unreadable_item_is_reported_once_and_stops_nothing():
     world = QueueWorld()
     poisoned = Poisoned(world)
     world.submit("job1")
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert result.troubles == ("JOB#odd JOB: it has no jobState",)
     assert world.letters == [("item", "JOB#odd JOB", "it has no jobState")]
     assert poisoned.quarantined == [BROKEN]
@@ -50,11 +50,11 @@ def test_an_item_that_cannot_be_quarantined_is_still_reported_once():
     poisoned = Poisoned(world)
     poisoned.refuse = Unavailable("no answer")
     for _ in range(3):
-        result = world.manager.run_pass()
+        result = world.manager.passes.run()
     assert len(world.letters) == 1
     assert result.troubles == ("JOB#odd JOB: could not be set aside: no answer",)
     poisoned.refuse = None
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert poisoned.quarantined == [BROKEN]
     assert len(world.letters) == 1
 

@@ -171,7 +171,7 @@ def test_the_job_keeps_its_place_in_the_line_of_its_other_pools():
     began = creates(world)
     world.later(NO_EVICTION_FOR / 1000 - 1)
     assert creates(world) == began
-    assert world.manager.run_pass().wake_at == world.clock.now() + 1_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 1_000
     world.later(1)
     assert (creates(world), world.job("job").state) == (began + 1, JobState.BACKOFF)
     world.client.stop_training_job(TrainingJobName="ordinary")

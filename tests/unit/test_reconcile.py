@@ -78,7 +78,7 @@ def test_a_missed_end_is_recorded():
 def test_a_missed_start_is_recorded():
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.knobs.lose_events = 1_000_000
     wait(world, 50)
     assert reconcile(world) == []
@@ -91,12 +91,12 @@ def test_a_missed_pending_start_is_given_up_in_time():
     world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"), runtime=ALL_DAY)
     world.plane.knobs.stick_pending = 1
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.knobs.lose_events = 1
     wait(world, MINUTE)
     assert reconcile(world) == []
     since = world.job("job1").attempt.pending_since or 0
-    assert world.manager.run_pass().wake_at == since + 600_000
+    assert world.manager.passes.run().wake_at == since + 600_000
     world.later(10 * MINUTE)
     assert world.job("job1").attempt.pool == "q"
 
@@ -127,7 +127,7 @@ def test_an_evicted_job_whose_training_job_was_deleted_waits_again():
     world.plane.knobs.lose_events = 1_000_000
     wait(world, MINUTE)
     world.submit("job2", priority=2)
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.advance()
     world.client.delete_training_job(TrainingJobName="job1")
     assert kinds(reconcile(world)) == [("vanished", "job1", True)]
@@ -153,7 +153,7 @@ def test_a_create_in_flight_is_neither_dead_nor_an_orphan():
     world.plane.knobs.match = "job1"
     world.plane.knobs.lose_answers = 1
     refuse(world, "create_training_job", "job2")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert [world.job(name).attempt.created for name in ("job1", "job2")] == [False, False]
     assert set(world.training_jobs()) == {"job1"}
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_an_intent_of_a_dead_handler_is_carried_out():
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
     world.plane.knobs.lose_answers = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     wait(world, HANDLER_LIFETIME / 1000)
     assert kinds(reconcile(world)) == [("stale_intent", "job1", True)]
     assert world.job("job1").attempt.created
@@ -180,7 +180,7 @@ def test_a_start_during_the_listing_is_no_orphan(monkeypatch: pytest.MonkeyPatch
     def meanwhile(**asked):
         monkeypatch.setattr(world.client, "list_training_jobs", listing)
         world.submit("job1")
-        world.manager.run_pass()
+        world.manager.passes.run()
         return listing(**asked)
 
     monkeypatch.setattr(world.client, "list_training_jobs", meanwhile)
@@ -491,7 +491,7 @@ def test_one_of_many_ticks_reconciles():
 def test_a_pass_lists_nothing():
     world = running("job1")
     world.later(5 * MINUTE)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.plane.calls["ListTrainingJobs"] == 0
 
 

@@ -53,7 +53,7 @@ def test_a_job_that_is_ahead_meanwhile_goes_first(world):
 def test_a_starting_job_gives_up_its_start():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.STARTING
     assert give_up(world, "job1").job.state is JobState.STOPPING
     world.deliver()
@@ -126,7 +126,7 @@ def test_a_requeue_that_races_with_an_eviction_has_one_effect(world):
     def evicted_first(*args, **kwargs):
         world.store.decisions.commit = commit
         world.submit("job2", priority=5)
-        world.manager.run_pass()
+        world.manager.passes.run()
         return commit(*args, **kwargs)
 
     world.store.decisions.commit = evicted_first

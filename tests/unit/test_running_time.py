@@ -36,7 +36,7 @@ def world(request: pytest.FixtureRequest) -> QueueWorld:
     world = QueueWorld(runtime=10**9, store=make())
     world.store.configuration.change(sharing=Sharing(classes=CLASSES), who="test", now=START)
     world.submit("job", priority="SPRINT")
-    world.manager.run_pass()
+    world.manager.passes.run()
     return world
 
 

@@ -82,7 +82,7 @@ def test_a_job_that_no_commit_can_change_stops_no_other():
     world = QueueWorld(pool(slots=2), store=Refusing(jobs=["a"]))
     for name in "abc":
         world.submit(name)
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert states(world, "a", "b", "c") == [JobState.PENDING, JobState.STARTING, JobState.STARTING]
     (trouble,) = result.troubles
     assert "Start a" in trouble and "put away" in trouble
@@ -94,7 +94,7 @@ def test_the_next_pass_tries_again():
     store = Refusing(jobs=["a"])
     world = QueueWorld(store=store)
     world.submit("a")
-    world.manager.run_pass()
+    world.manager.passes.run()
     store.refuses.clear()
     assert not world.manager.tick().troubles
     assert states(world, "a") == [JobState.STARTING]
@@ -106,12 +106,12 @@ def test_a_pool_whose_ledger_refuses_every_decision_stops_no_other_pool():
     other = replace(pool("q"), instance_type="ml.p4d.24xlarge")
     world = QueueWorld(pool("p", slots=1), other, store=store)
     world.submit("low", pools="p")
-    world.manager.run_pass()
+    world.manager.passes.run()
     store.closed = frozenset({"p"})
     for name in ("high", "high2"):
         world.submit(name, priority=5, pools="p")
     world.submit("x", pools="p,q")
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert len(result.troubles) == 1
     assert states(world, "low", "high", "high2", "x") == [
         JobState.STARTING,

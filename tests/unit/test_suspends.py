@@ -209,7 +209,7 @@ def test_a_stop_after_the_release_is_no_error():
     world.clock.set(START + 10_000 + GRACE)
     world.plane.advance()
     late, world.events[:] = list(world.events), []
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert (stop_calls(world), result.troubles) == (1, ())
     assert world.states() == {"low": "preempted", "high": "starting"}
     world.events += late

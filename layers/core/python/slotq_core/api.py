@@ -21,8 +21,7 @@ from slotq_core.errors import (
 )
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
-from slotq_core.operations.jobs.warnings import warnings_of
-from slotq_core.operations.status import MOST_LISTED, Status, Wanted
+from slotq_core.operations.status import MOST_LISTED, Status, Wanted, warnings_of
 from slotq_core.routes.about import ABOUT_ACTIONS, AboutRoutes
 from slotq_core.routes.configuration import CONFIGURATION_ACTIONS, ConfigurationRoutes
 from slotq_core.routes.groups import GROUP_ACTIONS, GroupRoutes

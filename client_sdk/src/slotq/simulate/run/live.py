@@ -310,9 +310,9 @@ class _Live:
         if now < 0:
             return
         while True:
-            self._manager.listen()
-            self._manager.count_spending()
-            done = self._manager.run_pass()
+            self._manager.periodic.listen()
+            self._manager.periodic.count_spending()
+            done = self._manager.passes.run()
             for standing in done.budget_warnings:
                 self.record.warn(standing, now)
             self._agenda.put(done.wake_at, Due.PASS)

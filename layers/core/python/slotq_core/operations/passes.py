@@ -16,10 +16,10 @@ from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
-from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
@@ -71,7 +71,14 @@ class Passes:
         self._poisons = poisons
         self._parts = DecisionsInParts(store.decisions, store.jobs)
 
-    def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
+    def run(
+        self,
+        *,
+        holder: str = "here",
+        budget: int = PASS_BUDGET,
+        only_news: bool = False,
+        bump: bool = False,
+    ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease works. Others return at once: the holder sees their request in

@@ -1,19 +1,17 @@
-"""Each job's place in the queue and why the job waits, computed on request."""
+"""Each job's place in the queue, why the job waits, and what its user should know before it is too
+late: computed on request."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from slotq_core.admission.waits_for_change import beyond_alone
 from slotq_core.model import prescriptions
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
-from slotq_core.model.pools import Pool
-from slotq_core.model.projects import BudgetStanding, Standing
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
@@ -29,11 +27,13 @@ from slotq_core.model.reasons import (
 from slotq_core.model.reports.report import Report
 from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
+from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, Yields, last_yields, position
 from slotq_core.policy.plan import Plan, Start
 from slotq_core.ports.stored import Ahead, Configuration, World
 from slotq_core.privacy.identity import People
+from slotq_core.requests.checkpoints import loses_its_work, warning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,44 +57,6 @@ class Status:
     """What the script of the running attempt has reported; None unless somebody asked for it."""
     eta: int | None = None
     """The time (ms) to the script's last step, as of the report's reading; None: unknown."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sharers:
-    """How projects and departments stand."""
-
-    held: Mapping[str, Mapping[str, Demand]]
-    """What the jobs of each project hold, by pool."""
-    standings: tuple[Standing, ...]
-    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
-    """Of the projects that have one."""
-
-
-NOBODY = Sharers(held={}, standings=())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolStatus:
-    """A pool, with the queue's use of the pool."""
-
-    pool: Pool
-    size: Demand
-    """What the queue may use of the pool now."""
-    used: Demand
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LimitsStatus:
-    """The limits, and one caller's use of them."""
-
-    stand: Configuration
-    caller: str
-    counted_as: str
-    """Name that the caller counts under: the rule's pattern if a rule counts several callers
-    together, else the person."""
-    own: CallerLimits
-    """The limits that apply to this caller."""
-    use: CallerUse
 
 
 MOST_LISTED = 1000
@@ -271,6 +233,25 @@ def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) ->
     of `StoredJobs.in_states` may still show them as waiting."""
     active = {job.name: job for job in world.snapshot.active}
     return [job for each in jobs if (job := active.get(each.name, each)).state in states]
+
+
+def warnings_of(status: Status) -> Iterator[str]:
+    """Yield what concerns the job now. A job that has ended has nothing to fear."""
+    yield from status.notices
+    if status.job.terminal:
+        return
+    if loses_its_work(status.job):
+        yield warning(status.job)
+    if stalled := warned_of(status.job):
+        yield stalled.sentence()
+    if status.attempts and (unreleased := status.attempts[-1].warning):
+        yield f"attempt {status.attempts[-1].number}: {unreleased}"
+
+
+def notices_of_bounds(job: Job, stand: Configuration) -> tuple[str, ...]:
+    """Return the warning of a new or changed job that waits until the configuration changes."""
+    why = beyond_alone(job, stand.pools, stand.sharing)
+    return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
 
 
 def _ahead(place: int | None) -> Ahead | None:

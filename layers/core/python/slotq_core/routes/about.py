@@ -61,11 +61,11 @@ class AboutRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def _examine(self) -> Response:
-        return _findings(self._manager().examine())
+        return _findings(self._manager().doctor.examine_if_due())
 
     def _mend(self) -> Response:
         self._request.query()
-        return _findings(self._manager().examine(fix=True))
+        return _findings(self._manager().doctor.examine_if_due(fix=True))
 
 
 def _findings(found: Iterable[Finding]) -> Response:

@@ -33,8 +33,7 @@ from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_standing import standing_of
 from slotq_core.operations.jobs.group_watch import Predecessors
 from slotq_core.operations.jobs.submissions import After, Submissions
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.status import Status
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one

@@ -20,8 +20,7 @@ from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import Predecessors
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.status import Status
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
