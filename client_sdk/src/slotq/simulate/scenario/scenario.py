@@ -1,6 +1,8 @@
-"""The scenario file: a world, its submissions and the expected results (DESIGN 6.2).
+"""The scenario file: a world, its submissions and the expected results.
 
 The file counts in seconds, all other code in milliseconds.
+
+See docs/scenario-file.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A trace: a table of jobs, one per line, for a scenario that gives the world (DESIGN 6.2).
+"""A trace: a table of jobs, one per line, for a scenario that gives the world.
 
 The columns are `job,project,submit_s,runtime_s,slots`, in any order. The first line names them.
+
+See docs/simulate.md#--trace.
 """
 
 from __future__ import annotations

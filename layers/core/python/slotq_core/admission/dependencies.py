@@ -1,4 +1,4 @@
-"""Jobs that come after others, or after groups (DESIGN 5.4: dependencies `after`).
+"""Jobs that come after others, or after groups.
 
 A job waits until all jobs that it comes after have completed, or have ended in any way if it comes
 after their end (`after_any`). Until then it is `pending`, but has no line, no place in the order
@@ -7,6 +7,8 @@ ends in another way, the job is cancelled (cause `dependency`), and so are the j
 
 A group has ended when all its members have; only then it counts whether it has completed
 (`progress_of`).
+
+See docs/policy-decisions.md#dependencies.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Decisions about groups that one transaction cannot hold.
 
-"A gang's members are admitted together over all their pools, or none: 200 members work. Evicting
-one evicts the gang." (DESIGN 5.4)
+A gang's members are admitted together over all their pools, or none: 200 members work. Evicting
+one evicts the gang.
 
 The first part keeps a record of the whole decision, and every load meets the record and finishes
 the decision before it plans. The last part removes the record. No effect of the decision is carried
 out before: a crash never leaves half a gang at SageMaker.
+
+See docs/protocol.md#gangs-of-any-size.
 """
 
 from __future__ import annotations

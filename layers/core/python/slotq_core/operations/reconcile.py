@@ -1,4 +1,4 @@
-"""Repair drift between the queue's records and what SageMaker runs (DESIGN section 4).
+"""Repair drift between the queue's records and what SageMaker runs.
 
 Events report nearly every change. Reconciliation finds the rest, at a low rate, because the listing
 is expensive (2 calls a second for the whole account):
@@ -14,6 +14,8 @@ account's oldest are out of its reach. What is not listed is described singly.
 
 An attempt whose create may be in progress is never declared dead, and its training job is no
 orphan: names and intents are durable before the call.
+
+See docs/protocol.md#what-nobody-told-us.
 """
 
 from __future__ import annotations

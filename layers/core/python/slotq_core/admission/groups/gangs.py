@@ -1,6 +1,8 @@
-"""Admission rules of gangs. "One that empty pools could not hold is refused." (DESIGN 5.4)
+"""Admission rules of gangs. One that empty pools could not hold is refused.
 
 The members' own rules come first (`admission.rules`).
+
+See docs/policy-decisions.md#gangs-parts-sweeps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
+"""Step 3e, preempt: stop jobs of strictly lower rank of the same project.
 
-"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
-user's may preempt lower ranks that count in the same limit". Against a limit of its project, the
+Evict only when the beneficiary then fits whole. A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit. Against a limit of its project, the
 job may preempt in other pools too. A job that brings its project beyond fair share must evict
 enough of the project to offset the excess (`Shares.beyond`).
+
+See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""Step 3d, reclaim: take back from projects above their share (DESIGN 5.2).
+"""Step 3d, reclaim: take back from projects above their share.
 
-gate.py has who may reclaim from whom. "In-quota work is safe (asked before each victim: one big
-victim may still take its project below its quota)." The order of the checks does not matter: no
+gate.py has who may reclaim from whom. In-quota work is safe (asked before each victim: one big
+victim may still take its project below its quota). The order of the checks does not matter: no
 project loses a victim that it deserves with all the other victims gone. A reclaimer above its own
 quota takes no project below quota if waiting in-quota work of that project would take the slots
 back.
 
-"Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." Where that order, in which the last start of this plan comes first,
+Across projects the most over-served project gives first, one victim at a time; the order of
+candidates holds within it. Where that order, in which the last start of this plan comes first,
 lets the gate close too early, the order of the next plan counts: that would else evict a job which
 this plan has started. Who the users are does not matter between projects.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations

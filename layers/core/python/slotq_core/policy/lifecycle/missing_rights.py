@@ -1,11 +1,13 @@
-"""The back-off of a pool, or of a role in the pool, after a refused right (DESIGN 5.5).
+"""The back-off of a pool, or of a role in the pool, after a refused right.
 
-"That the queue itself lacks a right is no rejection: the pool (or the execution role) backs off
-with the reason and is probed, and nobody's job ends for it." A role backs off in each pool
+That the queue itself lacks a right is no rejection: the pool (or the execution role) backs off
+with the reason and is probed, and nobody's job ends for it. A role backs off in each pool
 separately, because a role's rights can depend on the kind of instance.
 
 Nothing is evicted for a job that lacks a right: the job might not start even then. A try takes only
 slots that are free.
+
+See docs/policy-decisions.md#missing-rights.
 """
 
 from __future__ import annotations

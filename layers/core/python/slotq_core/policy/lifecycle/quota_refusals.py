@@ -1,11 +1,13 @@
-"""What a refusal by a quota of the account concerns (DESIGN 5.5, 5.6).
+"""What a refusal by a quota of the account concerns.
 
-"What one quota refuses concerns what that quota names": a pool backs off, and learns its size, only
+What one quota refuses concerns what that quota names: a pool backs off, and learns its size, only
 from the quota of its own instance type for training jobs; every pool backs off after a refusal by
 the quota of all training jobs. Any other quota concerns the job alone: it waits for its other pools
 and, once all have refused it, backs off. No other job pays for that: until SageMaker accepts the
 job, or `NO_EVICTION_FOR` is over, the job takes only free slots where it was refused.
 While it runs, no move takes it to a pool that refused it: it would be refused again and come back.
+
+See docs/policy-decisions.md#quotas-of-the-account.
 """
 
 from __future__ import annotations

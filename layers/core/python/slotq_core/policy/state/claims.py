@@ -1,4 +1,7 @@
-"""The capacity owed to claimants of a pool: "everyone counts claims as held" (DESIGN 5.1)."""
+"""The capacity owed to claimants of a pool: everyone counts claims as held.
+
+See docs/policy-decisions.md#claims-and-coming-slots.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Who may take whose claim (DESIGN 5.1).
+"""Who may take whose claim.
 
-"A job entitled to evict the claimant may take its claim over."
+A job entitled to evict the claimant may take its claim over.
+
+See docs/policy-decisions.md#claims-and-coming-slots.
 """
 
 from __future__ import annotations

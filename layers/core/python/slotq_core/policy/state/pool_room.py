@@ -1,8 +1,10 @@
-"""The capacity of each pool during one plan: what is free, coming free, and held (DESIGN 5.1).
+"""The capacity of each pool during one plan: what is free, coming free, and held.
 
-"free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
-terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's
-order." "Everyone counts claims as held."
+free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
+terminal status, never by `stopping`. Slots already coming free are counted, in the policy's
+order. Everyone counts claims as held.
+
+See docs/policy-decisions.md#claims-and-coming-slots.
 """
 
 from __future__ import annotations

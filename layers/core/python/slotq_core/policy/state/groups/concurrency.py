@@ -1,8 +1,10 @@
-"""Concurrency limits: how many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
+"""Concurrency limits: how many jobs may hold slots at once, whatever room there is.
 
-"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back is not
+`max_jobs` (checked first, consumes no attempt); a sweep's `max_parallel`. A job kept back is not
 tried: it evicts nothing, drains nothing and fails no attempt. A claim counts as slots held. For
 `max_jobs` a gang counts as one job.
+
+See docs/policy-decisions.md#attempts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The accounts of projects and departments during one plan: holdings, shares and limits.
 
-Numeric quotas count over all pools together; quotas by pool count in each pool (DESIGN 5.2).
-"Limits count what is stopping; fairness does not." Both count a claim as held.
+Numeric quotas count over all pools together; quotas by pool count in each pool.
+Limits count what is stopping; fairness does not. Both count a claim as held.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which excess over fair shares a job brings, alone or with its gang (DESIGN 5.2)."""
+"""Which excess over fair shares a job brings, alone or with its gang.
+
+See docs/policy-decisions.md#shares-and-reclaim.
+"""
 
 from __future__ import annotations
 
