@@ -145,7 +145,7 @@ class PlanState:
             return NOTHING
         gang = self.gangs.get(job.group)
         owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
-        same = self.accounts.same_scope
+        same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
     def take_its_claim(self, job: Job) -> None:
