@@ -11,7 +11,6 @@ import pytest
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
-from slotq_core.adapters import spending
 from slotq_core.adapters.dynamodb.layout.table import revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
@@ -24,6 +23,7 @@ from slotq_core.operations.usage import month_sums
 from slotq_core.operations.usage.month_sums import SETTLED, MonthSums
 from slotq_core.ports.store import Store
 from slotq_core.ports.usage import MonthSum
+from slotq_core.storage import snapshots
 from slotq_core.usage.calendar_days import DAY, month_of, next_month
 from tests.contract.by_hand import Table
 from tests.contract.test_dynamodb_cost import measured
@@ -109,7 +109,7 @@ def test_what_has_ended_since_is_known_at_once(store: Store) -> None:
 def test_a_load_reads_few_of_many_and_a_count_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spending, "MOST", 2)
+    monkeypatch.setattr(snapshots, "MOST_ENDED", 2)
     shared(store)
     count(store)
     for number in range(5):

@@ -21,10 +21,10 @@ from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.snapshots import FIRST_JOBS
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import MOST_AHEAD, Ahead
+from slotq_core.storage.snapshots import FIRST_JOBS
 from tests.contract.faults import on
 from tests.contract.worlds import (
     NOW,

@@ -9,12 +9,12 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import parts_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.errors import Conflict
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, InParts, Part, PartsKind
+from slotq_core.storage.ends import HISTORY
 from tests.contract.by_hand import Table
 from tests.contract.metered import Metered
 from tests.contract.worlds import (

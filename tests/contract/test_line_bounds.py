@@ -18,12 +18,12 @@ from slotq_core.adapters.dynamodb.layout.lines import (
 from slotq_core.adapters.dynamodb.layout.table import LINES, line_key, waiting_key
 from slotq_core.adapters.dynamodb.repair.line_audit import AUDITED
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.order_keys import first_key, order_key
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import rank
 from slotq_core.ports.stored import Change
+from slotq_core.storage.order_keys import first_key, order_key
 from slotq_core.timestamps import FAR_OFF
 from tests.contract.by_hand import Table, number, text
 from tests.contract.test_after import followed

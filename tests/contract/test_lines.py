@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from slotq_core.adapters.snapshots import FIRST_JOBS, MAX_DUE
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Ahead, Change
+from slotq_core.storage.snapshots import FIRST_JOBS, MAX_DUE
 from tests.contract.worlds import (
     NOW,
     a_pool,

@@ -10,7 +10,6 @@ import pytest
 from slotq_core.adapters.dynamodb.layout import table as layout
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.yields import KEPT_FOR
 from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, Workload
@@ -18,6 +17,7 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
+from slotq_core.storage.yields import KEPT_FOR
 from tests.contract.conftest import a_store
 from tests.contract.metered import Metered
 from tests.contract.worlds import (

@@ -31,7 +31,6 @@ from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
-from slotq_core.adapters.ended_attempts import record_of
 from slotq_core.adapters.notifiers.alarms import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.quota_sentences import quota_in
@@ -60,6 +59,7 @@ from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.lifecycle.suspend import grace_ends
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
+from slotq_core.storage.ends import record_of
 from tests.faults import broken_gangs, crashes, interleavings
 from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash

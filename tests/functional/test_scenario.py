@@ -13,11 +13,11 @@ from slotq.errors import Outdated
 from slotq.simulate.whatif import Told, forecast
 from slotq.simulate.whatif.runtimes import Runtimes
 from slotq.transport.scenario_pages import whole_scenario
-from slotq_core.adapters.snapshots import FIRST_JOBS
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs import as_it_stands
 from slotq_core.policy.plan import Decision
+from slotq_core.storage.snapshots import FIRST_JOBS
 from slotq_core.wire.scenario.views import ScenarioView
 from tests.functional.account import HOUR, NOW, Account, add_job, sample
 from tests.functional.sharing import OPERATOR, OTHER, OWNER, request, share

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.yields import KEPT_FOR
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Start
+from slotq_core.storage.yields import KEPT_FOR
 from tests.contract.conftest import a_store
 from tests.contract.test_yields import USERS, sliced, yielding
 from tests.contract.worlds import NOW, cancelling, commit, completing, runs, waits

@@ -18,10 +18,10 @@ from slotq_core.adapters.dynamodb.reading.line_reading import Reading
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.order_keys import first_key, order_key
 from slotq_core.errors import Conflict
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change
+from slotq_core.storage.order_keys import first_key, order_key
 from tests.contract.worlds import NOW
 from tests.faults.lines import cases
 from tests.faults.lines.cases import CASES, RETURN, only_touched

@@ -15,6 +15,7 @@ In reading order; each imports only from those above it, and from `copies`, `err
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at the door
     ports       what the manager needs from the world
+    storage     rules that every store applies
     routing     from an API event to the function that answers it
     operations  passes, effects, reconciliation and the users' verbs
     manager     submit, cancel, observe, tick

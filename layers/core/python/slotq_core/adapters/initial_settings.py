@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
@@ -20,6 +19,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.storage.configured import as_configured
 from slotq_core.timestamps import iso
 from slotq_core.wire.document.settings import Settings
 

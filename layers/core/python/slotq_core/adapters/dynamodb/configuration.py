@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
-from slotq_core.adapters.configured import configured
 from slotq_core.adapters.dynamodb.accounting.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.accounting.month_sums import (
     is_spending,
@@ -48,6 +47,7 @@ from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger
+from slotq_core.storage.configured import configured
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 
-from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, item_in_the_way
@@ -32,6 +31,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import AwaitedEnded, Mark, NoSuchLine, StoredAlready, Witness
 from slotq_core.ports.training import Request
+from slotq_core.storage import stored_request
 from slotq_core.timestamps import iso
 
 _SUBMIT_TRIES = 4

@@ -27,8 +27,8 @@ from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, action_count
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
-from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.ports.stored import Unwatched, Witness
+from slotq_core.storage.ends import HISTORY
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     Items,
@@ -26,11 +25,12 @@ from slotq_core.adapters.dynamodb.layout.items import (
     write_in_parts,
 )
 from slotq_core.adapters.dynamodb.layout.records import Item, write
-from slotq_core.adapters.ended_attempts import HISTORY, expires_at, record_of
-from slotq_core.adapters.holdings import PoolChange, pool_changes
-from slotq_core.adapters.yields import yields_in
 from slotq_core.model.jobs import TERMINAL_STATES, Job
 from slotq_core.ports.stored import Change, Part
+from slotq_core.storage import stored_request
+from slotq_core.storage.ends import HISTORY, expires_at, record_of
+from slotq_core.storage.holdings import PoolChange, pool_changes
+from slotq_core.storage.yields import yields_in
 from slotq_core.timestamps import iso
 
 Action = dict[str, dict[str, Any]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slotq_core.adapters.configured import configured
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
@@ -15,6 +14,7 @@ from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.storage.configured import configured
 
 
 class MemoryConfiguration:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slotq_core.adapters import stored_request
-from slotq_core.adapters.ended_attempts import record_of
-from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
-from slotq_core.adapters.yields import yields_in
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change, InParts, Part, PartsKind
+from slotq_core.storage import stored_request
+from slotq_core.storage.ends import record_of
+from slotq_core.storage.holdings import PoolChange, pool_changes
+from slotq_core.storage.yields import yields_in
 
 
 class MemoryDecisions:

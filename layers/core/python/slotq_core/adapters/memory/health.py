@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from slotq_core.adapters.ended_attempts import expires_at
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.attempts import Restore
@@ -16,6 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.ports.stored import Finding, Poison
 from slotq_core.ports.training import Sighting
+from slotq_core.storage.ends import expires_at
 
 
 class MemoryHealth:

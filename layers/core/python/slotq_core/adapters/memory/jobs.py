@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from slotq_core.adapters import stored_request
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.errors import NoSuchJob
 from slotq_core.model.attempts import Attempt
@@ -14,6 +13,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.stored import AwaitedEnded, Mark, StoredAlready
 from slotq_core.ports.training import Request
+from slotq_core.storage import stored_request
 
 
 class MemoryJobs:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.adapters.memory.index import Index
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
@@ -18,6 +17,7 @@ from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import InParts, Ledger, NoSuchLine
+from slotq_core.storage.ends import HISTORY
 
 
 @dataclass(kw_only=True)

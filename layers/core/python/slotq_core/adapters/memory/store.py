@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.decisions import MemoryDecisions
@@ -17,6 +16,7 @@ from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.state import State
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.adapters.memory.worlds import MemoryWorlds
+from slotq_core.storage.ends import HISTORY
 
 A = TypeVar("A")
 R = TypeVar("R")

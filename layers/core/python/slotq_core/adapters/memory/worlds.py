@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core.adapters.group_ends import end_of
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.groups import MemoryGroups
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
-from slotq_core.adapters.order_keys import order_key
-from slotq_core.adapters.snapshots import (
-    MAX_DUE,
-    due_and_ended,
-    due_part,
-    read_at_first,
-    snapshot_of,
-)
-from slotq_core.adapters.spending import spending
-from slotq_core.adapters.yields import outlived
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
@@ -27,6 +16,17 @@ from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields, last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import MOST_AHEAD, Ahead, World
+from slotq_core.storage.ends import end_of
+from slotq_core.storage.order_keys import order_key
+from slotq_core.storage.snapshots import (
+    MAX_DUE,
+    due_and_ended,
+    due_part,
+    read_at_first,
+    snapshot_of,
+    spending,
+)
+from slotq_core.storage.yields import outlived
 
 
 class MemoryWorlds:

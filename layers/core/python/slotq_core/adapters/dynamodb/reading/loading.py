@@ -30,9 +30,6 @@ from slotq_core.adapters.dynamodb.reading.places import Places
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of
-from slotq_core.adapters.spending import spending
-from slotq_core.adapters.yields import outlived
 from slotq_core.errors import ConfigurationLost, Conflict, InvalidRequest
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
@@ -48,6 +45,8 @@ from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, InParts, Poison, World
 from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.usage import UsageBook
+from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
+from slotq_core.storage.yields import outlived
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE

@@ -8,11 +8,11 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
-from slotq_core.adapters.order_keys import key_after, order_key
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields, rank
 from slotq_core.ports.stored import MOST_AHEAD, Ahead
+from slotq_core.storage.order_keys import key_after, order_key
 
 LINES_COUNTED = 50
 """Maximum number of lines that are counted, each by one call."""

@@ -53,11 +53,11 @@ from slotq_core.adapters.dynamodb.repair.conditions import Conditions
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import READERS, Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
-from slotq_core.adapters.ended_attempts import expires_at
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change, Finding, Poison
+from slotq_core.storage.ends import expires_at
 from slotq_core.timestamps import FAR_OFF, iso
 
 _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)

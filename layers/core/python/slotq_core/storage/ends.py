@@ -1,11 +1,12 @@
-"""How long an ended job stays readable, and the record of an ended attempt's use: by one rule for
-every store."""
+"""Ends: how long an ended job stays readable, the record of an ended attempt's use, and what has
+become of a gang's members."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotq_core.model.jobs import Job
+from slotq_core.model.groups import StoredGroup
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 from slotq_core.usage.attempt_use import AttemptUse, use_of
@@ -52,3 +53,15 @@ def record_of(change: Change, history: int) -> EndedRecord | None:
         use=use,
         expires_at=-((recorded_at + max(history, LEAST_KEPT)) // -1000),
     )
+
+
+def end_of(job: Job | None, stored: StoredGroup, *, now: int, history: int) -> JobState | None:
+    """Return how a member has ended; None if it has not. `job`: the job of the member's name, None
+    if there is none. `history`: how long ended jobs stay readable (ms).
+
+    A member without a record has ended long ago, and nobody knows how: it counts as cancelled, so
+    that nobody waits for it. In a young group, it has not been submitted yet.
+    """
+    if job is not None and job.group == stored.group.name:
+        return job.state if job.terminal else None
+    return JobState.CANCELLED if now - stored.at >= history else None

@@ -1,10 +1,11 @@
-"""Build a snapshot, by one rule for every store: the same jobs give the same snapshot."""
+"""Build a snapshot: the same jobs give the same one in every store."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from slotq_core.adapters.yields import latest_yields
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
@@ -16,12 +17,21 @@ from slotq_core.model.users import AUTO, AUTO_VALUE, Yielded
 from slotq_core.policy.lifecycle.retry import backed_off
 from slotq_core.policy.lines import Line, first_read
 from slotq_core.policy.order import BELOW_ALL
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.usage import MonthSum, UsageBook
+from slotq_core.storage.yields import latest_yields
+from slotq_core.usage.amounts import Window
+from slotq_core.usage.calendar_days import day_of, days, month_of, next_month
 
 FIRST_JOBS = 10
 """How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
 
 MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
+
+MOST_ENDED = 1_000
+"""How many attempts that have ended since the last tick one load reads at most for `spending`. The
+next tick counts all."""
 
 
 def read_at_first(
@@ -143,3 +153,42 @@ def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:
     kept = {job.name: job for job in reversed(list(jobs)) if job.name not in seen}
     seen.update(kept)
     return tuple(kept[name] for name in sorted(kept))
+
+
+def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
+    """Return what the projects with a budget have spent: what the last tick added up, and the
+    attempts that have ended since. Makes one read of the store, or one for
+    each day since the last tick; none where no project has a budget.
+
+    The end of a job brings a pass at once. Without these attempts, their time would be lost from
+    sight until the next tick, and a project beyond its budget would start a job with each one that
+    ends.
+    """
+    budgeted = {each.name for each in stand.sharing.projects if each.budget is not None}
+    counted = stand.month_sum
+    if not budgeted or not counted.settled:
+        return stand.spent
+    month, told = month_of(now), stand.spent
+    if counted.month != month:  # No tick has come since the month turned.
+        names = counted.settled
+        counted = MonthSum(month=month, day=day_of(month), settled=dict.fromkeys(names, 0))
+        told = Spending(month=month)
+    since, ended = _since(counted, now, book), counted.slot_ms()
+    return replace(told, slot_ms={name: ended[name] + since[name] for name in ended})
+
+
+def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:
+    """Return what attempts that ended since the count have held in the month."""
+    window = Window(start=counted.month, end=next_month(counted.month))
+    found, left = Counter[str](), MOST_ENDED
+    first = max(counted.day, counted.latest[: len(counted.day)])
+    for day in days(first, max(first, day_of(now))):
+        after = counted.latest if counted.latest.startswith(day) else ""
+        read = book.ended(day, after=after, limit=left)
+        for use in read.uses:
+            assert use.ended_at is not None
+            found[use.project] += use.slots * window.part_of(use.admitted_at, use.ended_at)
+        left -= len(read.uses) + read.unreadable
+        if left <= 0:
+            break
+    return found
