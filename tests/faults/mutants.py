@@ -19,10 +19,10 @@ from slotq_core.adapters.dynamodb import configuration as dynamodb_configuration
 from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.decisions import DynamoDecisions
+from slotq_core.adapters.dynamodb.layout import changed_items, items
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
-from slotq_core.adapters.dynamodb.layout import items
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
@@ -353,7 +353,7 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
 
 def _never_recorded() -> AbstractContextManager[Any]:
     """The end of an attempt leaves no record of what it used."""
-    return patch.object(transactions, "record_of", lambda *_: None)
+    return patch.object(changed_items, "record_of", lambda *_: None)
 
 
 def _one_record_a_job() -> AbstractContextManager[Any]:
@@ -364,7 +364,7 @@ def _one_record_a_job() -> AbstractContextManager[Any]:
         record = right(change, history)
         return record and replace(record, position=record.use.job)
 
-    return patch.object(transactions, "record_of", wrong)
+    return patch.object(changed_items, "record_of", wrong)
 
 
 def _refusals_end_jobs() -> AbstractContextManager[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -170,6 +170,11 @@ class Change:
     """The attempt that this change ends, for the history."""
     request: Request | None = None
     """The new request; None: the request stays."""
+
+    @property
+    def committed(self) -> Job:
+        """The job as the change leaves it, with the next version."""
+        return replace(self.after, version=self.before.version + 1)
 
     @property
     def takes_back(self) -> bool:

@@ -22,7 +22,6 @@ from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
     commit_actions,
-    committed,
     fitting,
 )
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError
@@ -92,7 +91,7 @@ class DynamoDecisions:
             self._doubt(changes, refused)
             raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
         self._bounds.count(_arrivals(changes))
-        jobs = tuple(committed(change) for change in changes)
+        jobs = tuple(change.committed for change in changes)
         for change, after in zip(changes, jobs, strict=True):
             self._witness.committed(change, after)
         return jobs

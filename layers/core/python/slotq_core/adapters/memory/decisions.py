@@ -109,4 +109,4 @@ class MemoryDecisions:
             del self._state.job_of[change.before.attempt.training_job]
         if (record := record_of(change, self._state.history)) is not None:
             self._usage.keep(record)
-        return self._state.keep(replace(change.after, version=change.before.version + 1))
+        return self._state.keep(change.committed)

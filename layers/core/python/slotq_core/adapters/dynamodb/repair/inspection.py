@@ -27,13 +27,8 @@ from dataclasses import dataclass, field, replace
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration, limits_of
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import (
-    copies_of,
-    farewell,
-    history_of,
-    items_of,
-    restore_of,
-)
+from slotq_core.adapters.dynamodb.layout.changed_items import farewell, history_of
+from slotq_core.adapters.dynamodb.layout.items import copies_of, items_of, restore_of
 from slotq_core.adapters.dynamodb.layout.lines import has_touch
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import (
