@@ -22,9 +22,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
-from slotq_core.adapters.dynamodb.notices.stream import (
+from slotq_core.adapters.dynamodb.notices import (
     SOURCE,
+    DynamoOutbox,
     JobChange,
     change_in,
     sequence_of,

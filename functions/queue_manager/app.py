@@ -39,16 +39,19 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import (
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.notifiers.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
-from slotq_core.adapters.notifiers.lambda_wake import (
+from slotq_core.adapters.notifiers import (
     WAKE_EVENT,
+    WAKES_VARIABLE,
+    Alarm,
     AsynchronousPass,
     InlinePass,
+    MessageAlarm,
+    TimerAlarm,
     invoke,
 )
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts import S3Scripts
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
+from slotq_core.adapters.dynamodb.accounting.counters import LinesOfItems
 from slotq_core.adapters.dynamodb.layout.items import items_of
 from slotq_core.adapters.dynamodb.layout.table import caller_key, job_key, limits_key
 from slotq_core.adapters.dynamodb.store import DynamoStore

@@ -18,8 +18,7 @@ from slotq_core.admission.contents import declared
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.configuring.moving import Mover

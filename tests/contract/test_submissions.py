@@ -11,13 +11,13 @@ from slotq_core.adapters.dynamodb import line_bounds
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
 from slotq_core.adapters.dynamodb.line_bounds import KEPT_FOR, TouchedLines
-from slotq_core.adapters.dynamodb.reading import places
+from slotq_core.adapters.dynamodb.reading import line_reading as places
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.memory import store as memory_store
 from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.prescriptions import APPROVAL
+from slotq_core.model.projects import APPROVAL
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.store import Store

@@ -31,7 +31,7 @@ from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
-from slotq_core.adapters.notifiers.alarms import MessageAlarm
+from slotq_core.adapters.notifiers import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining

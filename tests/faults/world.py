@@ -26,11 +26,10 @@ from slotq_core.adapters.dynamodb.layout.table import restored_key
 from slotq_core.adapters.dynamodb.line_bounds import TouchedLines
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.notifiers.alarms import MessageAlarm
-from slotq_core.adapters.notifiers.lambda_wake import AsynchronousPass
+from slotq_core.adapters.notifiers import AsynchronousPass, MessageAlarm
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts import S3Scripts
 from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Restore
@@ -61,8 +60,7 @@ from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
-for _name in ("alarms", "lambda_wake"):
-    logging.getLogger(f"slotq_core.adapters.notifiers.{_name}").disabled = True
+logging.getLogger("slotq_core.adapters.notifiers").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"

@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.api import METHODS
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import JobState
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations import status
 from slotq_core.usage.calendar_days import DAY

@@ -11,7 +11,7 @@ import pytest
 from slotq_core import api
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.groups import Group, StoredGroup
-from slotq_core.operations.listing.answer_size import MOST_ANSWER
+from slotq_core.operations.listing.cursor import MOST_ANSWER
 from tests.functional.account import NOW, TABLE, Account, add_job, sample
 
 WAITING, GROUPS, MEMBERS = 1_500, 1_500, 1_000

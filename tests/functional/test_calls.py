@@ -16,8 +16,7 @@ from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
 from slotq_core.model.access import Access
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
 from slotq_core.version import __version__

@@ -11,8 +11,7 @@ import pytest
 import app
 from slotq_core.model.access import Access
 from slotq_core.model.pools import CheckpointRule, Pool
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from tests.functional.account import NOW, Account, sample
 

@@ -8,7 +8,7 @@ import pytest
 import app
 from slotq.cost.bill import METRICS_EACH_PROJECT
 from slotq_core import names
-from slotq_core.adapters.notifiers.lambda_wake import PASS_EVENT, WAKE_EVENT
+from slotq_core.adapters.notifiers import PASS_EVENT, WAKE_EVENT
 from tests.functional.account import (
     EVENTS,
     HOUR,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.pools import HEALTHY
-from slotq_core.policy.lifecycle.quota_refusals import NO_EVICTION_FOR
+from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
 

@@ -12,7 +12,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import HEALTHY, PoolHealth, ServiceQuota
 from slotq_core.model.reasons import QuotaRefused
-from slotq_core.policy.lifecycle.quota_refusals import (
+from slotq_core.policy.lifecycle.missing_rights import (
     NO_EVICTION_FOR,
     is_of_the_job,
     limit_of,

@@ -20,8 +20,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.plan import EndBackoff, Found, Need, Start, nothing_more
-from slotq_core.policy.put_away import PutAway, without
-from slotq_core.policy.setbacks import MOST_ALIKE, MOST_REFUSALS, Setbacks
+from slotq_core.policy.setbacks import MOST_ALIKE, MOST_REFUSALS, PutAway, Setbacks, without
 from slotq_core.ports.stored import Change, Part, World
 from tests.contract.worlds import NOW, a_job, a_pool, an_attempt
 from tests.queue_world import QueueWorld, pool

@@ -25,7 +25,7 @@ from slotq_core.adapters.settings import (
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
 from slotq_core.errors import NotUnderstood
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed

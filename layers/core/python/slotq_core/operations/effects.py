@@ -27,14 +27,13 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
-from slotq_core.model.reports.outcome import MAY_GO_ON, with_report
-from slotq_core.model.reports.report import MOST_FINAL, final_metrics
+from slotq_core.model.reports.report import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.quota_refusals import is_of_the_job, once_it_runs
+from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_it_runs
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store

@@ -23,8 +23,7 @@ from slotq_core.operations.poison import Poisons
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
-from slotq_core.policy.put_away import without
-from slotq_core.policy.setbacks import Setbacks
+from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World

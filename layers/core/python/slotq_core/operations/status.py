@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.admission.waits_for_change import beyond_alone
-from slotq_core.model import prescriptions
+from slotq_core.model import projects as prescriptions
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause

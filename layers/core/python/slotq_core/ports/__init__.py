@@ -8,12 +8,10 @@ stored        what the store is given and gives
 store         where jobs are kept: its facets, and its upkeep
 jobs          the jobs and the groups that users have submitted
 decisions     the world that a pass decides on, and its changes of jobs
-configuration  pools, limits, and how projects share
-health        what was learned of pools
-scheduler     when passes run
+configuration  pools, limits, how projects share; what was learned of pools
 counters      what callers have used of their limits
 usage         the record of what attempts used
 scripts       what training scripts say, and are asked
 notices       messages on their way to people
-surroundings  the clock, the next pass, and people
+surroundings  when passes run, the clock, independent calls, and people
 """

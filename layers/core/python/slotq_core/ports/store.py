@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from slotq_core.model.attempts import Restore
-from slotq_core.ports.configuration import StoredConfiguration
+from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.counters import Counters
 from slotq_core.ports.decisions import Decisions, Worlds
-from slotq_core.ports.health import Health
 from slotq_core.ports.jobs import Groups, StoredJobs
-from slotq_core.ports.scheduler import Scheduler
 from slotq_core.ports.stored import Finding, Poison
+from slotq_core.ports.surroundings import Scheduler
 from slotq_core.ports.usage import UsageBook
 
 A = TypeVar("A")

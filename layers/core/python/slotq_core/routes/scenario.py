@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from slotq_core.admission.access import Action
 from slotq_core.manager import QueueManager
-from slotq_core.operations.listing.answer_size import MOST_ANSWER
+from slotq_core.operations.listing.cursor import MOST_ANSWER
 from slotq_core.routes.signed_requests import SignedRequest
 from slotq_core.routing import Response, Router
 

@@ -8,7 +8,7 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 from slotq_core.errors import InvalidRequest, Refused
-from slotq_core.operations.listing.answer_size import MOST_ANSWER
+from slotq_core.operations.listing.cursor import MOST_ANSWER
 from slotq_core.routing import Response, Router
 
 if TYPE_CHECKING:

@@ -16,6 +16,5 @@ groups            the groups that users have submitted
 notices           messages on their way, and changes of jobs as the table's stream tells them
 wake              the generation and the lease of passes
 calls             calls to the table: pages, consistency, errors
-dynamodb_errors   what DynamoDB's errors mean to the queue
 repair            inspection, repair, backup and expiry
 """

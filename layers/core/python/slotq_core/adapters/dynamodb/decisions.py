@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.dynamodb_errors import refused_keys, with_pools
+from slotq_core.adapters.dynamodb.calls import TableCalls, refused_keys, with_pools
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import copies_of, in_parts_of
 from slotq_core.adapters.dynamodb.layout.validation import Sieve

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 
-from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.calls import Contended, TableCalls, item_in_the_way
 from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
-from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, item_in_the_way
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import attempt_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.lines import parsed

@@ -9,9 +9,8 @@ from typing import TypeVar
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.counters import MemoryCounters
 from slotq_core.adapters.memory.decisions import MemoryDecisions
-from slotq_core.adapters.memory.groups import MemoryGroups
 from slotq_core.adapters.memory.health import MemoryHealth, MemoryRepair
-from slotq_core.adapters.memory.jobs import MemoryJobs
+from slotq_core.adapters.memory.jobs import MemoryGroups, MemoryJobs
 from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.state import State
 from slotq_core.adapters.memory.usage_records import MemoryUsage

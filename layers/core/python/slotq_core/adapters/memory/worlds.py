@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.adapters.memory.configuration import MemoryConfiguration
-from slotq_core.adapters.memory.groups import MemoryGroups
+from slotq_core.adapters.memory.jobs import MemoryGroups
 from slotq_core.adapters.memory.state import State, one_at_a_time
 from slotq_core.adapters.memory.usage_records import MemoryUsage
 from slotq_core.model.groups import Group, StoredGroup

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth, ServiceQuota
-from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.missing_rights import (
+    EVERYBODY,
+    after_acceptance,
+    after_refusal,
+    limit_of,
+    pools_concerned,
+)
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
-from slotq_core.policy.lifecycle.quota_refusals import limit_of, pools_concerned
-from slotq_core.ports.configuration import StoredConfiguration
-from slotq_core.ports.health import Health
+from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Answer, Verdict

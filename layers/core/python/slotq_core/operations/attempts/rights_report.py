@@ -12,8 +12,7 @@ from dataclasses import replace
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.policy.lifecycle import missing_rights
 from slotq_core.policy.lifecycle.missing_rights import LACKS
-from slotq_core.ports.configuration import StoredConfiguration
-from slotq_core.ports.health import Health
+from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Finding
 from slotq_core.timestamps import iso
 

@@ -24,7 +24,7 @@ from slotq_core.errors import (
     Outdated,
     Unavailable,
 )
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.configuring.jobs_in_need import (

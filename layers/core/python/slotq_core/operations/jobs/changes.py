@@ -28,8 +28,7 @@ from slotq_core.errors import (
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import APPROVAL
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import APPROVAL, Project
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,

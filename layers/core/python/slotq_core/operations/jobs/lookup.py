@@ -11,8 +11,7 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.listing.answer_size import fitting
-from slotq_core.operations.listing.cursor import ListCursor
+from slotq_core.operations.listing.cursor import ListCursor, fitting
 from slotq_core.operations.listing.walk import Walk
 from slotq_core.operations.scripts.progress import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, Status, Wanted

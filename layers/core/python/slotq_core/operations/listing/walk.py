@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.operations.listing.answer_size import MOST_TEXT, text_of
-from slotq_core.operations.listing.cursor import ListCursor, question_of
+from slotq_core.operations.listing.cursor import MOST_TEXT, ListCursor, question_of, text_of
 from slotq_core.operations.status import MOST_LOOKED_AT, Wanted
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.stored import Mark

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Event, Notification
+from slotq_core.model.notices import Event, Notification
 from slotq_core.notices import composing
 from slotq_core.notices.happenings import happenings
+from slotq_core.notices.payloads import Message
 from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, Told
 from slotq_core.ports.notices import Outbox, Receivers
 from slotq_core.ports.store import Store

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slotq_core.errors import Conflict
-from slotq_core.ports.scheduler import Scheduler
-from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.surroundings import Clock, Scheduler
 from slotq_core.ports.usage import DaySum, UsageBook
 from slotq_core.usage.amounts import DayTotals, by_day, cells, merge
 from slotq_core.usage.calendar_days import DAY, day_of, days, next_day

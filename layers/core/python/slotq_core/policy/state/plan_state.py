@@ -15,13 +15,13 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
+from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
 from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.decided import Decided
-from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal

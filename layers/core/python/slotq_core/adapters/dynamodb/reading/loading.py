@@ -25,8 +25,7 @@ from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
-from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
-from slotq_core.adapters.dynamodb.reading.places import Places
+from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Places, lines_in
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines

@@ -1,8 +1,7 @@
 """What keeps the table whole.
 
 inspection    compares everything in the table with itself (`slotq doctor`)
-ledgers       a pool's ledger against its holders
-copies        a job's copies against its own item
+copies        a job's copies against its own item, a pool's ledger against its holders
 quarantine    what a pass cannot understand
 conditions    rows that can never be what is asked of them
 line_audit    bounds that would hide a job from a pass

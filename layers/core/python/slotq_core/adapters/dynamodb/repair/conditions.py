@@ -2,7 +2,7 @@
 waits, for ever.
 
     row              what is conditioned on it              what it needs
-    LEDGER           decisions about the pool               `version`, sound amounts: `ledgers`
+    LEDGER           decisions about the pool               `version`, sound amounts: `copies`
     JOB              every change of the job                `version`, sound copies: `copies`
     REVISION         changes of the configuration, of       sound counts, and the document that
                      groups, and of what projects spent     it names

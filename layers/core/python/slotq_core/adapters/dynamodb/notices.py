@@ -1,19 +1,28 @@
-"""Messages on their way (`ports.notices.Outbox`)."""
+"""Notifications on DynamoDB: messages on their way (`ports.notices.Outbox`), and changes of jobs as
+the table's stream reports them.
+
+DynamoDB tells each committed change of an item at least once, in order for each item, with the item
+before and after. So whatever crashes, a change of a job is told: nothing is added to the
+transactions that make it.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from typing import Any
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.records import Item
-from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of, whole_job
 from slotq_core.adapters.dynamodb.transactions import Action, delete, put, update
-from slotq_core.errors import Conflict
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Event
+from slotq_core.errors import Conflict, NotUnderstood
+from slotq_core.model.jobs import Job
+from slotq_core.model.notices import Event
+from slotq_core.notices.payloads import Message
 from slotq_core.ports.notices import Counted, Pending
 from slotq_core.timestamps import iso
 
@@ -124,3 +133,34 @@ def _counted_of(item: Item) -> Counted:
     names = [str(each.value) for each in Event]
     counts = {name: int(item[name]["N"]) for name in names if name in item}
     return Counted(day=day, notification=notification, counts=counts)
+
+
+SOURCE = "aws:dynamodb"
+VIEW = "NEW_AND_OLD_IMAGES"
+"""What the stream has of each change."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobChange:
+    """A job before and after a change."""
+
+    before: Job | None
+    after: Job
+
+
+def sequence_of(record: Mapping[str, Any]) -> str:
+    """Return the record's number in its shard."""
+    return str(record["dynamodb"]["SequenceNumber"])
+
+
+def change_in(record: Mapping[str, Any]) -> JobChange | None:
+    """Return the change of a job; None if the record is about another item, or a job's removal.
+    Raises NotUnderstood."""
+    said = record["dynamodb"]
+    if said["Keys"]["sk"]["S"] != table.JOB or "NewImage" not in said:
+        return None
+    before, after = whole_job(said.get("OldImage")), whole_job(said["NewImage"])
+    if after is None or (before is None and "OldImage" in said):
+        name = said["Keys"]["pk"]["S"].partition("#")[2]
+        raise NotUnderstood(f"a change of job {name[:63]} cannot be read")
+    return JobChange(before=before, after=after)
