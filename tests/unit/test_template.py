@@ -141,7 +141,7 @@ def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
-    for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
+    for module in ("settings", "sqs", "notifiers", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]
