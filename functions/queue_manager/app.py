@@ -29,6 +29,7 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
 
+from slotq_core import __version__
 from slotq_core.adapters import eventbridge
 from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
@@ -70,10 +71,9 @@ from slotq_core.operations.attempts.rights_report import is_missing_right
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.passes import PassResult
 from slotq_core.ports.surroundings import Notifier
-from slotq_core.version import __version__
 
 if TYPE_CHECKING:
-    from slotq_core.api import Routes
+    from slotq_core.api.routes import Routes
 
 gc.freeze()
 gc.enable()
@@ -335,7 +335,7 @@ def routes() -> Routes:
     nobody need look for garbage among it, then or later."""
     gc.disable()
     try:
-        from slotq_core.api import Routes
+        from slotq_core.api.routes import Routes
     finally:
         gc.freeze()
         gc.enable()

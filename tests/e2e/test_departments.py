@@ -23,8 +23,8 @@ from sagemaker.estimator import Estimator
 
 from slotq import QueueTrainingJobSession
 from slotq.cli.exits import Exit
-from slotq.demo.evidence import Evidence
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
+from slotq.demo.proof import Evidence
 from slotq.demo.world import emulator
 from slotq_core.wire.views.jobs import JobView
 from tests.e2e.test_people import Person

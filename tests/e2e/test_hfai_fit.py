@@ -13,7 +13,7 @@ pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not i
 from sagemaker.estimator import Estimator
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
 from slotq.demo.world import emulator
 from tests.e2e.waiting import until
 

@@ -17,9 +17,9 @@ from sagemaker.pytorch import PyTorch
 from sagemaker.tuner import HyperparameterTuner, IntegerParameter
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
+from slotq.demo.proof import Evidence
 from slotq.errors import CheckpointsRequired, InvalidRequest, NameTaken, NeverFits
 from tests.e2e.waiting import in_background, until
 

@@ -20,8 +20,8 @@ from sagemaker.core.utils.exceptions import FailedStatusError
 from sagemaker.train import ModelTrainer
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
+from slotq.demo.proof import Evidence
 from tests.e2e.waiting import in_background, until
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
+from slotq.local.training.request_check import PlaneError
 from slotq.local.training.runner import Exit
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work

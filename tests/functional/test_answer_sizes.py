@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core import api
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.operations.listing.cursor import MOST_ANSWER
 from tests.functional.account import NOW, TABLE, Account, add_job, sample
@@ -27,7 +27,7 @@ QUERIES: dict[str, tuple[dict[str, str], ...]] = {
     "/groups": ({}, {"ended": "true"}),
     "/groups/<name>": ({}, {"attempts": "true"}),
 }
-READING = [path for path, actions in api.ACTIONS.items() if "GET" in actions]
+READING = [path for path, methods in METHODS.items() if "GET" in methods]
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import app
 from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
+from slotq_core import __version__
 from slotq_core.model.access import Access
 from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
-from slotq_core.version import __version__
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job

@@ -11,7 +11,7 @@ import pytest
 import app
 from slotq.errors import Outdated
 from slotq.simulate.whatif import Told, forecast
-from slotq.simulate.whatif.runtimes import Runtimes
+from slotq.simulate.whatif.forecast import Runtimes
 from slotq.transport.scenario_pages import whole_scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
@@ -165,7 +165,7 @@ def crowded(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
         submit(account, f"job{number:02}")
     account.settle()
     configuration = len(json.dumps(scenario(account)["configuration"]))
-    monkeypatch.setattr("slotq_core.routes.scenario.MOST_ANSWER", configuration + 5_000)
+    monkeypatch.setattr("slotq_core.api.queue.MOST_ANSWER", configuration + 5_000)
     return account
 
 

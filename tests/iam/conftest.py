@@ -13,7 +13,7 @@ import pytest
 
 import app
 import notifier
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
@@ -202,9 +202,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder, clock, table = Recorder(), VirtualClock(NOW), CheckedDynamo()
     table.create_table(**table_definition(TABLE))
     secret = f"arn:aws:secretsmanager:{OWN}:secret:{KEPT_UNDER}"
-    to = [Receiver(topic=NOTIFIED_TOPIC)]
-    to += [Receiver(slack=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")]
-    to += [Receiver(slack=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
+    to = [Receiver(channel="sns", place=NOTIFIED_TOPIC)]
+    to += [
+        Receiver(channel="slack", place=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")
+    ]
+    to += [Receiver(channel="slack", place=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
     rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
     rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
     pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))

@@ -16,7 +16,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.model.users import PriorityClass, classes_of
 from slotq_core.operations.amend import Amendment, Revision, settled
 from slotq_core.ports.stored import Change
-from slotq_core.wire.amendment import retagged
+from slotq_core.wire.job_changes import retagged
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import START, QueueWorld, evicting, pool
 from tests.unit.policy.test_reasons import waits

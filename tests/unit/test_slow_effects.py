@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 import app
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, sagemaker_client
 from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause, StopOrder

@@ -27,9 +27,9 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.notices import Telling
 from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody
-from slotq_core.wire.views.errors import ErrorView
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]

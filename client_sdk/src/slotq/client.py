@@ -48,10 +48,8 @@ from slotq.transport.scenario_pages import whole_scenario
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
-from slotq_core.resubmission import check_shown
 from slotq_core.usage.amounts import Totals, merge
 from slotq_core.wire.body import MAX_BODY
-from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
     AppliedView,
@@ -60,7 +58,9 @@ from slotq_core.wire.document.views import (
     QuotasView,
 )
 from slotq_core.wire.groups.views import GroupSummaryView, GroupsView, GroupView
+from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.record import ChangesView, ChangeView
+from slotq_core.wire.resubmission import check_shown
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MeView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView

@@ -6,7 +6,7 @@ import pytest
 
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
 from slotq_core.model.jobs import JobState
-from slotq_core.resubmission import MOST_NAMES, names_to_try, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, names_to_try, next_names
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     Clock,

@@ -14,7 +14,7 @@ from slotq.errors import CannotReach
 from slotq.jobs.follow import standing
 from slotq.jobs.job_logs import LONGEST_SHOWN
 from slotq.transport.signed_http import TRIES
-from slotq_core.requests.checkpoints import warning
+from slotq_core.admission.checkpoints import warning
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import (
     FakeHttp,

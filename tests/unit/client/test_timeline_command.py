@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from slotq.cli.exits import Exit
-from slotq.output.drawings.timeline_text import LEAST_WIDTH, ROWS, timeline_text
+from slotq.output.timeline_text import LEAST_WIDTH, ROWS, timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.unit.client.fake_queue import client_of
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from slotq.cli.main import cli
 from slotq.cost.bill import Usage, bill, job_counts
-from slotq.cost.counts import Counts, measured
-from slotq.cost.rates import ASSUMED, PRICES
+from slotq.cost.rates import ASSUMED, PRICES, Counts, measured
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[3]

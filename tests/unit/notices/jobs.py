@@ -52,5 +52,8 @@ def stopping(cause: StopCause, by: str = "urgent") -> Job:
 
 
 def rule(**changes: Any) -> Notification:
-    known: dict[str, Any] = {"name": "all", "receiver": Receiver(topic="arn:aws:sns:r:1:t")}
+    known: dict[str, Any] = {
+        "name": "all",
+        "receiver": Receiver(channel="sns", place="arn:aws:sns:r:1:t"),
+    }
     return Notification(**{**known, **changes})

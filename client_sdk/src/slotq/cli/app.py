@@ -34,7 +34,7 @@ from slotq.errors import (
 from slotq.jobs.foreign_names import QUICK
 from slotq.transport.aws_session import wrong_settings
 from slotq.transport.network import Network
-from slotq_core.wire.views.errors import ErrorView, FaultView
+from slotq_core.wire.base import ErrorView, FaultView
 
 WIDE = 10_000
 """Columns of output that is not a terminal: a table in a file or a pipe is never cut."""

@@ -3,6 +3,7 @@ start-up is fast, and a missing extra affects only the commands that need it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -15,14 +16,15 @@ from slotq.cli.encoding import forgive
 from slotq.cli.exits import MEANINGS, CannotUseFile
 from slotq.cli.name_arguments import nearest
 from slotq.errors import SlotQError
+from slotq_core.wire.verbs import VERBS
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Submit": {
         "submit": "slotq.cli.verbs.submit:submit",
         "sweep": "slotq.cli.verbs.sweep:sweep",
         "gang": "slotq.cli.groups.gang:gang",
-        "clone": "slotq.cli.verbs.clone:clone",
-        "retry": "slotq.cli.verbs.retry_command:retry",
+        "clone": "slotq.cli.verbs.resubmitting:clone",
+        "retry": "slotq.cli.verbs.resubmitting:retry",
     },
     "Look": {
         "ls": "slotq.cli.views.ls:ls",
@@ -39,13 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "whatif": "slotq.cli.whatif.command:whatif",
     },
     "Change jobs": {
-        "cancel": "slotq.cli.verbs.cancel:cancel",
-        "hold": "slotq.cli.verbs.hold:hold",
-        "release": "slotq.cli.verbs.release:release",
-        "priority": "slotq.cli.verbs.priority:priority",
-        "move": "slotq.cli.verbs.move:move",
-        "transfer": "slotq.cli.verbs.transfer:transfer",
-        "requeue": "slotq.cli.verbs.requeue:requeue",
+        **{verb.name: "slotq.cli.verbs.changes:CHANGES" for verb in VERBS},
         "shell": "slotq.cli.views.shell_command:shell",
     },
     "Shares and use": {
@@ -75,7 +71,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "simulate": "slotq.cli.machine.simulate_command:simulate_command",
     },
 }
-"""The modules of the commands, by the headings of the help; all in its order."""
+"""The modules of the commands, by the headings of the help; all in its order. A module has the
+command itself, or several by name."""
 
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 """The module of each command."""
@@ -99,8 +96,10 @@ class Commands(click.Group):
         module, _, attribute = COMMANDS.get(cmd_name, "").partition(":")
         if not module or find_spec(module) is None:
             return None
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        found: click.Command | Mapping[str, click.Command] = getattr(
+            import_module(module), attribute
+        )
+        return found[cmd_name] if isinstance(found, Mapping) else found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,8 +1,7 @@
 """What a queue costs, and what its jobs have used.
 
-counts  measured calls and units
-rates   prices and assumptions
-bill    the bill
+rates            measured use, prices and assumptions
+bill             the bill
 instance_prices  prices of instances, public or your own
-used    what jobs have used, in hours and dollars
+used             what jobs have used, in hours and dollars
 """

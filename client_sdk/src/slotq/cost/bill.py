@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slotq.cost.counts import Counts
+from slotq.cost.rates import Counts
 
 NEEDED_EVENTS = 3
 """Training events per attempt that the counts of a job already include."""

@@ -19,7 +19,7 @@ from slotq.jobs.submission import settings_tags
 from slotq.transport.refusals import NOT_REACHED, of_one
 from slotq_core import names
 from slotq_core.model.jobs import ACTIVE_STATES
-from slotq_core.wire.bulk_changes import MOST_AT_ONCE, OutcomeView
+from slotq_core.wire.job_changes import MOST_AT_ONCE, OutcomeView
 from slotq_core.wire.views.jobs import JobView
 
 

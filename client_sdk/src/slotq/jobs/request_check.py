@@ -13,7 +13,7 @@ import botocore
 from slotq.errors import InvalidRequest
 from slotq.jobs.sagemaker_model import training_request
 from slotq_core import names
-from slotq_core.wire.training_request import Fault, faults_by, refusal
+from slotq_core.wire.training.training_request import Fault, faults_by, refusal
 
 
 def check(request: Mapping[str, Any]) -> None:

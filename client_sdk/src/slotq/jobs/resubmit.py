@@ -1,7 +1,7 @@
 """Submit a job again that has ended without completing, request by request.
 
 One job is retried so, and every job where the caller may not change jobs in bulk. The rules are
-those of the queue's own retry (`slotq_core.resubmission`). A member of a group is left to that one:
+those of the queue's own retry (`slotq_core.names`). A member of a group is left to that one:
 only the queue can give a retry its place in a sweep.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from slotq.errors import NameTaken, NotAllowed, UnexpectedAnswer
 from slotq.jobs.submission import settings_tags
 from slotq.transport.refusals import of_one
-from slotq_core.resubmission import all_taken, check_ended_in_vain, names_to_try
-from slotq_core.wire.bulk_changes import OutcomeView
+from slotq_core.wire.job_changes import OutcomeView
+from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, names_to_try
 from slotq_core.wire.views.jobs import JobView
 
 Patiently = Callable[[Callable[[], JobView]], JobView]

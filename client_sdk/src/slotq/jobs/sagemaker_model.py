@@ -8,7 +8,7 @@ from typing import Any
 
 import botocore.session
 
-from slotq_core.wire.training_request import Shape
+from slotq_core.wire.training.training_request import Shape
 
 KINDS = {"long": "integer", "double": "float"}
 """The JSON type of botocore's types that have another name."""

@@ -11,9 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.cost.used import UsageLine
-from slotq.output.job_tables import columns
+from slotq.output.job_tables import columns, short_names
 from slotq.output.json_views import UsageLineView, UsageView
-from slotq.output.submitters import short_names
 
 _HEADS = {"submitter": "PERSON"}
 _FIGURES = (

@@ -12,7 +12,6 @@ See docs/simulate.md.
 from slotq.errors import ScenarioError
 from slotq.simulate.run.engine import simulate
 from slotq.simulate.run.record import Event, Record
-from slotq.simulate.scenario.reading import load
-from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.scenario import Scenario, load
 
 __all__ = ["Event", "Record", "Scenario", "ScenarioError", "load", "simulate"]

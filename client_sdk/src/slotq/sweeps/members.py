@@ -13,8 +13,8 @@ from typing import Any
 from slotq.errors import InvalidRequest
 from slotq.sweeps.space import Parameters
 from slotq_core import names
-from slotq_core.wire.training_fields import STRUCTURES
-from slotq_core.wire.training_request import REQUEST
+from slotq_core.wire.training.training_fields import STRUCTURES
+from slotq_core.wire.training.training_request import REQUEST
 
 INDEX, _NAME = "{index}", "{name}"
 _SCRIPT, _JOB_NAME = "sagemaker_submit_directory", "sagemaker_job_name"

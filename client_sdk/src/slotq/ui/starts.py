@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from slotq.simulate.whatif import Told, forecast
-from slotq.simulate.whatif.forecast import Forecast
-from slotq.simulate.whatif.runtimes import Runtimes, Source
+from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
 from slotq_core.timestamps import iso
 from slotq_core.wire.scenario.views import ScenarioView
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Protocol
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from slotq.document.comparison import compared as compared_documents
-from slotq.document.comparison import diff_lines
+from slotq.document.document_text import compared as compared_documents
+from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.simulate.whatif import (
@@ -18,14 +18,14 @@ from slotq.simulate.whatif import (
     NewJob,
     Told,
     WhatIfView,
+    answer,
     changed,
     compared,
     forecast,
-    words,
 )
-from slotq.simulate.whatif import steps as putting
-from slotq.simulate.whatif.new_jobs import described
-from slotq.simulate.whatif.runtimes import Runtimes
+from slotq.simulate.whatif import changes as putting
+from slotq.simulate.whatif.changes import described
+from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.scenario.views import ScenarioView
@@ -39,7 +39,7 @@ MOST_JOBS = 200
 Names = Annotated[list[str], Field(default=[], max_length=MOST_JOBS)]
 
 
-class Queue(putting.Queue, Protocol):
+class Queue(putting.QueueActions, Protocol):
     """What of QueueClient is used here."""
 
     def scenario(self) -> ScenarioView: ...
@@ -161,21 +161,22 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
     """The answer as the terminal prints it. Rows in the order of `now` and `timeline`."""
     begin = from_iso(view.at)
     return {
-        "head": words.head(view),
-        "quiet": words.QUIET,
-        "same": words.same(view),
+        "head": answer.head(view),
+        "quiet": answer.QUIET,
+        "same": answer.same(view),
         "now": [
-            {"before": words.state(row.before), "after": words.state(row.after)} for row in view.now
+            {"before": answer.state(row.before), "after": answer.state(row.after)}
+            for row in view.now
         ],
         "timeline": [
             {
-                "event": words.EVENTS[row.event],
-                "before": words.moment(row.before, begin),
-                "after": words.moment(row.after, begin),
+                "event": answer.EVENTS[row.event],
+                "before": answer.moment(row.before, begin),
+                "after": answer.moment(row.after, begin),
             }
             for row in view.timeline
         ],
-        "partial": [*words.partial(view)],
+        "partial": [*answer.partial(view)],
     }
 
 

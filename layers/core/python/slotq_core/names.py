@@ -159,6 +159,11 @@ def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any
     return {key: value for key, value in request.items() if key != "CheckpointConfig"}
 
 
+def set_back(name: str) -> str:
+    """How the warning of a job begins that has no checkpoints (`admission.checkpoints`)."""
+    return f"an eviction sets {name} back to its beginning"
+
+
 def tag_value(text: str) -> str:
     """The text as SageMaker takes it for a tag's value: at most 256 characters, its last, with a
     space for each character that tags cannot have."""

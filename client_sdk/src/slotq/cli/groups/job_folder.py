@@ -21,8 +21,7 @@ from slotq.cli.words import Pair, Word
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NameTaken
 from slotq.federated.job_folder import job_in
-from slotq.federated.members import FederatedGroup, group_of
-from slotq.federated.runs import marked, runs_of
+from slotq.federated.members import FederatedGroup, group_of, marked, runs_of
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.output.group_tables import group_page
 from slotq_core.model.reasons import units

@@ -10,9 +10,8 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit
-from slotq.document.canonical import document_text
-from slotq.document.comparison import compared, diff_lines, entries
 from slotq.document.configuration_file import ConfigurationFile, load
+from slotq.document.document_text import compared, diff_lines, document_text, entries
 from slotq.errors import DocumentError, Refused
 from slotq.output.pool_tables import changes_table
 from slotq_core.wire.document.views import AppliedView, EntryChangeView

@@ -11,7 +11,7 @@ from slotq.cli.app import App, json_option
 from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
 from slotq.document.user_limits import Limit, classes_in, with_limit
-from slotq.output.quota_tables import quotas_table
+from slotq.output.project_tables import quotas_table
 from slotq_core.model.reasons import units
 from slotq_core.spelling import as_known
 from slotq_core.wire.document.values import EVERYONE

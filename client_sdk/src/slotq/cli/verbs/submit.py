@@ -35,8 +35,8 @@ from slotq.remote_shell.ports import Forward
 from slotq.sweeps.array_range import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
-from slotq_core.resubmission import names_to_try
 from slotq_core.spelling import unknown
+from slotq_core.wire.resubmission import names_to_try
 from slotq_core.wire.setting_tags import MOST
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView

@@ -16,8 +16,7 @@ from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
-from slotq.output.group_tables import group_page
-from slotq.output.sweep_tables import sweep_page
+from slotq.output.group_tables import group_page, sweep_page
 from slotq.sweeps.array_range import ArrayRange
 from slotq.sweeps.definition import define
 from slotq.sweeps.members import INDEX, of_array

@@ -119,7 +119,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
 
 def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
     """Enter the job's process on this machine. Raises NotYet."""
-    from slotq.local.job_shell import NoProcess, open_local_shell
+    from slotq.local.job_processes import NoProcess, open_local_shell
 
     parts = urlsplit(client.config.endpoint or "")
     url = f"{parts.scheme}://{parts.netloc}"
@@ -133,8 +133,7 @@ def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
 
 
 def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
-    from slotq.local.job_ports import address_of
-    from slotq.local.job_shell import find, run_at
+    from slotq.local.job_processes import address_of, find, run_at
     from slotq.local.tunnel import Tunnel, carry
 
     run = run_at(url)

@@ -9,7 +9,7 @@ from slotq.cli.each import named
 from slotq.cli.name_arguments import JobName
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
-from slotq.output.drawings.job_graph import GroupNode, JobGraph, graph_tree
+from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.wire.views.jobs import JobView
 

@@ -10,9 +10,8 @@ from slotq.cli.app import App, json_option
 from slotq.cli.groups.job_or_group import show_each
 from slotq.cli.name_arguments import names_argument
 from slotq.cli.views.watching import failed_log
-from slotq.output.group_tables import group_page
+from slotq.output.group_tables import group_page, sweep_page
 from slotq.output.job_tables import job_page
-from slotq.output.sweep_tables import sweep_page
 from slotq.sweeps.sweep import sorted_by
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView

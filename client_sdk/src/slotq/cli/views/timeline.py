@@ -8,7 +8,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.words import Moment
-from slotq.output.drawings.timeline_text import timeline_text
+from slotq.output.timeline_text import timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView
 
 IN_A_FILE = 100

@@ -23,9 +23,9 @@ from slotq.cli.whatif.wanted import (
 )
 from slotq.cli.words import Amount, Pair
 from slotq.client import QueueClient
-from slotq.document.comparison import compared as compared_documents
+from slotq.document.document_text import compared as compared_documents
 from slotq.simulate.whatif import Change, Told, changed, compared, forecast
-from slotq.simulate.whatif.runtimes import Runtimes
+from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.wire.document.views import AppliedView
 from slotq_core.wire.document.writing import written
 

@@ -10,7 +10,7 @@ import click
 from slotq.cli.whatif.wanted import Wanted
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
-from slotq.simulate.whatif.steps import steps
+from slotq.simulate.whatif.changes import steps
 
 
 def put(

@@ -16,7 +16,7 @@ from slotq.document.yaml_file import NOT_YAML
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.simulate.whatif import Change, NewJob
-from slotq.simulate.whatif.new_jobs import described, in_project
+from slotq.simulate.whatif.changes import described, in_project
 from slotq_core.model.jobs import Workload
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views.about import MeView

@@ -5,5 +5,4 @@ authenticating    who signed a whole request
 signatures        checks Signature V4
 chunk_signatures  bodies in signed chunks
 presigned         URLs that carry their signature
-error_answers     refusals in the asker's protocol
 """

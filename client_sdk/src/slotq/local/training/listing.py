@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq.jobs.list_filters import is_listed
-from slotq.local.training.call_errors import PlaneError
+from slotq.local.training.request_check import PlaneError
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.timestamps import to_datetime
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from slotq.local.endpoint import ACCOUNT, REGION
 from slotq.local.training import listing, request_check
-from slotq.local.training.call_errors import NoAnswer, PlaneError, denied
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
+from slotq.local.training.request_check import NoAnswer, PlaneError, denied
 from slotq.local.training.runner import Runner
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.ports.surroundings import Clock

@@ -10,15 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
-from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL
-from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
+from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec

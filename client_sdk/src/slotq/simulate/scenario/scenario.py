@@ -1,4 +1,4 @@
-"""The scenario file: a world, its submissions and the expected results.
+"""The scenario file, read and checked: a world, its submissions and the expected results.
 
 The file counts in seconds, all other code in milliseconds.
 
@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
+from slotq.document.yaml_file import Document, Place, told
+from slotq.errors import ScenarioError
 from slotq.simulate.scenario.checks import CHECKS
-from slotq.simulate.scenario.contents import Contents
+from slotq.simulate.scenario.contents import SECTIONS, Contents
 from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
     PoolSpec,
+    WhySpec,
 )
+from slotq.simulate.scenario.trace import Trace
 from slotq_core.admission.contents import counting
 from slotq_core.admission.user_groups import users_among
 from slotq_core.model.groups import Group
@@ -31,7 +36,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.spelling import as_known
-from slotq_core.wire.document.faults import refuse
+from slotq_core.wire.document.faults import Keys, Loc, faults_of, refuse, spelled
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
@@ -40,6 +45,7 @@ from slotq_core.wire.document.models import (
     user_group_of,
     user_of,
 )
+from slotq_core.wire.document.sections import Section
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 
 INSTANCE_TYPE = "ml.m5.large"
@@ -164,3 +170,30 @@ def _pool(spec: PoolSpec) -> Pool:
         foreign=spec.foreign,
         **{**settings, "count_foreign": True},
     )
+
+
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
+    document = Document(path, ScenarioError)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(told(faults_of(error, _keys(), "a scenario"), where)) from None
+
+
+def _keys() -> Keys:
+    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    return {"": Scenario, **deeper, **SECTIONS}

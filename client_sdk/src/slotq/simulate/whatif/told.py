@@ -17,7 +17,7 @@ from slotq_core.storage.snapshots import snapshot_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.scenario.reading import (
+from slotq_core.wire.scenario.pages import (
     durations_of,
     group_of,
     health_of,

@@ -117,8 +117,8 @@ def _check_sharing(stand: Configuration, pools: tuple[Pool, ...]) -> None:
     if stand.sharing == NO_SHARING:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.
-    from slotq_core.admission import references, subscription
-    from slotq_core.admission.subscription import Stand
+    from slotq_core.admission.configuration import references, subscription
+    from slotq_core.admission.configuration.subscription import Stand
 
     old = as_configured(stand.pools)
     before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)

@@ -37,6 +37,39 @@ class GroupProgress:
     """Of a group that has ended: why it has not completed, as part of a sentence; empty: it has."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Predecessors:
+    """What a new job comes after, as far as it exists and its submitter may see it."""
+
+    jobs: Mapping[str, Job]
+    """By name."""
+    groups: Mapping[str, GroupProgress]
+    """By `group:NAME`."""
+
+    def full(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The names with groups marked as such: a plain name is a job's, else a group's."""
+        return tuple(
+            end_of(name) if name not in self.jobs and end_of(name) in self.groups else name
+            for name in names
+        )
+
+    @property
+    def to_follow(self) -> Mapping[str, Job]:
+        """By name, the jobs whose ends a new job may wait for."""
+        watches = (progress.living for progress in self.groups.values())
+        return {**self.jobs, **{job.name: job for job in watches if job}}
+
+    def once_followed(self) -> Predecessors:
+        """The same after `to_follow` was followed."""
+        return Predecessors(
+            jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
+            groups={
+                name: replace(it, living=it.living and replace(it.living, followed=True))
+                for name, it in self.groups.items()
+            },
+        )
+
+
 def progress_of(
     group: Group,
     members: Iterable[tuple[str, Job | None]],

@@ -43,16 +43,14 @@ class Telling(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receiver:
-    """Where messages go. Exactly one of the first three is set."""
+    """Where messages go."""
 
-    topic: str = ""
-    """The ARN of an SNS topic."""
-    slack: str = ""
-    """Where the URL of Slack's incoming webhook is kept."""
-    webhook: str = ""
-    """A URL."""
+    channel: str = ""
+    """The key of a channel (`notices.channels`)."""
+    place: str = ""
+    """As the channel takes it: an ARN, a URL, or where a URL is kept."""
     secret: str = ""
-    """Where the key is kept with which messages to the webhook are signed."""
+    """Where the key is kept with which the channel's messages are signed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from slotq_core.admission.access import Action, Permissions
+from slotq_core.admission.access import Permissions
 from slotq_core.errors import ConfigurationLost, NoSuchProject
+from slotq_core.model.access import Action
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.configuration import StoredConfiguration

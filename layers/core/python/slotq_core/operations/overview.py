@@ -77,7 +77,7 @@ class Overview:
 
     def sharers(self) -> Sharers:
         """How projects and departments stand, and what the jobs of each project hold."""
-        from slotq_core.admission.subscription import held_by_projects
+        from slotq_core.admission.configuration.subscription import held_by_projects
         from slotq_core.policy.explain.standings import standings
         from slotq_core.policy.state.quotas.budgets import budgets_of
 

@@ -7,17 +7,21 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.admission.waits_for_change import beyond_alone
-from slotq_core.model import projects as prescriptions
+from slotq_core.admission.checkpoints import loses_its_work, warning
+from slotq_core.model import projects
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import Department, Project
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
     BudgetSpent,
     GroupNotWhole,
+    LimitReached,
     NextPass,
+    QuotaExceeded,
     Reason,
     StartForbidden,
     TriesAgain,
@@ -25,15 +29,17 @@ from slotq_core.model.reasons import (
     WaitsForJobs,
 )
 from slotq_core.model.reports.report import Report
+from slotq_core.model.sharing import Sharing
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
+from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, Yields, last_yields, position
 from slotq_core.policy.plan import Plan, Start
 from slotq_core.ports.stored import Ahead, Configuration, World
 from slotq_core.privacy.identity import People
-from slotq_core.requests.checkpoints import loses_its_work, warning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,9 +157,9 @@ def _comes_after(job: Job) -> Reason:
 def _held(job: Job) -> Reason | None:
     """Return the reason if the project's rules hold the job; None if a user does."""
     match job.cause:
-        case prescriptions.APPROVAL:
+        case projects.APPROVAL:
             return WaitsForApproval(project=job.project)
-        case prescriptions.FORBIDDEN:
+        case projects.FORBIDDEN:
             return StartForbidden(project=job.project, rules=job.message)
     return None
 
@@ -252,6 +258,39 @@ def notices_of_bounds(job: Job, stand: Configuration) -> tuple[str, ...]:
     """Return the warning of a new or changed job that waits until the configuration changes."""
     why = beyond_alone(job, stand.pools, stand.sharing)
     return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
+
+
+def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | None:
+    """The quota or limit that keeps the job back even if nothing else runs or waits; None: none
+    does. An interactive job in a project with a quota of 0, for example."""
+    if not sharing.projects or not may_be_beyond(job, sharing):
+        return None
+    alone = Snapshot(
+        pools=tuple(pools),
+        projects=sharing.projects,
+        departments=sharing.departments,
+        waiting=(_waiting(job),),
+    )
+    why = plan(alone, job.entry_time).reasons.get(job.name)
+    causes = (why, why.also) if why else ()
+    return next((each for each in causes if isinstance(each, QuotaExceeded | LimitReached)), None)
+
+
+def may_be_beyond(job: Job, sharing: Sharing) -> bool:
+    """Whether a quota or limit binds the job. Most jobs may be evicted, and no limit binds them."""
+    project = sharing.project(job.project)
+    if project is None:
+        return False
+    owners: list[Project | Department] = [project]
+    owners += (each for each in sharing.departments if each.name == project.department)
+    return not job.evictable or any(each.limit or not each.over_quota for each in owners)
+
+
+def _waiting(job: Job) -> Job:
+    """The job as it would wait for slots alone."""
+    return replace(
+        job, state=JobState.PENDING, group="", after=(), after_any=(), claim=None, auto=False
+    )
 
 
 def _ahead(place: int | None) -> Ahead | None:

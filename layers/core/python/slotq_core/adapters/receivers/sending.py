@@ -1,5 +1,5 @@
-"""Send messages by SNS, to Slack and to webhooks, with the secrets that an operator has stored. No
-secret is ever logged or shown."""
+"""Send one message by its channel (`notices.channels`), with the secrets that an operator has
+stored. No secret is ever logged or shown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from slotq_core.adapters.receivers.https import post
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices import Receiver
-from slotq_core.notices import payloads
+from slotq_core.notices import channels
+from slotq_core.notices.channels import CHANNELS, Call, Sending
 from slotq_core.notices.payloads import Message
-from slotq_core.notices.places import fault_in_slack_url, fault_in_url
 
 KEPT = 300_000
 """How long (ms) a secret that was read is used: a changed one counts five minutes later."""
@@ -78,30 +78,25 @@ class Sender:
         self._loopback, self._post = loopback, post
 
     def send(self, message: Message, receiver: Receiver, *, now: int) -> None:
-        if receiver.topic:
-            self._publish(message, receiver.topic)
-        elif receiver.slack:
-            self._to_slack(message, receiver.slack, now)
-        else:
-            self._to_webhook(message, receiver, now)
+        channel = CHANNELS.get(receiver.channel)
+        if channel is None:
+            raise NotDelivered("the rule names no receiver")
+        sending = Sending(
+            queue=self._queue,
+            now=now,
+            kept=lambda reference: self._secrets.value(reference, now=now),
+            loopback=self._loopback,
+        )
+        match channel.call(message, receiver, sending):
+            case channels.Post(url=url, body=body, headers=headers):
+                self._post(url, body, headers, loopback=self._loopback)
+            case Call() as call:
+                self._call(call)
 
-    def _publish(self, message: Message, topic: str) -> None:
-        request = payloads.sns_request(message, topic, self._queue)
+    def _call(self, call: Call) -> None:
+        client = self._client(call.service)
         try:
-            self._client("sns").publish(**request)
+            getattr(client, call.operation)(**call.arguments)
         except Exception as error:  # noqa: BLE001 - a right may miss, or the topic, or an answer
-            raise NotDelivered(f"SNS does not take it ({reason(error)})") from None
-
-    def _to_slack(self, message: Message, reference: str, now: int) -> None:
-        url = self._secrets.value(reference, now=now)
-        if fault := fault_in_slack_url(url, loopback=self._loopback):
-            raise NotDelivered(fault)
-        self._post(url, payloads.slack_body(message), {}, loopback=self._loopback)
-
-    def _to_webhook(self, message: Message, receiver: Receiver, now: int) -> None:
-        if fault := fault_in_url(receiver.webhook):
-            raise NotDelivered(fault)  # Configured when the rules were others.
-        key = self._secrets.value(receiver.secret, now=now)
-        body = payloads.webhook_body(message, self._queue)
-        headers = payloads.headers(message.id, body, key, now)
-        self._post(receiver.webhook, body, headers, loopback=self._loopback)
+            service = call.service.upper()
+            raise NotDelivered(f"{service} does not take it ({reason(error)})") from None

@@ -11,7 +11,7 @@ from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from slotq_core.ports.training import Request
-from slotq_core.requests.group_members import as_member
+from slotq_core.wire.groups.member_environment import as_member
 
 _KEPT = 31
 """Groups that a process remembers besides the latest."""

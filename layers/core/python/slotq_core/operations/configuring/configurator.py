@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.admission import references, subscription
 from slotq_core.admission.access import Permissions
+from slotq_core.admission.configuration import references, subscription
+from slotq_core.admission.configuration.subscription import Held, Stand
 from slotq_core.admission.contents import declared
-from slotq_core.admission.subscription import Held, Stand
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -71,7 +71,9 @@ class Configurator:
         clock: Clock,
         wake: Callable[[], None],
         *,
-        permissions: Callable[[Sharing], Permissions] = Permissions.of,
+        permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
+            sharing=sharing
+        ),
         telling: Telling = Telling.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow

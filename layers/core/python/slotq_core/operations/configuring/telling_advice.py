@@ -12,7 +12,7 @@ def check_reach(settings: Settings, telling: Telling) -> None:
     """Refuse a webhook on the queue's own machine, except in the emulator. Raises
     InvalidRequest."""
     for place, rule in enumerate(settings.sharing.notifications):
-        if telling is not Telling.LOCAL and is_loopback(rule.receiver.webhook):
+        if telling is not Telling.LOCAL and is_loopback(rule.receiver.place):
             raise InvalidRequest(
                 "https is needed, and a host that is not the queue's own machine: only the "
                 "emulator calls itself",

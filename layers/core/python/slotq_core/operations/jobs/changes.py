@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core.admission.caller_limits import check_class, check_priority
+from slotq_core.admission.checkpoints import assured, provided
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -35,11 +36,10 @@ from slotq_core.operations.amend import (
     Changed,
     Wish,
     alive,
+    amended,
     notices_of,
     orders_stop,
     settled,
-    with_hold,
-    without_attempt,
 )
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.effects import Effects
@@ -51,7 +51,6 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
-from slotq_core.requests.checkpoints import assured, provided
 
 _TRIES = 20
 
@@ -213,13 +212,9 @@ class Changes:
             )
             if moves:
                 after = with_approval(after, project, permissions.role(by, after.project), now)
-        if wanted.give_up is not None:
-            after = without_attempt(after, number=wanted.give_up, by=by, now=now)
-        if wanted.held is not None:
-            if not wanted.held:
-                self._check_release(after, by)
-            after = with_hold(after, held=wanted.held, by=by, now=now)
-        return after, request
+        return amended(
+            after, wanted, by=by, now=now, check_release=lambda it: self._check_release(it, by)
+        ), request
 
     def _check_no_gang(self, job: Job) -> None:
         """Raises InvalidRequest if the job belongs to a gang, which is of one project, or to a

@@ -13,12 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from slotq_core.admission.dependencies import after_end_of, after_end_of_group
+from slotq_core.admission.dependencies import (
+    Predecessors,
+    after_end_of,
+    after_end_of_group,
+)
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job
 from slotq_core.names import is_legal
-from slotq_core.operations.jobs.group_watch import GroupWatch, Predecessors
+from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change

@@ -1,4 +1,4 @@
-"""Take groups of jobs in (`ports.jobs.Groups` says when a group exists).
+"""Take groups of jobs in (`ports.groups` says when a group exists).
 
 A submission judges every member first. Then it stores the members, which wait for the group's entry
 and are in no line; then the record, by which the group exists; then the members enter their lines.
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from slotq_core.admission.dependencies import after_end_of, check_members
-from slotq_core.admission.groups.gangs import check_room
+from slotq_core.admission.dependencies import Predecessors, after_end_of, check_members
+from slotq_core.admission.gangs import check_room
+from slotq_core.admission.submission import After
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
@@ -31,14 +32,13 @@ from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_standing import standing_of
-from slotq_core.operations.jobs.group_watch import Predecessors
-from slotq_core.operations.jobs.submissions import After, Submissions
+from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import Request
-from slotq_core.requests.group_members import rendezvous_of
+from slotq_core.wire.groups.member_environment import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
 """The cause of a member that is cancelled because nobody has finished its group's submission."""

@@ -16,7 +16,7 @@ from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.jobs.sweep_members import sweep_of_retry
 from slotq_core.ports.store import Store
 from slotq_core.privacy.disclosure import shown
-from slotq_core.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
 
 
 class Resubmitter:

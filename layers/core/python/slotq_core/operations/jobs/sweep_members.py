@@ -14,7 +14,7 @@ from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.ports.jobs import Groups
 from slotq_core.privacy.identity import People
-from slotq_core.resubmission import MOST_NAMES, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 
 def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:

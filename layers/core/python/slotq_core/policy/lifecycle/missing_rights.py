@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from slotq_core.copies import copied
+from slotq_core.lifecycle import copied
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, ServiceQuota

@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotq_core.copies import copied
-from slotq_core.lifecycle import move
+from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import FORBIDDEN

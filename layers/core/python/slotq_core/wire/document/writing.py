@@ -111,13 +111,7 @@ def notification_entry(rule: Notification) -> Entry:
 
 
 def _receiver(its: Receiver) -> Entry:
-    kinds = {
-        "sns": its.topic,
-        "slack": its.slack,
-        "webhook": its.webhook,
-        "secret": its.secret,
-    }
-    return {key: own for key, own in kinds.items() if own}
+    return {its.channel: its.place, **({"secret": its.secret} if its.secret else {})}
 
 
 def whole_sections(sharing: Sharing) -> Entry:

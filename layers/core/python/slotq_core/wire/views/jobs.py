@@ -14,7 +14,7 @@ from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
 from slotq_core.model.reports.report import Report, Saved, resumption
 from slotq_core.model.reports.slow_save import STOP_GRACE, SlowSave, slow_save_of
-from slotq_core.requests.checkpoints import is_warning
+from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.views.forms import view_of
@@ -184,7 +184,7 @@ class JobView(BaseModel):
     def news(self) -> list[str]:
         """The warnings that are of now. That the job has no checkpoints is said once, at its
         submission, and on the job's page."""
-        return [text for text in self.warnings if not is_warning(text, self.name)]
+        return [it for it in self.warnings if not it.startswith(f"{set_back(self.name)}: ")]
 
 
 class RequestView(BaseModel):

@@ -1,0 +1,181 @@
+"""The processes of a job on this machine: a shell beside one, and the ports where they listen.
+
+A shell has the process's working folder, environment and /opt/ml. Ports are found by Linux's /proc.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+from slotq.local import state
+from slotq.local.container.host_process import MARK
+from slotq_core.errors import SlotQError
+
+_SHELLS = ("bash", "sh")
+
+
+class NotThere(SlotQError):
+    """No such process. The message says why."""
+
+
+class NoProcess(NotThere):
+    """The job has no such process now; it may have one soon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A process of a training job, with what a shell needs."""
+
+    pid: int
+    environment: dict[str, str]
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the process has a private mount namespace."""
+        return _namespace(self.pid, "mnt") != _namespace(os.getpid(), "mnt")
+
+
+def open_local_shell(url: str, training_job: str, *, host: int) -> int:
+    """Open a shell in instance `host` of a training job of the emulator at `url`. Returns the exit
+    code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
+    beside = find(run_at(url), training_job, host)
+    command = [next(path for path in map(shutil.which, _SHELLS) if path)]
+    if beside.isolated:
+        command = [*_entering(beside.pid), *command]
+    environment = {**beside.environment, "TERM": os.environ.get("TERM", "dumb")}
+    folder = None if beside.isolated else f"/proc/{beside.pid}/cwd"
+    # The user asked for this shell of this machine.
+    ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
+    return ended.returncode
+
+
+def run_at(url: str) -> str:
+    """The run of the emulator at `url`, which is part of its processes' marks. Raises NotThere."""
+    emulator = state.health_at(url, _token())
+    if emulator is None:
+        raise NotThere(
+            f"the server at {url} is not your emulator on this machine: run "
+            'eval "$(slotq local env)"'
+        )
+    return str(emulator["run"])
+
+
+def _token() -> str:
+    saved = state.read()
+    return os.environ.get("SLOTQ_LOCAL_TOKEN") or (saved.keys.token if saved else "")
+
+
+def find(run: str, training_job: str, host: int) -> Beside:
+    """The first process of the job's command on that host. Raises NotThere."""
+    for beside in processes(run, training_job, host):
+        if _leads(beside.pid):
+            return beside
+    raise NoProcess(
+        f"training job {training_job} has no process algo-{host} now: the job is starting, has "
+        "ended, or has fewer instances"
+    )
+
+
+def processes(run: str, training_job: str, host: int) -> Iterator[Beside]:
+    """The job's processes on that host, by number. Raises NotThere without Linux's /proc."""
+    mark = f"{MARK}={run}/{training_job}/algo-{host}/".encode()
+    if not Path("/proc/self/environ").exists():
+        raise NotThere("to enter a job of the emulator takes Linux's /proc")
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            said = (folder / "environ").read_bytes()
+        except OSError:
+            continue  # The process is gone, or another user's.
+        entries = said.split(b"\0")
+        if mark in entries:
+            pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
+            environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+            yield Beside(pid=int(folder.name), environment=environment)
+
+
+def _leads(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+def _entering(pid: int) -> list[str]:
+    """The command that enters a process's namespaces and working folder. Raises NotThere."""
+    if shutil.which("nsenter") is None:
+        raise NotThere("nsenter (util-linux) is needed to enter the job's own /opt/ml")
+    user = _namespace(pid, "user") != _namespace(os.getpid(), "user")
+    own = ["--user", "--preserve-credentials"] if user else []
+    return ["nsenter", "--target", str(pid), "--mount", *own, "--wd"]
+
+
+def _namespace(pid: int, kind: str) -> str:
+    return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+
+
+_LISTENS = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
+
+
+def address_of(run: str, training_job: str, host: int, port: int) -> str | None:
+    """The loopback address at which a process of the job listens on the port. None: none does.
+
+    Other programs of this machine may listen on the port; the job's own sockets alone count, as in
+    a container. So does SSM: it reaches what listens on the container's loopback interface.
+    """
+    there = {inode: address for inode, address in _listening(port) if address}
+    for process in processes(run, training_job, host) if there else ():
+        for inode in _sockets(process.pid):
+            if inode in there:
+                return there[inode]
+    return None
+
+
+def _listening(port: int) -> Iterator[tuple[str, str]]:
+    """The inode and the loopback address of each socket that listens on the port."""
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue  # A machine without IPv6.
+        for words in map(str.split, lines):
+            where, _, number = words[1].partition(":")
+            if words[3] == _LISTENS and int(number, 16) == port:
+                yield words[9], _loopback(where)
+
+
+def _loopback(text: str) -> str:
+    """The loopback address that reaches a socket bound to an address in the kernel's form; empty
+    if there is none."""
+    words = [text[at : at + 8] for at in range(0, len(text), 8)]
+    packed = b"".join(struct.pack("=I", int(word, 16)) for word in words)
+    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+    address = ip_address(socket.inet_ntop(family, packed))
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    if address.is_unspecified:
+        return "::1" if address.version == 6 else "127.0.0.1"
+    return str(address) if address.is_loopback else ""
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    """The inodes of a process's sockets."""
+    try:
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return  # The process is gone.
+    for each in descriptors:
+        try:
+            kind, _, rest = str(each.readlink()).partition(":[")
+        except OSError:
+            continue
+        if kind == "socket":
+            yield rest.rstrip("]")
