@@ -215,7 +215,7 @@ def shared(customer: Customer) -> None:
     store = DynamoStore(customer.engine, TABLE)
     everyone = Access(members=("*",))
     projects = tuple(Project(name=name, access=everyone) for name in ("vision", "speech"))
-    store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+    store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
     for name in ("vision", "speech"):
         customer.submit(name, Tags=[{"Key": "slotq:project", "Value": name}])
 

@@ -25,7 +25,7 @@ from slotq_core.adapters.settings import (
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.limits_definition import MOST, limit_settings
@@ -141,7 +141,7 @@ def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
-    for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
+    for module in ("settings", "sqs", "notifiers", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]

@@ -16,7 +16,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import Item
 
 from slotq_core.adapters.dynamodb.layout.table import JOB
-from slotq_core.adapters.dynamodb.notices.stream import SOURCE, VIEW
+from slotq_core.adapters.dynamodb.notices import SOURCE, VIEW
 
 
 class JobStream:
