@@ -174,7 +174,9 @@ def test_a_users_code_is_type_checked_with_the_wheels(clean, tmp_path):
     config = tmp_path / "mypy.ini"
     config.write_text("[mypy]\n")
     run(*check, "--config-file", config, "--cache-dir", tmp_path / "cache", sample, folder=tmp_path)
-    wrong = sample.read_text().replace('queue.job("job1"), JobView', "queue.job(1), JobView")
+    wrong = sample.read_text().replace(
+        'queue.jobs.view("job1"), JobView', "queue.jobs.view(1), JobView"
+    )
     sample.write_text(wrong)
     with pytest.raises(AssertionError, match="arg-type"):
         run(*check, "--config-file", config, sample, folder=tmp_path)

@@ -109,7 +109,7 @@ class Cluster:
         return self._folder / f"{department}-may-finish"
 
     def job(self, name: str) -> JobView:
-        return self._queue.job(name)
+        return self._queue.jobs.view(name)
 
     def among(self, state: str) -> set[str]:
         """The names of the jobs in this state."""

@@ -157,5 +157,5 @@ def test_what_is_missing_is_said(slotq, queue):
 
 def test_the_client_asks_for_the_last_day_by_default(queue, http):
     queue.attempts = [page()]
-    assert client_of(http).attempts().attempts == []
+    assert client_of(http).usage.attempts().attempts == []
     assert queue.attempt_queries == [{}]

@@ -17,6 +17,7 @@ encoding        output that the terminal cannot encode
 name_arguments  job names on the command line
 dry_run         dry submissions: for `--dry-run`, and before anything is uploaded
 forward_option  ports on the command line
+setting_options  options made from the settings' lines in the model
 words           other arguments
 schemas         the JSON schema of each command's output
 """

@@ -73,7 +73,7 @@ def looked_at(client: QueueClient, job: JobView) -> JobView:
     if job.place is not None or job.state not in WAITING_STATES:
         return job
     try:
-        seen = client.job(job.name)
+        seen = client.jobs.view(job.name)
     except SlotQError:
         return job
     # The verb's answer may warn of what only the change was about.

@@ -89,7 +89,7 @@ class Page:
     @contextmanager
     def shown(self, queue: QueueClient) -> Iterator[str]:
         """Serve the page during the context, and open it in the browser. Yields its link."""
-        logs = Logs(queue, lambda: queue.aws.client("logs"))
+        logs = Logs(queue.jobs, lambda: queue.aws.client("logs"))
         server = PageServer(
             port=0, page=self.files, relay=Relay(queue.transport), logs=logs, own=OwnCalls(queue)
         )

@@ -86,7 +86,7 @@ class Player:
             while not self._all(_ENDED, (part.name for part in PARTS)):
                 time.sleep(POLL)
                 self._look()
-        return {part.name: self.queue.job(part.name) for part in PARTS}
+        return {part.name: self.queue.jobs.view(part.name) for part in PARTS}
 
     def _session(self) -> QueueTrainingJobSession:
         return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq.jobs.request_check import check
+from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, with_tags
 from slotq_core.wire.groups.members import compacted
 from slotq_core.wire.groups.submission import LARGEST_GROUP

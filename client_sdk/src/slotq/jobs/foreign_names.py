@@ -8,14 +8,14 @@ client looks first, as far as the caller's own rights and network allow, and say
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.errors import NameTaken, NoSuchJob, SlotQError
-from slotq_core.wire.views.jobs import JobView
+from slotq.jobs.job_calls import JobCalls
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
 """Settings of a client for a look that is a courtesy: one that takes long is given up."""
@@ -23,18 +23,12 @@ QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts":
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"})
 
 
-class Queue(Protocol):
-    """The method of QueueClient used here."""
-
-    def job(self, name: str) -> JobView: ...
-
-
 class ForeignNames:
     """Names of training jobs that the queue does not know."""
 
-    def __init__(self, queue: Queue, client: Callable[[str], Any]) -> None:
+    def __init__(self, jobs: JobCalls, client: Callable[[str], Any]) -> None:
         """`client` returns the boto3 client for `sagemaker` in a region; empty: the session's."""
-        self._queue, self._client = queue, client
+        self._jobs, self._client = jobs, client
         self._may_look = True
 
     def check(self, name: object, region: str = "") -> None:
@@ -58,7 +52,7 @@ class ForeignNames:
 
     def _refuse_unknown(self, name: str) -> None:
         try:
-            self._queue.job(name)
+            self._jobs.view(name)
         except NoSuchJob:
             raise NameTaken(
                 f"SageMaker already has a training job '{name}', which is not from this queue; "

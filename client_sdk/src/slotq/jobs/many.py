@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from slotq.errors import (
     NotAllowed,
@@ -15,11 +15,12 @@ from slotq.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import settings_tags
 from slotq.transport.refusals import NOT_REACHED, of_one
 from slotq_core import names
 from slotq_core.model.jobs import ACTIVE_STATES
-from slotq_core.wire.job_changes import MOST_AT_ONCE, OutcomeView
+from slotq_core.wire.job_changes import MOST_AT_ONCE
 from slotq_core.wire.views.jobs import JobView
 
 
@@ -30,29 +31,6 @@ class Outcome:
     name: str
     job: JobView | None = None
     error: SlotQError | None = None
-
-
-class Queue(Protocol):
-    """The methods of QueueClient used here."""
-
-    def jobs(self, states: Iterable[str] | None = None) -> list[JobView]: ...
-    def job(self, name: str) -> JobView: ...
-    def cancel(self, name: str) -> JobView: ...
-    def hold(self, name: str) -> JobView: ...
-    def release(self, name: str) -> JobView: ...
-    def requeue(self, name: str) -> JobView: ...
-    def set_priority(self, name: str, priority: int | str) -> JobView: ...
-    def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
-    def transfer(self, name: str, project: str) -> JobView: ...
-    def retry(
-        self,
-        name: str,
-        new_name: str | None = None,
-        *,
-        priority: int | str | None = None,
-        project: str | None = None,
-    ) -> JobView: ...
-    def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
 
 
 Change = Mapping[str, Any]
@@ -69,34 +47,34 @@ class Many:
     """
 
     def __init__(
-        self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
+        self, jobs: JobCalls, names: Iterable[str], *, states: Iterable[str] | None = None
     ) -> None:
         """`states`: change only jobs that are still in one of these; others get TooLate."""
-        self._queue = queue
+        self._jobs = jobs
         self.names = list(dict.fromkeys(names))
         self._states = None if states is None else sorted(states)
 
     def cancel(self) -> list[Outcome]:
-        return self._change({"cancel": True}, self._queue.cancel)
+        return self._change({"cancel": True}, self._jobs.cancel)
 
     def hold(self) -> list[Outcome]:
-        return self._change({"held": True}, self._queue.hold)
+        return self._change({"held": True}, self._jobs.hold)
 
     def release(self) -> list[Outcome]:
-        return self._change({"held": False}, self._queue.release)
+        return self._change({"held": False}, self._jobs.release)
 
     def set_priority(self, priority: int | str) -> list[Outcome]:
         tags = settings_tags(priority=priority)
-        return self._change({"tags": tags}, lambda name: self._queue.set_priority(name, priority))
+        return self._change({"tags": tags}, lambda name: self._jobs.set_priority(name, priority))
 
     def move(self, pools: str | Iterable[str]) -> list[Outcome]:
         wanted = pools if isinstance(pools, str) else [*pools]
         tags = settings_tags(pools=wanted)
-        return self._change({"tags": tags}, lambda name: self._queue.move(name, wanted))
+        return self._change({"tags": tags}, lambda name: self._jobs.move(name, wanted))
 
     def transfer(self, project: str) -> list[Outcome]:
         tags = settings_tags(project=project)
-        return self._change({"tags": tags}, lambda name: self._queue.transfer(name, project))
+        return self._change({"tags": tags}, lambda name: self._jobs.transfer(name, project))
 
     def requeue(self) -> list[Outcome]:
         """Give up the current attempt of each job.
@@ -105,10 +83,10 @@ class Many:
         up the next attempt too.
         """
         if len(self.names) == 1 and self._states is None:
-            return self._singly(self.names, self._queue.requeue)
-        begun = {job.name: job.attempts_begun for job in self._queue.jobs(sorted(ACTIVE_STATES))}
+            return self._singly(self.names, self._jobs.requeue)
+        begun = {job.name: job.attempts_begun for job in self._jobs(sorted(ACTIVE_STATES))}
         changes = [{"name": name, "give_up": begun[name]} for name in self.names if name in begun]
-        return self._together(changes, self._queue.requeue)
+        return self._together(changes, self._jobs.requeue)
 
     def retry(
         self,
@@ -129,7 +107,7 @@ class Many:
             change["new_name"] = new_name
         return self._change(
             change,
-            lambda name: self._queue.retry(name, new_name, priority=priority, project=project),
+            lambda name: self._jobs.retry(name, new_name, priority=priority, project=project),
             refusals=(Refused, NotAllowed),
         )
 
@@ -185,7 +163,7 @@ class Many:
             return alone
 
         def verb(name: str) -> JobView:
-            job = self._queue.job(name)
+            job = self._jobs.view(name)
             if job.state not in states:
                 wanted = " or ".join(states)
                 raise TooLate(f"job {name} is now {job.state}, not {wanted}", field="states")
@@ -198,7 +176,7 @@ class Many:
 
     def _answered(self, changes: Sequence[Change]) -> list[Outcome]:
         """The outcomes of the changes that the queue had time for. Raises Unavailable if none."""
-        views = self._queue.change(changes)
+        views = self._jobs.change(changes)
         reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
         if not reached:
             raise Unavailable("the queue had no time for the changes; try again later")

@@ -19,7 +19,7 @@ class NotYet(NoShell):
 
 def running_job(client: QueueClient, name: str) -> JobView:
     """The job, if it runs as a training job. Raises NoShell, NoSuchJob."""
-    job = client.job(name)
+    job = client.jobs.view(name)
     if runs(job):
         return job
     why = f"job {name} is {job.state}: a shell needs a running job"

@@ -129,7 +129,7 @@ class Container:
                 .describe_training_job(TrainingJobName=job.training_job)
             )
         except (ClientError, BotoCoreError):
-            return self._client.request(job.name)
+            return self._client.jobs.request(job.name)
         return described
 
     def _started(self, asked: Mapping[str, Any]) -> Call:

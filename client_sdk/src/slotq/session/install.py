@@ -122,7 +122,7 @@ class Installation:
             client=cache(lambda region: session.client("sagemaker", region_name=region or None))
         )
         training.names = ForeignNames(
-            queue,
+            queue.jobs,
             cache(
                 lambda region: session.client("sagemaker", region_name=region or None, config=QUICK)
             ),

@@ -157,7 +157,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
         try:
             job = follow(
-                lambda: self.queue.job(name),
+                lambda: self.queue.jobs.view(name),
                 say=self._say,
                 clock=self._clock,
                 sleep=self._sleep,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from slotq.client import QueueClient
 from slotq.errors import NotAllowed, Refused, SlotQError
 from slotq.ui import starts, verbs, what_if
 from slotq.ui.relay import Reply, failure, refusal
@@ -15,17 +16,13 @@ from slotq.ui.relay import Reply, failure, refusal
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class Queue(what_if.Queue, verbs.Queue, Protocol):
-    """What of QueueClient is used here."""
-
-
 class OwnCalls:
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueClient) -> None:
         change, many = what_if.WhatIf(queue), verbs.Verbs(queue)
         self._posts: Mapping[str, Callable[[bytes], Reply]] = {
             "/own/whatif": _answering(what_if.WhatIfBody, change.answer),
             "/own/whatif/apply": _answering(what_if.ApplyBody, change.apply),
-            "/own/start": _answering(starts.StartBody, starts.Starts(queue).answer),
+            "/own/start": _answering(starts.StartBody, starts.Starts(queue.service).answer),
             "/own/jobs": _answering(verbs.ManyBody, many.many),
             "/own/clone": _answering(verbs.CloneBody, many.clone),
         }

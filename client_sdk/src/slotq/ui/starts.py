@@ -5,24 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from slotq.calls.service_calls import ServiceCalls
 from slotq.simulate.whatif import Told, forecast
 from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
 from slotq_core.timestamps import iso
-from slotq_core.wire.scenario.views import ScenarioView
 
 HOURS = 24
 KEPT = 20.0
 """Seconds for which one reckoning answers for all jobs: it costs a reading of the whole queue."""
-
-
-class Queue(Protocol):
-    """What of QueueClient is used here."""
-
-    def scenario(self) -> ScenarioView: ...
 
 
 class StartBody(BaseModel):
@@ -31,9 +25,9 @@ class StartBody(BaseModel):
 
 
 class Starts:
-    def __init__(self, queue: Queue, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, service: ServiceCalls, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds."""
-        self._queue, self._clock = queue, clock
+        self._service, self._clock = service, clock
         self._kept: tuple[float, Forecast] | None = None
         self._lock = threading.Lock()
 
@@ -60,6 +54,6 @@ class Starts:
     def _forecast(self) -> Forecast:
         with self._lock:  # Views that ask at once share one reckoning.
             if self._kept is None or self._clock() - self._kept[0] > KEPT:
-                told = Told.of(self._queue.scenario())
+                told = Told.of(self._service.scenario())
                 self._kept = self._clock(), forecast(told, hours=HOURS, runtimes=Runtimes())
             return self._kept[1]

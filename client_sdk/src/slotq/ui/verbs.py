@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from slotq.client import QueueClient
 from slotq.errors import InvalidRequest
-from slotq.jobs.many import Many
 from slotq.ui.what_if import priority_of
-from slotq_core.wire.views.jobs import JobView
 
 MOST_OF_A_GROUP = 1000
 """The most jobs of one call: a whole group."""
-
-
-class Queue(Protocol):
-    """What of QueueClient is used here."""
-
-    def many(self, jobs: list[str], *, states: list[str] | None = None) -> Many: ...
-    def clone(
-        self,
-        name: str,
-        new_name: str,
-        *,
-        priority: int | str | None = None,
-        project: str | None = None,
-    ) -> JobView: ...
 
 
 class ManyBody(BaseModel):
@@ -53,7 +38,7 @@ class CloneBody(BaseModel):
 
 
 class Verbs:
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueClient) -> None:
         self._queue = queue
 
     def many(self, asked: ManyBody) -> dict[str, Any]:
@@ -79,7 +64,7 @@ class Verbs:
     def clone(self, asked: CloneBody) -> dict[str, Any]:
         """The new job. Raises SlotQError: NotAllowed where the request is not shown whole to the
         caller."""
-        job = self._queue.clone(
+        job = self._queue.jobs.clone(
             asked.name,
             asked.new_name,
             priority=priority_of(asked.priority) if asked.priority.strip() else None,

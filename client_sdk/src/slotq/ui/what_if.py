@@ -4,11 +4,12 @@ into force. In the words of `slotq whatif`."""
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from slotq.client import QueueClient
 from slotq.document.document_text import compared as compared_documents
 from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
@@ -28,22 +29,13 @@ from slotq.simulate.whatif.changes import described
 from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import PRIORITY_LIMIT
-from slotq_core.wire.views.about import MeView
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 MOST_JOBS = 200
 """The most jobs of one kind of change: a whole group."""
 
 Names = Annotated[list[str], Field(default=[], max_length=MOST_JOBS)]
-
-
-class Queue(putting.QueueActions, Protocol):
-    """What of QueueClient is used here."""
-
-    def scenario(self) -> ScenarioView: ...
-    def me(self) -> MeView: ...
 
 
 class AddedBody(BaseModel):
@@ -84,12 +76,12 @@ class ApplyBody(WhatIfBody):
 
 
 class WhatIf:
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueClient) -> None:
         self._queue = queue
 
     def answer(self, asked: WhatIfBody) -> dict[str, Any]:
         """The answer as `slotq whatif --json` has it, with `words`. Raises SlotQError."""
-        told = Told.of(self._queue.scenario())
+        told = Told.of(self._queue.service.scenario())
         change = self._change(asked)
         after = changed(told, change)
         every = None if asked.runtime_hours is None else round(asked.runtime_hours * 3_600_000)
@@ -105,7 +97,7 @@ class WhatIf:
         Raises SlotQError where nothing was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
-        told, change = Told.of(self._queue.scenario()), self._change(asked)
+        told, change = Told.of(self._queue.service.scenario()), self._change(asked)
         if told.revision != asked.revision:
             raise Outdated("the configuration has changed since you asked: look at the answer anew")
         after = changed(told, change)
@@ -136,7 +128,7 @@ class WhatIf:
     def _new(self, added: list[AddedBody]) -> tuple[NewJob, ...]:
         if not added:
             return ()
-        me = self._queue.me()
+        me = self._queue.service.me()
         return tuple(
             described(
                 me,

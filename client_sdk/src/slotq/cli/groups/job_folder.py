@@ -86,7 +86,7 @@ def submit_folder(
 
     def put(group: FederatedGroup, *, dry_run: bool = False) -> GroupView:
         members = marked(group.members, run_id)
-        return client.submit_gang(group.name, members, **group.gang, dry_run=dry_run)
+        return client.groups.submit_gang(group.name, members, **group.gang, dry_run=dry_run)
 
     group = made(next(runs))
     for line in (*job.warnings, *group.warnings):

@@ -30,7 +30,7 @@ def show_each(
     if isinstance(found, GroupView):
         app.answer(found, of_group(found))
     else:
-        on_each(app, client, names, lambda name: found or client.job(name), of_job)
+        on_each(app, client, names, lambda name: found or client.jobs.view(name), of_job)
 
 
 def job_or_group(
@@ -39,8 +39,8 @@ def job_or_group(
     """The job of that name, else the group, with `attempts` its members' attempts; None if there
     is neither."""
     try:
-        return client.job(name)
+        return client.jobs.view(name)
     except NoSuchJob:
         with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
-            return client.group(name, attempts=attempts)
+            return client.groups.view(name, attempts=attempts)
     return None

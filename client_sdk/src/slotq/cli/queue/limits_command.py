@@ -32,7 +32,7 @@ def limits(ctx: click.Context) -> None:
     """Show and change what callers may ask of the queue."""
     if ctx.invoked_subcommand is None:
         app = ctx.ensure_object(App)
-        _tell(app, app.client().limits())
+        _tell(app, app.client().configuration.limits())
 
 
 @limits.command("set")
@@ -52,7 +52,7 @@ def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
     settings = {key: value for key, value in given.items() if value is not None}
     if not settings:
         raise click.UsageError("say what to change, e.g. --waiting 500")
-    _tell(app, app.client().set_limits(settings, revision=revision))
+    _tell(app, app.client().configuration.set_limits(settings, revision=revision))
 
 
 @limits.command
@@ -79,7 +79,7 @@ def rule(
         wanted["together"] = together
     if bool(wanted) == remove:
         raise click.UsageError("give a limit, e.g. --waiting 5000, or --remove")
-    present = app.client().limits()
+    present = app.client().configuration.limits()
     rules = [entry.model_dump() for entry in present.limits.callers]
     existing = next((entry for entry in rules if entry["callers"] == callers), None)
     if remove:
@@ -90,7 +90,7 @@ def rule(
         existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
-    _tell(app, app.client().set_limits({"callers": rules}, revision=present.revision))
+    _tell(app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision))
 
 
 def _tell(app: App, view: LimitsView) -> None:

@@ -36,7 +36,7 @@ def test(app: App, name: str, *, dry_run: bool) -> None:
     with rights of its own.
     """
     client = app.client()
-    rule = _rule(read(client.document().configuration).sharing.notifications, name)
+    rule = _rule(read(client.configuration.document().configuration).sharing.notifications, name)
     now = time.time_ns() // 1_000_000
     message, queue = composing.test(rule, now), "slotq"
     if not dry_run:

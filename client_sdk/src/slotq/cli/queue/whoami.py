@@ -19,7 +19,7 @@ def whoami(app: App, /) -> None:
     The person counts for limits, for --mine and for who sees a request whole. Many sessions of one
     role may be one person.
     """
-    me = app.client().me()
+    me = app.client().service.me()
     app.answer(me, _page(me))
 
 

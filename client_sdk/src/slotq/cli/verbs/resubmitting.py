@@ -77,10 +77,10 @@ def _group(client: QueueClient, name: str, *, also_job: bool) -> GroupView | Non
     """The group of that name, unless there is none, or a job has the name."""
     with suppress(NoSuchJob):
         if not also_job:
-            client.job(name)
+            client.jobs.view(name)
             return None
     with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
-        return client.group(name)
+        return client.groups.view(name)
     return None
 
 
@@ -111,13 +111,13 @@ def clone(
     *given, new_name = names
     client = app.client()
     if group is not None:
-        made = client.clone_group(group, new_name, priority=priority, project=to_project)
+        made = client.groups.clone(group, new_name, priority=priority, project=to_project)
         app.answer(made, group_page(made))
         return
     on_each(
         app,
         client,
         given,
-        lambda name: client.clone(name, new_name, priority=priority, project=to_project),
+        lambda name: client.jobs.clone(name, new_name, priority=priority, project=to_project),
         submission,
     )

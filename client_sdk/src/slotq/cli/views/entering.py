@@ -57,7 +57,7 @@ def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
     """Open a shell in the job, or forward its ports, until that is over; returns an exit code.
 
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
-    QueueClient.job raises.
+    `queue.jobs.view` raises.
     """
     ports = partial(_ports, app, client, entry)
     entered = ports if entry.forwards else partial(_shell, client, entry)
@@ -66,7 +66,7 @@ def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
     try:
         with named(app, client, entry.name):
             return AtStart(entered, say=_aside, clock=app.clock, sleep=app.sleep).follow(
-                lambda: client.job(entry.name)
+                lambda: client.jobs.view(entry.name)
             )
     except KeyboardInterrupt:
         _aside(
@@ -110,7 +110,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
     _AFTERMATH, the session has ended by itself: the job as it is."""
     until = app.clock() + _AFTERMATH
     while True:
-        job = client.job(before.name)
+        job = client.jobs.view(before.name)
         same = runs(job) and job.training_job == before.training_job
         if (not same and job.state != JobState.STOPPING) or app.clock() >= until:
             return job

@@ -48,7 +48,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
         tail.show(_only(job, attempt))
 
     with named(app, client, name):
-        job = found or client.job(name)
+        job = found or client.jobs.view(name)
     if attempt is not None and attempt > job.attempts_begun:
         begun = f"job {name} has begun {job.attempts_begun} attempts; there is no attempt {attempt}"
         raise InvalidRequest(begun, field="attempt")

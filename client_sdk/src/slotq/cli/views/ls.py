@@ -13,7 +13,8 @@ from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
-from slotq.client import MOST_AT_ONCE, QueueClient
+from slotq.client import QueueClient
+from slotq.jobs.job_calls import MOST_AT_ONCE
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.plain_table import LIVING

@@ -36,6 +36,6 @@ def timeline(app: App, /, *, since: datetime | None, until: datetime | None, poo
             if page.next is not None:
                 status.update(f"reading attempts … {page.next[:10]}")
 
-        view = client.attempts(start=since, end=until, pool=pool, said=said)
+        view = client.usage.attempts(start=since, end=until, pool=pool, said=said)
     console = app.console()
     app.answer(view, timeline_text(view, console.width if console.is_terminal else IN_A_FILE))

@@ -58,7 +58,7 @@ def follow_job(
     try:
         with named(app, client, name):
             job = follow(
-                lambda: client.job(name),
+                lambda: client.jobs.view(name),
                 say=screen.say,
                 clock=app.clock,
                 sleep=app.sleep,

@@ -129,7 +129,7 @@ def whatif(
         holds=hold,
         releases=release,
     )
-    told = Told.of(client.scenario())
+    told = Told.of(client.service.scenario())
     there = [pool.name for pool in told.settings.pools]
     wanted = with_new_jobs(client, change, files, added, pools=there)
     _check_usage(wanted, diff=diff, applies=applies)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
 
 from slotq.errors import SlotQError
 from slotq.jobs.follow import ended
-from slotq.jobs.notebook.buttons import Buttons, Verbs, buttons_of
+from slotq.jobs.job_calls import JobCalls
+from slotq.jobs.notebook.buttons import Buttons, buttons_of
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notebook.kernel import Display, display_here, show_widget
 from slotq.jobs.rendering import Bundle
@@ -25,17 +25,11 @@ PATIENCE = 60
 """Looks in a row that may fail before a card stops following."""
 
 
-class Queue(Verbs, Protocol):
-    """The methods of QueueClient used here."""
-
-    def job(self, name: str) -> JobView: ...
-
-
 @dataclass
 class _Card:
     key: str
     name: str
-    queue: Queue
+    jobs: JobCalls
     shown: Bundle
     buttons: Buttons | None = None
     failures: int = 0
@@ -52,13 +46,13 @@ class LiveCards:
         self._follows = False
         self._numbers = count(1)
 
-    def show(self, job: JobView, queue: Queue) -> None:
+    def show(self, job: JobView, jobs: JobCalls) -> None:
         """Display a card, and follow its job until it has ended."""
-        made = _Card(f"slotq-card-{next(self._numbers)}", job.name, queue, card(job))
+        made = _Card(f"slotq-card-{next(self._numbers)}", job.name, jobs, card(job))
         self._display(made.key, made.shown)
         if ended(job):
             return
-        made.buttons = buttons_of(job, queue, self.seen)
+        made.buttons = buttons_of(job, jobs, self.seen)
         if made.buttons is not None:
             show_widget(made.buttons.box)
         with self._lock:
@@ -76,7 +70,7 @@ class LiveCards:
         """Look at each job once. Returns whether any card still follows."""
         for each in list(self._cards):
             try:
-                self._update(each, each.queue.job(each.name))
+                self._update(each, each.jobs.view(each.name))
                 each.failures = 0
             except SlotQError:
                 each.failures += 1
@@ -114,14 +108,14 @@ _here: list[LiveCards] = []
 """The cards of this process; none before the first is shown."""
 
 
-def show(job: JobView, queue: Queue) -> bool:
+def show(job: JobView, jobs: JobCalls) -> bool:
     """Display a live card. Returns False where no notebook is served."""
     if not _here:
         display = display_here()
         if display is None:
             return False
         _here.append(LiveCards(display, starts=_in_a_thread))
-    _here[0].show(job, queue)
+    _here[0].show(job, jobs)
     return True
 
 

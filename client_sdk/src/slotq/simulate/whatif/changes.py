@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.whatif.told import Told
@@ -35,6 +35,9 @@ from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.views.about import MeView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
 
 WHO = "you"
 
@@ -239,20 +242,8 @@ Step = tuple[str, Callable[[], object]]
 """What is said once it is done, and the step itself."""
 
 
-class QueueActions(Protocol):
-    """The QueueClient methods used here."""
-
-    def apply(self, document: Mapping[str, Any], *, revision: int | None = None) -> object: ...
-    def set_priority(self, name: str, priority: int | str) -> object: ...
-    def move(self, name: str, pools: tuple[str, ...]) -> object: ...
-    def hold(self, name: str) -> object: ...
-    def release(self, name: str) -> object: ...
-    def cancel(self, name: str) -> object: ...
-    def submit(self, request: Mapping[str, Any]) -> object: ...
-
-
 def steps(
-    queue: QueueActions,
+    queue: QueueClient,
     change: Change,
     document: Mapping[str, Any] | None,
     revision: int,
@@ -262,16 +253,19 @@ def steps(
     """The configuration (None: it stays) first, if its revision is still this one, then each job.
     A step raises what the queue refuses with."""
     if document is not None:
-        yield "configuration changed", partial(queue.apply, document, revision=revision)
+        yield (
+            "configuration changed",
+            partial(queue.configuration.apply, document, revision=revision),
+        )
     for name, priority in change.priorities.items():
-        yield f"{name}: priority {priority}", partial(queue.set_priority, name, priority)
+        yield f"{name}: priority {priority}", partial(queue.jobs.set_priority, name, priority)
     for name, pools in change.moves.items():
-        yield f"{name}: moved to {', '.join(pools)}", partial(queue.move, name, pools)
+        yield f"{name}: moved to {', '.join(pools)}", partial(queue.jobs.move, name, pools)
     for name in change.holds:
-        yield f"{name}: held", partial(queue.hold, name)
+        yield f"{name}: held", partial(queue.jobs.hold, name)
     for name in change.releases:
-        yield f"{name}: released", partial(queue.release, name)
+        yield f"{name}: released", partial(queue.jobs.release, name)
     for name in change.cancels:
-        yield f"{name}: cancelled", partial(queue.cancel, name)
+        yield f"{name}: cancelled", partial(queue.jobs.cancel, name)
     for request in requests:
         yield f"{request['TrainingJobName']}: submitted", partial(queue.submit, request)

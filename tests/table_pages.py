@@ -1,8 +1,10 @@
-"""What follows from the table of verbs as text: `python -m tests.verb_pages` (`make verbs`).
+"""What follows from the tables of verbs and of routes as text: `python -m tests.table_pages`
+(`make tables`).
 
 client_sdk/ui/src/verbs.ts   the verbs for which the page has buttons
 docs/cli.md                  the table of the commands
 docs/cli-tools.md            the commands that select jobs by options
+docs/permissions.md          the table of the routes
 """
 
 from __future__ import annotations
@@ -11,17 +13,21 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from slotq_core.api.openapi import NUMBERS
+from slotq_core.api.routes import ROUTES
+from slotq_core.model.access import NEEDED, Needed, Role
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.verbs import VERBS, Verb
 
 ROOT = Path(__file__).parents[1]
 BUTTONS = ROOT / "client_sdk" / "ui" / "src" / "verbs.ts"
 COMMANDS = ROOT / "docs" / "cli.md"
+PERMISSIONS = ROOT / "docs" / "permissions.md"
 SELECTING = ROOT / "docs" / "cli-tools.md"
-BEGIN, END = "<!-- by `make verbs` -->", "<!-- end -->"
+BEGIN, END = "<!-- by `make tables` -->", "<!-- end -->"
 
 _HEAD = """\
-// Written by `make verbs` from slotq_core/wire/verbs.py: what can be done with jobs, and in which
+// Written by `make tables` from slotq_core/wire/verbs.py: what can be done with jobs, and in which
 // words. What ends a job comes last.
 
 export interface Verb {
@@ -87,6 +93,25 @@ def selecting() -> str:
     return f"{names} and `retry` take names, options that select, or both.\n"
 
 
+def routes() -> str:
+    """The table of docs/permissions.md."""
+    rows = "".join(
+        f"| `{route.method}{route.path.replace('<name>', '*')}` "
+        f"| {route.summary.format(**NUMBERS)} | {_needed(NEEDED[route.action])} |\n"
+        for route in ROUTES
+    )
+    return f"| right | what for | role in a shared queue |\n|---|---|---|\n{rows}"
+
+
+def _needed(needed: Needed) -> str:
+    own, others = (
+        "" if role is Role.NOBODY else role.name.lower() for role in (needed.own, needed.others)
+    )
+    if own == others:
+        return own
+    return f"of one's own jobs {own}, of others {others}" if own else f"of others' jobs {others}"
+
+
 def placed(page: Path, text: str) -> str:
     """The page with this text between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
@@ -95,11 +120,12 @@ def placed(page: Path, text: str) -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """What `make verbs` writes."""
+    """What `make tables` writes."""
     return {
         BUTTONS: buttons(),
         COMMANDS: placed(COMMANDS, commands()),
         SELECTING: placed(SELECTING, selecting()),
+        PERMISSIONS: placed(PERMISSIONS, routes()),
     }
 
 

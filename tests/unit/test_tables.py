@@ -1,4 +1,4 @@
-"""Everything about the users' verbs follows from one table."""
+"""What is told of verbs and routes follows from their tables."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ from slotq_core.model.jobs import JobState
 from slotq_core.operations.amend import Amendment
 from slotq_core.wire.job_changes import AMENDMENT_KEYS, ChangeBody
 from slotq_core.wire.verbs import VERBS
-from tests.verb_pages import files
+from tests.table_pages import files
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
 def test_what_is_written_from_the_table_is_up_to_date(path):
-    assert path.read_text() == files()[path], "run `make verbs`"
+    assert path.read_text() == files()[path], "run `make tables`"
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
