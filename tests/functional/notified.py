@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 import notifier
-from slotq.local.services.stream import JobStream, attached
+from slotq.local.services.moto_dynamodb import JobStream, attached
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices import Receiver

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotq.cost.bill import METRICS_EACH_PROJECT
-from slotq.cost.rates import PRICES
+from slotq.cost.bill import METRICS_EACH_PROJECT, PRICES
 from slotq.transport.discovery import parameter_of, read_where
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
