@@ -28,7 +28,6 @@ TOO_LARGE = {
     "DynamoStore": 34,
     "QueueManager": 24,
     "Accounts": 18,
-    "Permissions": 16,
 }
 """Classes still to be split, with their present number of methods: it may only shrink."""
 
