@@ -11,9 +11,9 @@ from slotq_core.adapters.dynamodb import line_bounds
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
 from slotq_core.adapters.dynamodb.line_bounds import KEPT_FOR, TouchedLines
-from slotq_core.adapters.dynamodb.reading import line_reading as places
+from slotq_core.adapters.dynamodb.reading import line_reading
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.memory import store as memory_store
+from slotq_core.adapters.memory import worlds
 from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import JobState, Workload
@@ -120,7 +120,7 @@ def test_no_more_lines_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_place_is_counted_up_to_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (places, memory_store):
+    for module in (line_reading, worlds):
         monkeypatch.setattr(module, "MOST_AHEAD", 20)
     a_queue(store)
     last = waits(store, "last", entry_time=NOW + 10_000)

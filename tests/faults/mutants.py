@@ -33,7 +33,7 @@ from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.adapters.notifiers import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
-from slotq_core.adapters.sagemaker.quota_sentences import quota_in
+from slotq_core.adapters.sagemaker.sagemaker_rights import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.admission import caller_limits
 from slotq_core.admission.dependencies import GroupProgress, progress_of

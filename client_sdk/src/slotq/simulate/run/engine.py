@@ -34,7 +34,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
-from slotq_core.policy.lifecycle.yields import after_yield
+from slotq_core.policy.order import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
 

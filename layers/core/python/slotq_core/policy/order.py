@@ -3,12 +3,18 @@
 "Rank (workload class, then effective priority, high first), then entry time (old first), then
 name." Between projects the most deprived comes first: turn/turn_order.py. A waiting AUTO job ranks
 below every class and every number.
+
+The user whose job yielded counts, for all that user's waiting jobs of that rank, as having entered
+just after that moment (`order.entered`). The stores keep it beside the jobs.
+
+See docs/policy-decisions.md#time-slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.users import AUTO, Yielded
 
@@ -81,3 +87,30 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
         last = last_yield(job.project, job.person, (workload, priority), yields)
         yielded = yielded if last is None else last
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
+
+
+def yield_of(job: Job) -> Yielded | None:
+    """What the job's yield to a slice says of its user, while the job stops for it."""
+    stop = job.attempt.stop if job.attempt else None
+    if stop is None or stop.cause is not StopCause.YIELDED:
+        return None
+    return Yielded(
+        user=job.person,
+        workload=job.workload,
+        priority=job.priority,
+        at=stop.at,
+        project=job.project,
+    )
+
+
+def yield_in(before: Job | None, after: Job) -> Yielded | None:
+    """The yield that one change of a job brings."""
+    return None if before is None or yield_of(before) else yield_of(after)
+
+
+def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
+    """The last yield of each project, user and rank, after one change of a job."""
+    this = yield_in(before, after)
+    if this is None:
+        return tuple(yields)
+    return (*(each for each in yields if each.of != this.of), this)

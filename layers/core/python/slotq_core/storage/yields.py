@@ -13,8 +13,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
-from slotq_core.policy.lifecycle.yields import yield_in, yield_of
-from slotq_core.policy.order import Rank, rank, rank_of
+from slotq_core.policy.order import Rank, rank, rank_of, yield_in, yield_of
 from slotq_core.ports.stored import Change
 
 KEPT_FOR = 3_600_000

@@ -6,8 +6,7 @@ worlds    the input of decisions
 decisions  changes of jobs
 configuration  pools, limits, and how projects share
 health    what was learned of pools, and the upkeep
-state     what these share
-index     lines in their order, claimants and due timers
+state     what these share: jobs, with lines in their order, claimants and due timers
 counters  what callers have used of their limits
 scheduler  when passes run
 scripts   training scripts and what they have written

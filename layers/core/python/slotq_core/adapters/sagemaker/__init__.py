@@ -3,7 +3,6 @@
 service           the port `TrainingService`
 observations      events and descriptions as observations
 sagemaker_errors  every documented error and outcome, and what follows from it
-quota_sentences   which quota a refusal names
-sagemaker_rights  refusals for want of a right: whose right it is
+sagemaker_rights  what refusals say: whose right is missing, which quota is used up
 unknown_fields    fields that this botocore does not know are sent all the same
 """

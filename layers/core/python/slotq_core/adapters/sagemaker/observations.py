@@ -11,13 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from slotq_core import names
-from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.sagemaker_errors import (
     PENDED_OUT,
     OutcomeRow,
     outcome_of,
 )
-from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
+from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.reports.report import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict

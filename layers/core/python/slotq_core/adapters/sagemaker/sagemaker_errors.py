@@ -16,13 +16,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slotq_core.adapters.sagemaker.quota_sentences import OF_TRAINING, quota_in
 from slotq_core.adapters.sagemaker.sagemaker_rights import (
     ACCOUNT,
     CREDENTIALS,
     DENIED,
     EVERY_JOBS,
     NOT_ASSUMED,
+    OF_TRAINING,
+    quota_in,
     refusal,
 )
 from slotq_core.ports.training import RIGHTS, Answer, Phase, Verdict

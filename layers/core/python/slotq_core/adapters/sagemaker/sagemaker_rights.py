@@ -1,4 +1,4 @@
-"""How SageMaker reports a missing right, and whose right is missing.
+"""What SageMaker's refusals say: which right is missing and whose, and which quota is used up.
 
 Three questions decide a row: who lacks the right, who has to wait, and whether the right can come
 back by itself. None of these refusals ends a job. Each has been seen to go away: when the edit of a
@@ -13,12 +13,22 @@ policy was complete, or when a role had been created.
 `no identity-based policy allows` means that the whole right is missing. `with an explicit deny`
 means a guardrail (a service control policy, a boundary, an endpoint policy), which usually examines
 the request.
+
+"The account-level service limit '<name>' is N Instances, with current utilization of U Instances
+and a request delta of D Instances." Known names:
+
+`<type> for training job usage`                    training jobs on demand, of one instance type
+`Number of instances across all training jobs`     all training jobs
+`<type> for spot training job usage`               other quotas, as is every other name
+`<type> for training warm pool usage`
+`Number of instances across all processing jobs`   the debugger's and the profiler's rules
 """
 
 from __future__ import annotations
 
 import re
 
+from slotq_core.model.pools import ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, LACKS
 from slotq_core.ports.training import Answer, Verdict
 
@@ -65,3 +75,25 @@ def refusal(verdict: Verdict, *, code: str, text: str, telling: str) -> Answer:
     action = action_in(telling, code=code)
     said = f"{code}: {text}" if text else code
     return Answer(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
+
+
+_OF_ONE_TYPE = r"(?P<type>\S+) for training job usage"
+_OF_ALL_TRAINING = r"(?P<all>(Total )?Number of instances across (all )?training jobs)"
+_SENTENCE = r"service limit '(?:{name})' is (?P<limit>\d{{1,9}}) Instances"
+
+OF_TRAINING = _SENTENCE.format(name=f"{_OF_ONE_TYPE}|{_OF_ALL_TRAINING}")
+"""The sentence about a quota that pools have to do with."""
+
+_ANY = _SENTENCE.format(name=rf"{_OF_ONE_TYPE}|{_OF_ALL_TRAINING}|[^']{{1,200}}")
+
+
+def quota_in(text: str) -> ServiceQuota | None:
+    """Return the quota that a refusal names; None if the text has no such sentence."""
+    found = re.search(_ANY, text, re.IGNORECASE)
+    if found is None:
+        return None
+    return ServiceQuota(
+        limit=int(found["limit"]),
+        instance_type=found["type"] or "",
+        all_training=found["all"] is not None,
+    )

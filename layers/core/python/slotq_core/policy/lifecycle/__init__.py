@@ -8,5 +8,4 @@ start_attempts    scheduler settings: attempts to start, back-off, giving up
 stall             attempts that report nothing for too long
 demotion          classes that demote
 suspend           when a job that must stop is stopped
-yields            who yielded to a time slice, and when
 """
