@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slotq import QueueClient
-from slotq.calls.earlier_names import EarlierNames
+from slotq.earlier_names import EarlierNames
 from tests.api_page import FACETS
 from tests.unit.client.fake_queue import FakeHttp, client_of
 
