@@ -39,7 +39,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas verbs scenarios api training-fields instance-types lock clean
+.PHONY: help install wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -136,8 +136,8 @@ schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuratio
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
 	$(BIN)/python -m slotq.document.schema > docs/configuration.schema.json
 
-verbs: $(INSTALLED) ## Write anew what follows from the table of verbs: the page's buttons, tables in docs/
-	$(BIN)/python -m tests.verb_pages
+tables: $(INSTALLED) ## Write what follows from the tables of verbs and routes: the page's buttons, tables in docs/
+	$(BIN)/python -m tests.table_pages
 
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache

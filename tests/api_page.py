@@ -48,6 +48,10 @@ FACETS = {
 """The properties of QueueClient that hold calls, with their classes and where these are."""
 BASES = {"QueuedJob": ("ObservedJob", "jobs/job.py")}
 """Classes whose methods are shown with those of the class that extends them."""
+VERBS = {"JobCalls": "VerbsByName", "QueuedJob": "VerbsOfJob"}
+"""The bases that have a class's verbs, shown behind its own methods; in jobs/verbs.py."""
+INTERNAL = "do"
+"""What the methods of verbs have in common, and the commands use."""
 SETTINGS = {
     "JobSettings": "jobs/submission.py",
     "QueueSettings": "session/install.py",
@@ -140,15 +144,23 @@ def stub(node: ast.ClassDef | ast.FunctionDef) -> str:
 def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
     if node.name in BASES:
         base, file = BASES[node.name]
-        inherited = definition(CLIENT / file, base)
-        assert isinstance(inherited, ast.ClassDef)
-        yield from (method for method in methods(inherited) if method.name != "__init__")
+        yield from (it for it in _inherited(base, file) if it.name != "__init__")
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and _is_public(item.name, node.name):
             yield item
+    if node.name in VERBS:
+        yield from _inherited(VERBS[node.name], "jobs/verbs.py")
+
+
+def _inherited(base: str, file: str) -> Iterator[ast.FunctionDef]:
+    node = definition(CLIENT / file, base)
+    assert isinstance(node, ast.ClassDef)
+    return methods(node)
 
 
 def _is_public(method: str, owner: str) -> bool:
+    if method == INTERNAL:
+        return False
     if owner in OVERRIDES:
         return method in OVERRIDES[owner]
     return method in {"__init__", "__call__"} or not method.startswith("_")

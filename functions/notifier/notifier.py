@@ -23,9 +23,9 @@ from botocore.config import Config
 
 from slotq_core import __version__
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
-from slotq_core.adapters.dynamodb.notices.stream import (
+from slotq_core.adapters.dynamodb.notices import (
     SOURCE,
+    DynamoOutbox,
     JobChange,
     change_in,
     sequence_of,

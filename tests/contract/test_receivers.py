@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from moto import mock_aws
 
-from slotq_core.adapters.receivers import https, secrets
+from slotq_core.adapters.receivers import https, sending
 from slotq_core.adapters.receivers.https import post
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
+from slotq_core.model.notices import Receiver
+from slotq_core.notices.payloads import Message
 from tests.loopback import Web, serving
 
 NOW = 1_795_000_000_000
@@ -167,8 +167,8 @@ def test_a_secret_of_secrets_manager_is_used_and_read_once(aws, web):
         its.send(MESSAGE, receiver, now=now)
     assert calls == ["secretsmanager"]
     aws("secretsmanager").put_secret_value(SecretId=made["ARN"], SecretString="another")
-    its.send(MESSAGE, receiver, now=NOW + secrets.KEPT)
-    text = f"{(NOW + secrets.KEPT) // 1000}.".encode() + web.got[-1].body
+    its.send(MESSAGE, receiver, now=NOW + sending.KEPT)
+    text = f"{(NOW + sending.KEPT) // 1000}.".encode() + web.got[-1].body
     assert hmac.new(b"another", text, hashlib.sha256).hexdigest() in str(web.got[-1].headers)
 
 

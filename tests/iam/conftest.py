@@ -19,12 +19,12 @@ from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.notices.stream import SOURCE
+from slotq_core.adapters.dynamodb.notices import SOURCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Digest, Notification, Receiver
+from slotq_core.model.notices import Digest, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.notices.places import KEPT_UNDER
@@ -210,7 +210,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
     rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
     pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))
-    DynamoStore(table, TABLE).configure(
+    DynamoStore(table, TABLE).configuration.change(
         [pool], sharing=Sharing(notifications=tuple(rules)), who="operator", now=NOW
     )
 

@@ -1,4 +1,4 @@
-// Written by `make verbs` from slotq_core/wire/verbs.py: what can be done with jobs, and in which
+// Written by `make tables` from slotq_core/wire/verbs.py: what can be done with jobs, and in which
 // words. What ends a job comes last.
 
 export interface Verb {

@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.main import cli
-from slotq.cost.bill import Usage, bill, job_counts
-from slotq.cost.rates import ASSUMED, PRICES, Counts, measured
+from slotq.cost.bill import ASSUMED, PRICES, Counts, Usage, bill, job_counts, measured
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[3]

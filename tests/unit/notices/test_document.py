@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.notices.rules import Digest, Event, Notification, Receiver
+from slotq_core.model.notices import Digest, Event, Notification, Receiver
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences
 from slotq_core.wire.document.writing import written

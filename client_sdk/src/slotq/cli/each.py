@@ -13,7 +13,8 @@ from slotq.cli.name_arguments import Hints
 from slotq.cli.selection import Selection
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, Refused, SlotQError, UnexpectedAnswer
-from slotq.jobs.many import Many, Outcome
+from slotq.jobs.many import Many
+from slotq.jobs.verbs import Outcome
 from slotq.output.job_tables import explanation
 from slotq_core.model.jobs import WAITING_STATES
 from slotq_core.wire.groups.views import GroupView

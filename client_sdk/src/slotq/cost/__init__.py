@@ -1,7 +1,6 @@
 """What a queue costs, and what its jobs have used.
 
-rates            measured use, prices and assumptions
-bill             the bill
+bill             the bill, from measured use, prices and assumptions
 instance_prices  prices of instances, public or your own
 used             what jobs have used, in hours and dollars
 """

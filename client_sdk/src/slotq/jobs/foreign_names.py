@@ -7,12 +7,14 @@ client looks first, as far as the caller's own rights and network allow, and say
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.utils import parse_to_aware_datetime
 
 from slotq.errors import NameTaken, NoSuchJob, SlotQError
 from slotq.jobs.job_calls import JobCalls
@@ -61,3 +63,28 @@ class ForeignNames:
             ) from None
         except SlotQError:
             return  # The submission will meet the same trouble, and say so.
+
+
+# The filters of ListTrainingJobs, but for the status.
+
+_ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def is_listed(name: str, times: Mapping[str, datetime], request: Mapping[str, Any]) -> bool:
+    """Whether the request's filters let a training job through.
+
+    `times`: its CreationTime and LastModifiedTime.
+    """
+    if str(request.get("NameContains") or "").lower() not in name.lower():
+        return False
+    return all(
+        _limit(request, f"{key}After", _ALWAYS[0])
+        <= moment
+        <= _limit(request, f"{key}Before", _ALWAYS[1])
+        for key, moment in times.items()
+    )
+
+
+def _limit(request: Mapping[str, Any], key: str, absent: datetime) -> datetime:
+    given = request.get(key)
+    return absent if given is None else parse_to_aware_datetime(given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Self
 
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
@@ -17,8 +17,10 @@ from slotq.jobs.notebook import live
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged
 from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed
+from slotq.jobs.verbs import Value, VerbsOfJob
 from slotq.transport.connection import Connection
 from slotq_core.model.jobs import JobState
+from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
 
@@ -78,7 +80,7 @@ class ObservedJob:
         return ended(self.view)
 
 
-class QueuedJob(ObservedJob):
+class QueuedJob(ObservedJob, VerbsOfJob):
     """A job as it was last seen; each method looks again, and returns the job itself.
 
     Every method may raise what QueueClient does, and NoSuchJob. A verb that finds the job changed
@@ -109,43 +111,8 @@ class QueuedJob(ObservedJob):
         its model, checkpoints and logs are."""
         return AttemptList(self.refresh().view.attempts)
 
-    def cancel(self) -> Self:
-        """Whether it waits or runs; a running attempt is stopped first. Raises TooLate (it has
-        ended otherwise)."""
-        self.view = self._jobs.cancel(self.name)
-        return self
-
-    def hold(self) -> Self:
-        """It shall not start until it is released. Raises TooLate: it holds slots, or has ended."""
-        self.view = self._jobs.hold(self.name)
-        return self
-
-    def release(self) -> Self:
-        """It waits again, at its old entry time. Raises TooLate (it has ended)."""
-        self.view = self._jobs.release(self.name)
-        return self
-
-    def requeue(self) -> Self:
-        """It gives its running attempt up and waits again, at its old entry time and with its
-        checkpoints. Raises TooLate (it is being cancelled, or has ended)."""
-        self.view = self._jobs.requeue(self.name)
-        return self
-
-    def set_priority(self, priority: int | str) -> Self:
-        """High first. Raises TooLate (it has ended), InvalidRequest."""
-        self.view = self._jobs.set_priority(self.name, priority)
-        return self
-
-    def move(self, pools: str | Iterable[str]) -> Self:
-        """It accepts these pools from its next start on, the most welcome first. Raises TooLate (it
-        has ended), InvalidRequest, NeverFits."""
-        self.view = self._jobs.move(self.name, pools)
-        return self
-
-    def transfer(self, project: str) -> Self:
-        """It belongs to this project from now on. Raises ProjectNotAllowed, TooLate (it holds
-        slots, or has ended), and what a submission to the project raises."""
-        self.view = self._jobs.transfer(self.name, project)
+    def do(self, verb: Verb, value: Value = None) -> Self:
+        self.view = self._jobs.do(self.name, verb, value)
         return self
 
     def clone(self, new_name: str, *, priority: int | str | None = None) -> QueuedJob:

@@ -22,6 +22,7 @@ from slotq.errors import (
 from slotq.jobs.rendering import JobList
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
+from slotq.jobs.verbs import Value, VerbsByName, change_of
 from slotq.transport.connection import ConnectedCalls
 from slotq.transport.refusals import of_one
 from slotq_core import names
@@ -29,6 +30,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
 from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
 
@@ -74,7 +76,7 @@ class Submissions(ConnectedCalls):
         return kept.request if resume else names.without_provided_checkpoints(kept.request)
 
 
-class JobCalls(Submissions):
+class JobCalls(Submissions, VerbsByName):
     """Jobs by name. `queue.jobs(…)` lists them."""
 
     def __call__(
@@ -159,11 +161,15 @@ class JobCalls(Submissions):
         """
         return self._request(name).request
 
-    def cancel(self, name: str) -> JobView:
-        """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
+    def do(self, name: str, verb: Verb, value: Value = None) -> JobView:
+        """Any verb of the table. Raises NoSuchJob, TooLate, and what the verb's method does."""
+        if verb.key == "cancel":
+            return self._cancelled(name)
+        attempt = self.view(name).attempts_begun if verb.of_attempt else 0
+        return self._amend(name, **change_of(verb, value, attempt=attempt))
 
-        Cancelling a cancelled job is no error: the first answer may have been lost.
-        """
+    def _cancelled(self, name: str) -> JobView:
+        """Cancelling a cancelled job is no error: the first answer may have been lost."""
         try:
             return self._read(JobView, "DELETE", _path(name))
         except TooLate:
@@ -171,39 +177,6 @@ class JobCalls(Submissions):
             if job.state == "cancelled":
                 return job
             raise
-
-    def hold(self, name: str) -> JobView:
-        """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
-        slots or has ended. Holding a held job is no error."""
-        return self._amend(name, held=True)
-
-    def release(self, name: str) -> JobView:
-        """A held job waits again, at its old entry time. Raises NoSuchJob, TooLate (it has ended).
-        Releasing a job that is not held is no error."""
-        return self._amend(name, held=False)
-
-    def requeue(self, name: str) -> JobView:
-        """Stop the running attempt; the job goes back into the line, at its old entry time and with
-        its checkpoints. No error where it waits: then there is nothing to give up. Raises
-        NoSuchJob; TooLate where it is being cancelled or has ended."""
-        # The attempt's number goes with the wish: repeated, it does not cost the next attempt too.
-        return self._amend(name, give_up=self.view(name).attempts_begun)
-
-    def set_priority(self, name: str, priority: int | str) -> JobView:
-        """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
-        TooLate (it has ended), InvalidRequest."""
-        return self._amend(name, tags=settings_tags(priority=priority))
-
-    def move(self, name: str, pools: str | Iterable[str]) -> JobView:
-        """It accepts these pools from now on, the most welcome first; a running attempt stays where
-        it is. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
-        return self._amend(name, tags=settings_tags(pools=pools))
-
-    def transfer(self, name: str, project: str) -> JobView:
-        """It belongs to this project from now on, with the project's pools where it names none. For
-        jobs that hold no slots. Raises NoSuchJob, NotPermitted, ProjectNotAllowed; TooLate (it
-        holds slots, or has ended); and what a submission to the project raises."""
-        return self._amend(name, tags=settings_tags(project=project))
 
     def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]:
         """Add tags to the job and to every attempt that it will begin; returns all that it has.

@@ -1,5 +1,4 @@
-"""What SageMaker itself would check of a CreateTrainingJob request, by the botocore of this
-machine, and how it filters ListTrainingJobs.
+"""Check a CreateTrainingJob request against the botocore of this machine before it is sent.
 
 Without the check, SageMaker would find a fault only when the job starts, perhaps hours later.
 """
@@ -8,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 import botocore
 import botocore.session
-from botocore.utils import parse_to_aware_datetime
 
 from slotq.errors import InvalidRequest
 from slotq_core import names
@@ -120,26 +117,3 @@ def _refused(faults: list[Fault]) -> InvalidRequest:
         return refused
     hint = f"according to botocore {botocore.__version__}; a newer version may know more fields"
     return InvalidRequest(f"{refused.message}\n({hint})", field=refused.field)
-
-
-_ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-def is_listed(name: str, times: Mapping[str, datetime], request: Mapping[str, Any]) -> bool:
-    """Whether the request's filters let a training job through.
-
-    `times`: its CreationTime and LastModifiedTime.
-    """
-    if str(request.get("NameContains") or "").lower() not in name.lower():
-        return False
-    return all(
-        _limit(request, f"{key}After", _ALWAYS[0])
-        <= moment
-        <= _limit(request, f"{key}Before", _ALWAYS[1])
-        for key, moment in times.items()
-    )
-
-
-def _limit(request: Mapping[str, Any], key: str, absent: datetime) -> datetime:
-    given = request.get(key)
-    return absent if given is None else parse_to_aware_datetime(given)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from slotq.jobs.foreign_names import is_listed
 from slotq.jobs.job_calls import JobCalls
-from slotq.jobs.sagemaker_model import is_listed
 from slotq.session.describe import status_of, summary
 from slotq.session.hooks import Answer, Context, Params
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState

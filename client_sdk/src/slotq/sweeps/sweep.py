@@ -12,9 +12,10 @@ from typing import Any
 from slotq.errors import InvalidRequest, NoSuchGroup
 from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job_calls import JobCalls
-from slotq.jobs.many import Many, Outcome
+from slotq.jobs.many import Many
 from slotq.jobs.notices import print_line
 from slotq.jobs.rendering import Bundle, Column, bundle
+from slotq.jobs.verbs import Outcome
 from slotq.sweeps.definition import Definition, define, has_ended, round_name
 from slotq.sweeps.space import Parameters
 from slotq.transport.connection import ConnectedCalls, Connection

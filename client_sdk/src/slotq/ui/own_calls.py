@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,6 +14,7 @@ from slotq.errors import InvalidRequest, NotAllowed, Refused, SlotQError
 from slotq.ui import what_if
 from slotq.ui.relay import Reply, failure, refusal
 from slotq.ui.what_if import priority_of
+from slotq_core.wire.verbs import BY_NAME, Takes, Verb
 
 MOST_OF_A_GROUP = 1000
 """The most jobs of one call: a whole group."""
@@ -23,7 +24,8 @@ class ManyBody(BaseModel):
     """One verb for many jobs."""
 
     model_config = ConfigDict(extra="forbid")
-    verb: Literal["cancel", "hold", "release", "priority"]
+    verb: str
+    """A verb that the page offers for a group."""
     names: list[str] = Field(min_length=1, max_length=MOST_OF_A_GROUP)
     states: list[str] = Field(min_length=1, max_length=20)
     """Only jobs that are still in one of these states are changed."""
@@ -50,17 +52,7 @@ class Verbs:
         """How many jobs were changed, and each refusal with its job. Raises SlotQError where none
         could be reached."""
         jobs = self._queue.many(asked.names, states=asked.states)
-        match asked.verb:
-            case "cancel":
-                outcomes = jobs.cancel()
-            case "hold":
-                outcomes = jobs.hold()
-            case "release":
-                outcomes = jobs.release()
-            case "priority":
-                if not asked.priority.strip():
-                    raise InvalidRequest("give a priority: a number or a class", field="priority")
-                outcomes = jobs.set_priority(priority_of(asked.priority))
+        outcomes = jobs.do(*_wanted(asked))
         refused = [
             {"job": each.name, "message": str(each.error)} for each in outcomes if each.error
         ]
@@ -76,6 +68,20 @@ class Verbs:
             project=asked.project.strip() or None,
         )
         return job.model_dump()
+
+
+def _wanted(asked: ManyBody) -> tuple[Verb, str | int | None]:
+    """The verb, and what it takes. Raises InvalidRequest."""
+    verb = BY_NAME.get(asked.verb)
+    if verb is None or not verb.of_a_group:
+        known = ", ".join(it.name for it in BY_NAME.values() if it.of_a_group)
+        raise InvalidRequest(f"the verbs for many jobs are {known}", field="verb")
+    given = asked.priority.strip()
+    if verb.takes is Takes.PRIORITY:
+        if not given:
+            raise InvalidRequest("give a priority: a number or a class", field="priority")
+        return verb, priority_of(given)
+    return verb, given if verb.takes else None
 
 
 Body = TypeVar("Body", bound=BaseModel)

@@ -13,6 +13,7 @@ In reading order; each imports only from those above it, and from `errors`, `spe
     policy      what runs and what waits: begin with `policy.cycle`
     admission   what is refused at admission
     ports       what the manager needs from the world
+    storage     rules that every store applies
     operations  passes, effects, reconciliation and the users' verbs
     manager     submit, cancel, observe, tick
     adapters    the ports on DynamoDB, SageMaker …

@@ -12,7 +12,7 @@ from slotq.errors import Refused, SlotQError
 from slotq.output.json_views import NotifiedView
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.rules import Notification
+from slotq_core.model.notices import Notification
 from slotq_core.notices import composing, payloads
 from slotq_core.spelling import unknown
 from slotq_core.wire.document.contents import read

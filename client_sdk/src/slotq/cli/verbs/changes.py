@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,7 +12,6 @@ from slotq.cli.each import change_each
 from slotq.cli.name_arguments import PoolNames, ProjectName
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
-from slotq.jobs.many import Many, Outcome
 from slotq.output.plain_table import LIVING
 from slotq_core.wire.verbs import LIVING_STATES, VERBS, Takes, Verb
 
@@ -23,16 +22,6 @@ _TYPES: Mapping[Takes, click.ParamType] = {  # type: ignore[type-arg,unused-igno
     Takes.TEXT: click.STRING,
 }
 
-_DO: Mapping[str, Callable[[Many, Any], list[Outcome]]] = {
-    "cancel": lambda jobs, _: jobs.cancel(),
-    "hold": lambda jobs, _: jobs.hold(),
-    "release": lambda jobs, _: jobs.release(),
-    "priority": lambda jobs, value: jobs.set_priority(value),
-    "move": lambda jobs, value: jobs.move(value),
-    "transfer": lambda jobs, value: jobs.transfer(value),
-    "requeue": lambda jobs, _: jobs.requeue(),
-}
-
 
 def _command(verb: Verb) -> click.Command:
     fit = LIVING if verb.states == LIVING_STATES else sorted(verb.states)
@@ -41,7 +30,7 @@ def _command(verb: Verb) -> click.Command:
     @json_option
     @click.pass_obj
     def run(app: App, *, chosen: Selection, value: Any = None) -> None:
-        change_each(app, chosen, verb.phrase or verb.name, lambda jobs: _DO[verb.name](jobs, value))
+        change_each(app, chosen, verb.phrase or verb.name, lambda jobs: jobs.do(verb, value))
 
     settings: dict[str, Any] = {}
     if verb.takes:

@@ -1,8 +1,7 @@
 """The AWS services around the queue.
 
 aws               S3, DynamoDB, STS, IAM and logs, by moto
-moto_dynamodb     makes moto's transactions atomic and quick
-stream            the table's stream
+moto_dynamodb     makes moto's transactions atomic and quick, and the table's stream
 gateway           API Gateway
 error_answers     errors and moto's answers, in the protocol of the caller
 training_service  SageMaker's training calls on the plane

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq.jobs.sagemaker_model import is_listed
+from slotq.jobs.foreign_names import is_listed
 from slotq.local.training.request_check import PlaneError
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.timestamps import to_datetime

@@ -25,9 +25,13 @@ from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled, steps
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.missing_rights import (
+    ASSUME_ROLE,
+    after_acceptance,
+    after_refusal,
+    once_it_runs,
+)
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
-from slotq_core.policy.lifecycle.quota_refusals import once_it_runs
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.lifecycle.yields import after_yield

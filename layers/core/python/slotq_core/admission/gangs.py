@@ -16,8 +16,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import Pool
+from slotq_core.policy.state.groups.concurrency import Bounded
 from slotq_core.policy.state.groups.gangs import Gang
-from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.user_limits import Rights
 

@@ -16,8 +16,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.access import Role, fits
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import APPROVAL, Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import APPROVAL, Prescription, Project
 from slotq_core.names import MAX_TAGS
 from slotq_core.wire.training.field_paths import (
     MISSING,

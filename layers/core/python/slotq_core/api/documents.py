@@ -11,7 +11,7 @@ from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring import scheduler_advice, telling_advice
 from slotq_core.operations.configuring.configurator import Changed
-from slotq_core.operations.status import NOBODY
+from slotq_core.operations.overview import NOBODY
 from slotq_core.privacy.identity import People
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
@@ -46,7 +46,7 @@ class DocumentRoutes:
     def list_projects(self) -> Response:
         manager = self._manager()
         settings, revision = manager.configuration.settings()
-        sharers = manager.sharers() if settings.sharing.projects else NOBODY
+        sharers = manager.overview.sharers() if settings.sharing.projects else NOBODY
         view = projects_view(
             settings, sharers.held, sharers.standings, sharers.budgets, revision=revision
         )
@@ -76,7 +76,7 @@ class DocumentRoutes:
         user = query.get("user", [person])[-1]
         if user != person:
             manager.authorizer.check_operates(by=caller)
-        quotas = manager.user_quotas(None if user == EVERYONE else user)
+        quotas = manager.overview.user_quotas(None if user == EVERYONE else user)
         return json_answer(HTTPStatus.OK, quotas_view(quotas, sharing.contact))
 
     def list_changes(self) -> Response:

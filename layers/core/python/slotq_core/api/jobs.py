@@ -15,8 +15,7 @@ from slotq_core.errors import InvalidRequest, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.reports.slow_save import slow_save
-from slotq_core.operations.jobs.warnings import warnings_of
-from slotq_core.operations.status import MOST_LISTED, Status, Wanted
+from slotq_core.operations.status import MOST_LISTED, Status, Wanted, warnings_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view, with_slow_save

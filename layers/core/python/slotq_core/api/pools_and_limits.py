@@ -21,7 +21,7 @@ class PoolAndLimitRoutes:
     def list_pools(self) -> Response:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
-        pools = [pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
+        pools = [pool_view(it.pool, size=it.size, used=it.used) for it in manager.overview.pools()]
         return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
 
     def set_pool(self, name: str) -> Response:
@@ -35,7 +35,7 @@ class PoolAndLimitRoutes:
         return self.list_pools()
 
     def get_limits(self) -> Response:
-        it = self._manager().limits(caller=self._request.caller())
+        it = self._manager().overview.limits(caller=self._request.caller())
         own = OwnLimitsView(
             caller=it.caller,
             counted_as=it.counted_as,

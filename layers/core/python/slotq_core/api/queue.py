@@ -10,7 +10,7 @@ from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
-from slotq_core.operations.listing.answer_size import MOST_ANSWER
+from slotq_core.operations.listing.cursor import MOST_ANSWER
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class QueueRoutes:
         return json_answer(HTTPStatus.OK, view)
 
     def examine(self) -> Response:
-        return _findings(self._manager().examine())
+        return _findings(self._manager().doctor.examine_if_due())
 
     def mend(self) -> Response:
-        return _findings(self._manager().examine(fix=True))
+        return _findings(self._manager().doctor.examine_if_due(fix=True))
 
 
 def _findings(found: Iterable[Finding]) -> Response:

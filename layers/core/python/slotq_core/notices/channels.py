@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
-from slotq_core.notices import payloads, signature
+from slotq_core.model.notices import Receiver
+from slotq_core.notices import payloads
+from slotq_core.notices.payloads import Message
 from slotq_core.notices.places import (
     fault_in_reference,
     fault_in_slack_url,
@@ -100,7 +100,7 @@ class Slack:
 
 
 class Webhook:
-    """Any URL; the receiver checks the signature."""
+    """Any URL; the receiver checks the payloads."""
 
     key, takes, signs = "webhook", "URL", True
 
@@ -112,7 +112,7 @@ class Webhook:
             raise NotDelivered(fault)  # Configured when the rules were others.
         body = payloads.webhook_body(message, sending.queue)
         key = sending.kept(receiver.secret)
-        headers = signature.headers(message.id, body, key, sending.now)
+        headers = payloads.headers(message.id, body, key, sending.now)
         return Post(url=receiver.place, body=body, headers=headers)
 
 

@@ -107,10 +107,10 @@ class Admitter:
         line none. Raises TooManyLines, TooManySubmissions and Conflict.
         """
         try:
-            return self._store.commit([change], opens_line=False)
+            return self._store.decisions.commit([change], opens_line=False)
         except NoSuchLine:
-            opener = self._opened(by, self._store.configuration())
-        return self._store.commit([change], opener=opener)
+            opener = self._opened(by, self._store.configuration.read())
+        return self._store.decisions.commit([change], opener=opener)
 
     def _opened(self, by: str, stand: Configuration) -> str:
         """Count a line that the caller opens by a change. Return the name that the caller is
@@ -132,7 +132,7 @@ class Admitter:
         """Raises LimitReached if the caller could submit no job now. Counts nothing; costs one read
         besides that of the configuration."""
         look = self._looking(1)
-        self._take(lambda now: self._of_caller(caller, now, look), self._store.configuration())
+        self._take(lambda now: self._of_caller(caller, now, look), self._store.configuration.read())
 
     def check(self, jobs: Sequence[Job], stand: Configuration) -> None:
         """Raises what `counted` would raise if one caller submitted these jobs of one project now.
@@ -153,7 +153,7 @@ class Admitter:
         )
         use = self.use(caller, stand) if stand.limits.lines else CallerUse()
         if not self._line_rights(caller, stand, use).opens_line and not all(
-            self._store.has_line_of(job) for job in jobs
+            self._store.jobs.has_line_of(job) for job in jobs
         ):
             raise self._line_refusal(caller, stand, use)
 
@@ -167,7 +167,7 @@ class Admitter:
         if job.project == origin or job.state not in QUEUED_STATES:
             yield
             return
-        stand, taken = self._store.configuration(), list[_Taken]()
+        stand, taken = self._store.configuration.read(), list[_Taken]()
         count = self._counting(taken)
         self._take(lambda now: self._of_project(now.sharing.project(job.project), count), stand)
         try:
@@ -183,7 +183,7 @@ class Admitter:
     def have_moved(self, jobs: Iterable[Job], to: str) -> None:
         """Count jobs that an operator has moved to a project, whatever its limits, and not as
         submissions."""
-        if _is_counted(self._store.configuration().sharing.project(to)):
+        if _is_counted(self._store.configuration.read().sharing.project(to)):
             name = caller_limits.project_counter(to)
             for job in jobs:
                 if job.state in QUEUED_STATES:
@@ -198,7 +198,7 @@ class Admitter:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
         counter is stored and the last recorded use was zero. `stand`: the configuration, if it has
         just been read."""
-        stand, counters = stand or self._store.configuration(), self._store.counters
+        stand, counters = stand or self._store.configuration.read(), self._store.counters
         if not _counts(stand):
             return
         kept = counters.all()  # Read first: later submissions stay counted.
@@ -232,7 +232,7 @@ class Admitter:
         refused = count(stand)
         if refused is not None and self._may_recount(refused):
             self.audit()
-            refused = count(self._store.configuration())
+            refused = count(self._store.configuration.read())
         if refused is not None:
             raise refused
 

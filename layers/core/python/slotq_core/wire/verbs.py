@@ -1,7 +1,7 @@
 """The users' verbs on jobs: what each changes, for which jobs, what it needs, and in which words.
 
 One table. From it follow the commands (`slotq.cli.verbs.changes`), what they print, the page's
-buttons (`client_sdk/ui/src/verbs.ts`, by `make verbs`) and the tables of the documentation. What a
+buttons (`client_sdk/ui/src/verbs.ts`, by `make tables`) and the tables of the documentation. What a
 verb does to a job is in `operations.amend`, and the key of its change in `wire.job_changes`.
 """
 

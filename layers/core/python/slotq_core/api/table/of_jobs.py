@@ -83,6 +83,7 @@ JOB_ROUTES = (
                 meaning="Only jobs in these states (repeated, or comma separated)",
                 schema={"type": "array", "items": {"type": "string", "enum": [*JobState]}},
             ),
+            *FILTERS,
             Parameter(
                 name="limit",
                 meaning="The most to return",
@@ -93,7 +94,6 @@ JOB_ROUTES = (
                     "default": MOST_LISTED,
                 },
             ),
-            *FILTERS,
             Parameter(
                 name="next",
                 meaning="The cursor of the page before, with the same states and filters",

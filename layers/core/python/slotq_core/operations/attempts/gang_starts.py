@@ -52,7 +52,7 @@ class GangStarts:
         name = stored.group.name
         known = self._started.get(name)
         if known is None or known[0] != admitted_at:
-            jobs = self._store.at_once(self._store.job, stored.group.members)
+            jobs = self._store.at_once(self._store.jobs.get, stored.group.members)
             known = admitted_at, tuple(job.name for job in jobs if _holds(job))
             self._started = {**dict([*self._started.items()][-_KEPT:]), name: known}
         return known[1]

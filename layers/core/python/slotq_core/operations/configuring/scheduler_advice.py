@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.policy.lifecycle.start_attempts import interval, lasts
 from slotq_core.timestamps import lasting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.notices.places import is_loopback
 from slotq_core.wire.document.settings import Settings
 

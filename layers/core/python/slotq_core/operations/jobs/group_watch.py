@@ -96,14 +96,14 @@ class GroupWatch:
         for name in group.members[begin:]:
             job = known[name] if name in known else self._own(name, group)
             if job is not None:
-                job = standing_for(job, group, self._store.job)
+                job = standing_for(job, group, self._store.jobs.get)
             yield name, job
             if job is not None and not job.terminal:
                 return
 
     def _own(self, member: str, group: Group) -> Job | None:
         """The member's own job. Its record may have expired, and its name be in use again."""
-        job = self._store.job(member)
+        job = self._store.jobs.get(member)
         return job if job is not None and job.group == group.name else None
 
 

@@ -15,8 +15,7 @@ from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.status import Status
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
@@ -72,11 +71,11 @@ class Submissions:
         Raises what `submit` raises. A name that another's job has is counted as `submit` counts it,
         or guessing names would have no limit.
         """
-        known = self._store.job(submission.name)
+        known = self._store.jobs.get(submission.name)
         if known is not None and self._authorizer.sees(known, by=submitter):
             self.refuse_other(known, submission, submitter)
             return Status(job=known)
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         judged = self.judged(submission, request, submitter, stand)
         if known is not None:
             with self._admitter.counted(judged.job, stand):
@@ -115,7 +114,7 @@ class Submissions:
         """
         for _ in range(_TRIES):
             try:
-                now = stand or self._store.configuration()
+                now = stand or self._store.configuration.read()
                 judged = self.judged(submission, request, submitter, now, asked=dict(asked))
                 after_any = (*judged.job.after_any, *([entry] if entry else ()))
                 job = replace(judged.job, after_any=after_any, followed=followed)
@@ -135,8 +134,8 @@ class Submissions:
     ) -> Job | None:
         """The stored job of the refused submission's name, if that decides about the refusal."""
         if isinstance(refusal, StoredAlready):
-            return refusal.job or self._store.job(submission.name)
-        known = None if isinstance(refusal, NameTaken) else self._store.job(submission.name)
+            return refusal.job or self._store.jobs.get(submission.name)
+        known = None if isinstance(refusal, NameTaken) else self._store.jobs.get(submission.name)
         return known if known is not None and self._authorizer.sees(known, by=submitter) else None
 
     def judged(
@@ -198,7 +197,7 @@ class Submissions:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [each.name for each in judged.watched]
             try:
-                stored = self._store.submit(
+                stored = self._store.jobs.submit(
                     job,
                     judged.request,
                     opens_line=rights.opens_line,

@@ -80,7 +80,7 @@ class Consolidation:
         mine, book = accounts.of(job, pool), accounts.book(pool)
         everyone = room.jobs.projects() | {job.project}
         within_share = not book or may_move_others(job, mine)
-        by_pool = accounts.scope(pool) != EVERYWHERE
+        by_pool = accounts.scopes.of(pool) != EVERYWHERE
         if within_share or by_pool:
             yield everyone
         if not within_share:
@@ -97,7 +97,7 @@ class Consolidation:
             return True
         leaving: dict[str, Demand] = {}
         for moving in running:
-            if not accounts.same_scope(here, target[moving.name]):
+            if not accounts.scopes.same(here, target[moving.name]):
                 for account in accounts.of(moving, here):
                     leaving[account.key] = leaving.get(account.key, NOTHING) + moving.demand
         return may_move_others(job, accounts.of(job, here), leaving)

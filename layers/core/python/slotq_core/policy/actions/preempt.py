@@ -88,7 +88,7 @@ class Preemption:
     ) -> Iterator[Shortfall]:
         """What victims must give, most often in vain first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
-        counted, (of_class, slots) = partial(state.accounts.counted, pool=name), missing
+        counted, (of_class, slots) = partial(state.accounts.scopes.counted, pool=name), missing
         yield Shortfall(slots, lambda each: users.gives(each.jobs, of_class, job.person, name))
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)

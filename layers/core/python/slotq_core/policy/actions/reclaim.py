@@ -195,7 +195,7 @@ class _InPool:
             return None
         taking = self._taking(victims)
         for victim in victims:
-            counted = self._accounts.counted(victim, self._name)
+            counted = self._accounts.scopes.counted(victim, self._name)
             if not taking.is_fair(self._givers[victim.project], back=counted):
                 return victim
         return None
@@ -204,7 +204,7 @@ class _InPool:
         """The reclaim with these victims gone."""
         taking = Taking(self.job, self._mine)
         for victim in victims:
-            counted = self._accounts.counted(victim, self._name)
+            counted = self._accounts.scopes.counted(victim, self._name)
             taking.lose(counted, self._givers[victim.project])
         return taking
 
@@ -230,7 +230,7 @@ class _InPool:
                 del left[giver]
             else:
                 taken.append(victim)
-                taking.lose(self._accounts.counted(victim, self._name), left[giver])
+                taking.lose(self._accounts.scopes.counted(victim, self._name), left[giver])
         return tuple(taken)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
@@ -240,4 +240,6 @@ class _InPool:
         return sum((victim.frees(self._name) for victim in victims), NOTHING)
 
     def _counted(self, victims: Iterable[Candidate]) -> Demand:
-        return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
+        return sum(
+            (self._accounts.scopes.counted(victim, self._name) for victim in victims), NOTHING
+        )

@@ -86,7 +86,7 @@ class TimeSlices:
             return None
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
         missing = room.missing(job) if drains is None else job.demand
-        counted = partial(self.state.accounts.counted, pool=name)
+        counted = partial(self.state.accounts.scopes.counted, pool=name)
         shortfalls = Shortfalls(
             Shortfall(missing=missing, gives=methodcaller("frees", name)),
             Shortfall(missing=self.state.limits.over(job, name), gives=counted),

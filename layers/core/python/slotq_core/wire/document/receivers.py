@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from slotq_core.model.notices.rules import Event, Receiver
+from slotq_core.model.notices import Event, Receiver
 from slotq_core.notices.channels import CHANNELS, SECRET
 from slotq_core.notices.places import fault_in_reference
 from slotq_core.wire.document.faults import Fault, Loc, refuse, unknown

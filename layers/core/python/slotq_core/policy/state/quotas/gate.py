@@ -74,7 +74,7 @@ def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     for job, pool, victim in taken:
         theirs = accounts.book(pool)[victim.project]
         taking = Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
-        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
+        if not taking.is_fair(theirs, back=accounts.scopes.counted(victim, pool)):
             return victim
     return None
 

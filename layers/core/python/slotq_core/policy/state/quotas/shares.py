@@ -50,7 +50,7 @@ class Shares:
         """
         if not self._accounts.others_are_under(job.project, pool):
             return NOTHING
-        same = self._accounts.same_scope
+        same = self._accounts.scopes.same
         more = [other.demand for other, where in self._to_come.values() if same(where, pool)]
         demand = Demand.total([job.demand, *more]) if more else job.demand
         beyond = NOTHING
