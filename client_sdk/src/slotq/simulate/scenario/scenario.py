@@ -137,7 +137,7 @@ class Scenario(Contents):
             parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=self.class_of(job),
-            **{name: getattr(job, name) for name in SETTINGS},
+            **{name: getattr(job, name) for name in SETTINGS if name in JobSpec.model_fields},
             project=job.project or "",
             group=job.group or "",
             checkpoints=job.checkpoint,
