@@ -135,8 +135,7 @@ def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
 
 
 def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
-    from slotq.local.job_processes import address_of, find, run_at
-    from slotq.local.tunnel import Tunnel, carry
+    from slotq.local.job_processes import Tunnel, address_of, carry, find, run_at
 
     run = run_at(url)
     process = find(run, training_job, entry.host)
