@@ -713,7 +713,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a member joins whom another pass evicts",
         without_condition(dynamodb_expressions, "decide_about_groups"),
-        race("a_member_joins_while_its_gang_is_evicted"),
+        race("a_member_joins_while_its_gang_is_evicted", first={14: 2, 39: 1}),
         GANG,
     ),
     Mutant(
