@@ -8,9 +8,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
+# What depends on the SDK's version; `make test` and `make journeys` run the rest of these files with version 2.
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
-	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py \
-	tests/unit/client/test_other_calls.py tests/e2e/test_sweeps.py
+	tests/unit/client/test_client_page.py::test_the_answers_to_the_first_questions_are_right \
+	tests/unit/client/test_client_page.py::test_the_model_trainer_example_runs \
+	tests/unit/client/test_keywords.py::test_the_session_names_the_keywords_of_the_installed_sdk \
+	tests/unit/client/test_other_calls.py::test_every_call_of_the_installed_sdk_that_may_start_work_is_judged \
+	tests/e2e/test_sweeps.py::test_many_processes_and_a_submitter_that_is_killed
 TORCH := $(VENV)/torch
 TORCH_INSTALLED := $(TORCH)/installed
 TOOLKIT := $(VENV)/toolkit
