@@ -200,22 +200,22 @@ $(TOOLKIT_INSTALLED): constraints/toolkit.txt | $(BIN)/python
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its
-# own. So have the tools that audit.
+# own. So have the tools that audit. Python compiles what is imported of them, which is little.
 $(SAM_INSTALLED): constraints/sam.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/sam
-	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/sam/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/sam.txt aws-sam-cli
 	@touch $@
 
 $(AWSCLI_INSTALLED): constraints/awscli.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/awscli
-	$(VENV)/awscli/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/awscli/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/awscli.txt awscli
 	@touch $@
 
 $(AUDIT_INSTALLED): constraints/audit.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/audit
-	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/audit/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/audit.txt bandit checkov pip-audit
 	@touch $@
 
