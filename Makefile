@@ -43,10 +43,13 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# Everything that .ci/run needs, set up before steps that run beside each other ask for it.
+environments: $(INSTALLED) $(SDK3_INSTALLED) $(SAM_INSTALLED) $(AUDIT_INSTALLED) $(AWSCLI_INSTALLED) ui
 
 install: $(INSTALLED) ## Set up .venv: the packages, editable, and the tools
 
