@@ -38,12 +38,12 @@ PUBLIC = {
 FACETS = {
     "jobs": ("JobCalls", "jobs/job_calls.py"),
     "groups": ("GroupCalls", "groups/group_calls.py"),
-    "sweeps": ("SweepCalls", "sweeps/sweep_calls.py"),
-    "pools": ("PoolCalls", "calls/configuration_calls.py"),
-    "projects": ("ProjectCalls", "calls/configuration_calls.py"),
-    "configuration": ("ConfigurationCalls", "calls/configuration_calls.py"),
-    "usage": ("UsageCalls", "calls/usage_calls.py"),
-    "service": ("ServiceCalls", "calls/service_calls.py"),
+    "sweeps": ("SweepCalls", "sweeps/sweep.py"),
+    "pools": ("PoolCalls", "queue_calls.py"),
+    "projects": ("ProjectCalls", "queue_calls.py"),
+    "configuration": ("ConfigurationCalls", "queue_calls.py"),
+    "usage": ("UsageCalls", "queue_calls.py"),
+    "service": ("ServiceCalls", "queue_calls.py"),
 }
 """The properties of QueueClient that hold calls, with their classes and where these are."""
 BASES = {"QueuedJob": ("ObservedJob", "jobs/job.py")}
@@ -54,7 +54,7 @@ INTERNAL = "do"
 """What the methods of verbs have in common, and the commands use."""
 SETTINGS = {
     "JobSettings": "jobs/submission.py",
-    "QueueSettings": "session/queue_settings.py",
+    "QueueSettings": "session/install.py",
 }
 """The keyword arguments that several of these take, and where they are."""
 TITLES = {
@@ -109,7 +109,7 @@ def facets() -> Iterator[str]:
 
 def earlier_names() -> str:
     """The methods of QueueClient that go with a later version, and what to use instead."""
-    node = definition(CLIENT / "calls/earlier_names.py", "EarlierNames")
+    node = definition(CLIENT / "earlier_names.py", "EarlierNames")
     assert isinstance(node, ast.ClassDef)
     rows = []
     for method in methods(node):

@@ -7,7 +7,7 @@ catch it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -63,6 +63,7 @@ from slotq_core.storage.ends import record_of
 from tests.faults import broken_gangs, crashes, interleavings
 from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
+from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
     ATTEMPTS,
     BLAMELESS,
@@ -129,22 +130,31 @@ def caught(mutant: Mutant) -> Broken | None:
 # --- where they are hunted
 
 
-def crash(name: str, *modes: str, kind: str = BEFORE) -> Hunt:
-    """The crash points of one scenario, after an undisturbed run."""
+def crash(name: str, *modes: str, kind: str = BEFORE, first: int | None = None) -> Hunt:
+    """The crash points of one scenario, each moment once, after an undisturbed run. `first`: before
+    all others the one at this call, which has shown the mutant."""
 
     def hunt() -> Iterator[Watched]:
         scenario = next(each for each in SCENARIOS if each.name == name)
         calls, world = crashes.count_calls(scenario)
         yield world
+        if first is not None:
+            yield crashes.run(scenario, Crash(first, kind, modes[0]))
+        points = [*crashes.crash_points(calls)]
         for mode in modes:
-            yield from tried(scenario, (Crash(number, kind, mode) for number in range(len(calls))))
+            yield from tried(scenario, (p for p in points if (p.kind, p.mode) == (kind, mode)))
 
     return hunt
 
 
-def race(name: str, most: int = 500) -> Hunt:
+def race(name: str, most: int = 500, first: Mapping[int, int] | None = None) -> Hunt:
+    """The schedules of one case. `first`: before all others the one with these switches (at which
+    choice, to which handler), which has shown the mutant: the search need not come to it."""
+
     def hunt() -> Iterator[World]:
         case = next(each for each in interleavings.CASES if each.name == name)
+        if first:
+            yield interleavings.run(case, Schedule(first))
         for _, world in interleavings.exhaustively(case, most):
             yield world
 
@@ -698,13 +708,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a member joins whom another pass evicts",
         without_condition(dynamodb_expressions, "decide_about_groups"),
-        race("a_member_joins_while_its_gang_is_evicted"),
+        race("a_member_joins_while_its_gang_is_evicted", first={14: 2, 39: 1}),
         GANG,
     ),
     Mutant(
         "a decision in parts is met by nobody",
         broken_gangs.met_by_nobody,
-        crash("a_gang_starts_in_parts", SILENT),
+        crash("a_gang_starts_in_parts", SILENT, first=202),
         CONVERGENT,
     ),
     Mutant(
@@ -716,25 +726,27 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a start in parts is not undone",
         broken_gangs.undone_by_nobody,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={15: 1}),
         GANG,
     ),
     Mutant(
         "a part does not ask for its record",
         broken_gangs.parts_without_their_record,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race(
+            "a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={21: 1, 28: 2}
+        ),
         GANG,
     ),
     Mutant(
         "a start in parts goes on without a member",
         broken_gangs.started_without_the_rest,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={15: 1}),
         GANG,
     ),
     Mutant(
         "who changes meanwhile is not evicted with its gang",
         broken_gangs.changed_members_are_spared,
-        race("a_member_runs_while_its_gang_is_evicted_in_parts"),
+        race("a_member_runs_while_its_gang_is_evicted_in_parts", first={20: 2}),
         GANG,
     ),
     Mutant(
@@ -746,7 +758,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a reconciliation starts half a gang",
         broken_gangs.reconciled_too_early,
-        crash("a_gang_starts_in_parts_at_a_tick", TOLD),
+        crash("a_gang_starts_in_parts_at_a_tick", TOLD, first=274),
         GANG,
     ),
     Mutant(
@@ -764,7 +776,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a group is withdrawn that is begun again",
         without_condition(dynamodb_expressions, "withdraw_group"),
-        race("a_group_is_finished_while_it_is_withdrawn"),
+        race("a_group_is_finished_while_it_is_withdrawn", first={4: 1, 12: 0}),
     ),
     Mutant(
         "a caller's count has no limit",

@@ -10,9 +10,9 @@ import pytest
 
 import app
 from slotq.errors import Outdated
+from slotq.queue_calls import whole_scenario
 from slotq.simulate.whatif import Told, forecast
 from slotq.simulate.whatif.forecast import Runtimes
-from slotq.transport.scenario_pages import whole_scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs import as_it_stands

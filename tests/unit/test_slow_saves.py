@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.jobs.reports.warned import Warned
+from slotq.jobs.notices import Warned
 from slotq_core.api.jobs import with_slow_saves
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState

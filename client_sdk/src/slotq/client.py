@@ -7,21 +7,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack
 
-from slotq.calls.configuration_calls import ConfigurationCalls, PoolCalls, ProjectCalls
-from slotq.calls.earlier_names import EarlierNames
-from slotq.calls.service_calls import ServiceCalls
-from slotq.calls.usage_calls import UsageCalls
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
+from slotq.earlier_names import EarlierNames
 from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.many import Many
 from slotq.jobs.submission import Awaited, JobSettings, dependencies, settings_tags
-from slotq.sweeps.sweep_calls import SweepCalls
+from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
+from slotq.sweeps.sweep import SweepCalls
 from slotq.transport import discovery
-from slotq.transport.connection import Connection
-from slotq.transport.patience import to_stderr
+from slotq.transport.connection import Connection, to_stderr
 from slotq.transport.signed_http import Transport
 from slotq_core.wire.views.jobs import JobView
 

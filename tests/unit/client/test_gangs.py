@@ -17,7 +17,7 @@ from moto import mock_aws
 import slotq
 from slotq.cli.exits import Exit
 from slotq.errors import InvalidRequest, NameTaken
-from slotq.groups.clones import cloned, names_of_clones
+from slotq.groups.bodies import cloned, names_of_clones
 from slotq_core.errors import NoSuchGroup
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.views.reasons import ReasonView

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, Failure, interrupted
-from slotq.cli.closed_streams import open_closed
-from slotq.cli.encoding import forgive
+from slotq.cli.encoding import forgive, open_closed
 from slotq.cli.exits import MEANINGS, CannotUseFile
 from slotq.cli.name_arguments import nearest
 from slotq.errors import SlotQError
@@ -29,27 +28,27 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "slotq.cli.views.ls:ls",
         "show": "slotq.cli.views.show_command:show",
-        "why": "slotq.cli.views.why:why",
+        "why": "slotq.cli.views.show_command:why",
         "logs": "slotq.cli.views.logs_command:logs",
-        "watch": "slotq.cli.views.watch:watch",
+        "watch": "slotq.cli.views.watching:watch",
         "top": "slotq.cli.top.command:top",
         "ui": "slotq.cli.machine.ui_command:ui",
         "graph": "slotq.cli.views.graph:graph",
-        "groups": "slotq.cli.views.groups:groups",
-        "history": "slotq.cli.views.history:history",
+        "groups": "slotq.cli.views.ls:groups",
+        "history": "slotq.cli.views.show_command:history",
         "timeline": "slotq.cli.views.timeline:timeline",
         "whatif": "slotq.cli.whatif.command:whatif",
     },
     "Change jobs": {
         **{verb.name: "slotq.cli.verbs.changes:CHANGES" for verb in VERBS},
-        "shell": "slotq.cli.views.shell_command:shell",
+        "shell": "slotq.cli.views.entering:shell",
     },
     "Shares and use": {
         "quota": "slotq.cli.queue.quota_command:quota",
         "limits": "slotq.cli.queue.limits_command:limits",
         "usage": "slotq.cli.queue.usage_command:usage",
         "cost": "slotq.cli.queue.cost_command:cost",
-        "whoami": "slotq.cli.queue.whoami:whoami",
+        "whoami": "slotq.cli.queue.limits_command:whoami",
     },
     "Operate": {
         "pools": "slotq.cli.queue.pools_command:pools",
@@ -63,7 +62,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "doctor": "slotq.cli.queue.doctor:doctor",
         "exec": "slotq.cli.machine.exec:execute",
         "completion": "slotq.cli.machine.completion:completion",
-        "version": "slotq.cli.machine.version_command:version",
+        "version": "slotq.cli.machine.completion:version",
     },
     "Try it": {
         "local": "slotq.cli.machine.local_command:local",

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq.errors import GroupUnfinished, InvalidRequest, TooManySubmissions
-from slotq.groups.bodies import body_of, rules_of
-from slotq.groups.clones import cloned, members_of, names_of_clones, told_again
+from slotq.groups.bodies import body_of, cloned, members_of, names_of_clones, rules_of, told_again
 from slotq.jobs.job_calls import Submissions
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.transport.connection import below

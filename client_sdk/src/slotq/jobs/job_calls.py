@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from slotq.errors import (
     InvalidRequest,
+    NameTaken,
     NoDryRuns,
     NotAllowed,
     RequestWithheld,
     TooLate,
     TooManySubmissions,
+    UnexpectedAnswer,
 )
-from slotq.jobs import resubmit
 from slotq.jobs.rendering import JobList
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
 from slotq.jobs.verbs import Value, VerbsByName, change_of
 from slotq.transport.connection import ConnectedCalls
+from slotq.transport.refusals import of_one
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
-from slotq_core.wire.resubmission import check_shown
+from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
 from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
@@ -218,7 +221,7 @@ class JobCalls(Submissions, VerbsByName):
         `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints. Without a
         `new_name` the retry of a member of your sweep takes its place in the sweep.
         """
-        return resubmit.retry(
+        return _retried(
             self,
             name,
             new_name,
@@ -256,3 +259,46 @@ def _path(name: str) -> str:
     if not names.is_legal(name):
         raise InvalidRequest(f"{name!r} cannot be a job's name: use {names.RULE}", field="name")
     return "/jobs/" + quote(name, safe="")
+
+
+Patiently = Callable[[Callable[[], JobView]], JobView]
+"""Makes a call again when the caller may submit again."""
+
+
+def _retried(
+    jobs: JobCalls,
+    name: str,
+    new_name: str | None = None,
+    *,
+    priority: int | str | None = None,
+    project: str | None = None,
+    patiently: Patiently,
+) -> JobView:
+    """Submit the job's request again under `new_name`, or else under its next free name.
+
+    Raises NoSuchJob, InvalidRequest (the job has not ended, or has completed), NameTaken, and what
+    a submission raises. Two concurrent retries give the same job: while that job lives, submitting
+    the same request under its name again returns the job.
+    """
+    job = jobs.view(name)
+    check_ended_in_vain(name, job.state)
+    if new_name is not None:
+        return jobs.clone(name, new_name, priority=priority, project=project, resume=True)
+    if job.group:
+        tags = settings_tags(priority=priority, project=project)
+        with suppress(NotAllowed, UnexpectedAnswer):  # The caller may not change jobs in bulk.
+            return patiently(lambda: _in_its_group(jobs, name, tags))
+    for candidate in names_to_try(name):
+        try:
+            return jobs.clone(name, candidate, priority=priority, project=project, resume=True)
+        except NameTaken:
+            continue
+    raise all_taken(name)
+
+
+def _in_its_group(jobs: JobCalls, name: str, tags: Mapping[str, str]) -> JobView:
+    (outcome,) = jobs.change([{"name": name, "retry": True, "tags": tags}])
+    if outcome.error is not None:
+        raise of_one(outcome.error)
+    assert outcome.job is not None
+    return outcome.job

@@ -14,6 +14,5 @@ sam_local      the built functions under `sam local`
 services       AWS around the queue: moto, API Gateway, Lambda
 training       the SageMaker training plane
 container      jobs as processes: /opt/ml, environment, transfer
-job_processes  a shell beside a job's process, and where its processes listen
-tunnel         carries connections to a job
+job_processes  a shell beside a job's process, its ports, and connections there
 """

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from slotq.jobs.follow import place_text, standing
 from slotq.jobs.notices import one_line
-from slotq.jobs.reports.progress_bar import bar, saved
+from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units

@@ -29,8 +29,7 @@ from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
-from slotq.session.install import Installation, connect
-from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
+from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState

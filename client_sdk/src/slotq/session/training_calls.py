@@ -29,7 +29,7 @@ from slotq.errors import InvalidRequest, NoDryRuns, NoSuchJob
 from slotq.groups.gathering import Gang, gathered, gathering
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.reports.warned import Warned
+from slotq.jobs.notices import Warned
 from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -11,8 +12,40 @@ from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, LimitReached
 from slotq.transport import answers
 from slotq.transport.answers import View
-from slotq.transport.patience import patiently
 from slotq.transport.signed_http import Transport
+
+T = TypeVar("T")
+
+LONGEST = 180
+"""Total seconds that one request may wait."""
+
+
+def patiently(
+    call: Callable[[], T],
+    *kinds: type[LimitReached],
+    sleep: Callable[[float], None],
+    say: Callable[[str], None],
+) -> T:
+    """Return what `call` returns. On a refusal of one of these kinds, wait as long as the queue
+    asks and retry. Raises the refusal if the total wait would exceed LONGEST."""
+    waited = 0
+    while True:
+        try:
+            return call()
+        except kinds as refused:
+            pause = max(1, refused.retry_after)
+            if waited + pause > LONGEST:
+                raise
+            say(f"{refused}; waiting {pause} s")
+            sleep(pause)
+            waited += pause
+
+
+def to_stderr(text: str) -> None:
+    """Write a message to stderr, apart from the command's output."""
+    sys.stderr.write(f"slotq: {text}\n")
+    sys.stderr.flush()
+
 
 Result = TypeVar("Result")
 

@@ -1,9 +1,12 @@
-"""What a change of the queue would do, by the simulator and never by the page; and the change put
-into force. In the words of `slotq whatif`."""
+"""What a change of the queue would do, and when waiting jobs will probably start, by the simulator
+and never by the page; and the change put into force. In the words of `slotq whatif`."""
 
 from __future__ import annotations
 
 import re
+import threading
+import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import yaml
@@ -14,6 +17,7 @@ from slotq.document.document_text import compared as compared_documents
 from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
+from slotq.queue_calls import ServiceCalls
 from slotq.simulate.whatif import (
     Change,
     NewJob,
@@ -26,8 +30,8 @@ from slotq.simulate.whatif import (
 )
 from slotq.simulate.whatif import changes as putting
 from slotq.simulate.whatif.changes import described
-from slotq.simulate.whatif.forecast import Runtimes
-from slotq_core.timestamps import from_iso
+from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
+from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.submission import PRIORITY_LIMIT
 
@@ -197,3 +201,48 @@ def _quota(name: str, text: str) -> object:
     except NOT_YAML:
         pass
     raise InvalidRequest(f"{name}={text}: give slots, or a mapping such as {{p5: 3}}")
+
+
+HOURS = 24
+KEPT = 20.0
+"""Seconds for which one reckoning answers for all jobs: it costs a reading of the whole queue."""
+
+
+class StartBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    job: str
+
+
+class Starts:
+    def __init__(self, service: ServiceCalls, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds."""
+        self._service, self._clock = service, clock
+        self._kept: tuple[float, Forecast] | None = None
+        self._lock = threading.Lock()
+
+    def answer(self, asked: StartBody) -> dict[str, Any]:
+        """When the job starts next (`starts`, null: not within `hours`), seen from `at`. `known`:
+        whether the reckoning has the job; `at_most`: whether a running time is only the longest
+        that a request allows, so that it will rather be earlier. Raises SlotQError."""
+        found = self._forecast()
+        told = found.told
+        starts = [
+            each.t
+            for each in found.record.events
+            if each.job == asked.job and each.event == "start" and each.t >= told.at
+        ]
+        sources = {found.runtimes.total(job, told)[1] for job in told.jobs}
+        return {
+            "at": iso(told.at),
+            "hours": HOURS,
+            "known": told.job(asked.job) is not None,
+            "starts": iso(min(starts)) if starts else None,
+            "at_most": bool(sources & {Source.MAX_RUNTIME, Source.DEFAULT}),
+        }
+
+    def _forecast(self) -> Forecast:
+        with self._lock:  # Views that ask at once share one reckoning.
+            if self._kept is None or self._clock() - self._kept[0] > KEPT:
+                told = Told.of(self._service.scenario())
+                self._kept = self._clock(), forecast(told, hours=HOURS, runtimes=Runtimes())
+            return self._kept[1]

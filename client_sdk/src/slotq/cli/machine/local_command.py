@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.machine.program import run
+from slotq.cli.machine.exec import run
 from slotq.cli.words import Seconds
 from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST

@@ -13,7 +13,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.each import looked_at
-from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
 from slotq.cli.setting_options import job_setting_options
@@ -21,7 +20,7 @@ from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
+from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
@@ -33,7 +32,7 @@ from slotq.packaging import training_file
 from slotq.packaging.archive import Listing, Pack, listed, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
 from slotq.remote_shell.ports import Forward
-from slotq.sweeps.array_range import read_range
+from slotq.sweeps.members import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown

@@ -17,9 +17,8 @@ from slotq.cli.exits import Exit
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
 from slotq.output.group_tables import group_page, sweep_page
-from slotq.sweeps.array_range import ArrayRange
 from slotq.sweeps.definition import define
-from slotq.sweeps.members import INDEX, of_array
+from slotq.sweeps.members import INDEX, ArrayRange, of_array
 from slotq.sweeps.sweep import Sweep, submit_round, submitted
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean

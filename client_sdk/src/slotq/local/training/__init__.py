@@ -3,7 +3,6 @@
 plane           the operations
 life            a training job from start to end
 training_job    one training job as SageMaker shows it
-listing         ListTrainingJobs
 request_check   checks a request by botocore's model, and how a call can fail
 runner          what the plane asks of whatever does the work
 process_runner  work as processes

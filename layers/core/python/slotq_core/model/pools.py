@@ -210,7 +210,7 @@ class Pool:
             "Preemptible jobs without checkpoints: warn, provide a place, or refuse them."
         ),
     )
-    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
+    """What happens to a preemptible job without checkpoints (`admission.checkpoints`)."""
     on_stall: OnStall = field(
         default=OnStall.WARN,
         metadata=_setting("Warn of a stalled job, or stop it and use one of its retries."),

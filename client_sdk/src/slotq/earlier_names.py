@@ -12,13 +12,10 @@ from typing import Any, Protocol
 
 from typing_extensions import deprecated
 
-from slotq.calls.configuration_calls import ConfigurationCalls, PoolCalls, ProjectCalls
-from slotq.calls.service_calls import ServiceCalls
-from slotq.calls.usage_calls import UsageCalls
 from slotq.groups.group_calls import GroupCalls
 from slotq.jobs.job_calls import JobCalls
-from slotq.sweeps.sweep import Sweep
-from slotq.sweeps.sweep_calls import SweepCalls
+from slotq.queue_calls import ConfigurationCalls, PoolCalls, ProjectCalls, ServiceCalls, UsageCalls
+from slotq.sweeps.sweep import Sweep, SweepCalls
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import AppliedView, ConfigurationView, QuotasView
 from slotq_core.wire.groups.views import GroupView
