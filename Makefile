@@ -43,7 +43,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -137,21 +137,24 @@ sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in La
 	.ci/sam-local
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
-	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
+	$(BIN)/python -m slotq_core.api.openapi > docs/openapi.json
 
 schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuration.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
 	$(BIN)/python -m slotq.document.schema > docs/configuration.schema.json
 
+tables: $(INSTALLED) ## Write what follows from the tables of verbs and routes: the page's buttons, tables in docs/
+	$(BIN)/python -m tests.table_pages
+
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training_fields.py
+	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training/training_fields.py
 
 instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
 	@mkdir -p .cache
 	$(BIN)/python -m tests.instance_types > .cache/instance_types.py
-	mv .cache/instance_types.py layers/core/python/slotq_core/instance_types.py
+	mv .cache/instance_types.py layers/core/python/slotq_core/wire/training/instance_types.py
 
 scenarios: $(INSTALLED) ## Write docs/scenarios.md and the pictures of docs/policy.md anew
 	$(BIN)/python -m tests.scenario_pages

@@ -176,7 +176,9 @@ def test_a_users_code_is_type_checked_with_the_wheels(clean, tmp_path):
     settings = ("--config-file", config, "--cache-dir", tmp_path / "cache")
     check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", clean, *settings)
     run(*check, sample, folder=tmp_path)
-    wrong = sample.read_text().replace('queue.job("job1"), JobView', "queue.job(1), JobView")
+    wrong = sample.read_text().replace(
+        'queue.jobs.view("job1"), JobView', "queue.jobs.view(1), JobView"
+    )
     sample.write_text(wrong)
     with pytest.raises(AssertionError, match="arg-type"):
         run(*check, sample, folder=tmp_path)

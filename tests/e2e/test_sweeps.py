@@ -125,7 +125,7 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def ended(name: str) -> int:
     try:
-        states = QueueClient().group(name).states
+        states = QueueClient().groups.view(name).states
     except Exception:  # noqa: BLE001 - it is not submitted yet
         return 0
     return states.get("completed", 0)
@@ -152,7 +152,7 @@ def test_many_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
     assert again.returncode == 0, said
 
     queue = QueueClient()
-    sweep = queue.get_sweep("grid")
+    sweep = queue.sweeps.get("grid")
     trials = sweep.results()
     points = [*product(RATES, SIZES)]
     assert [trial.parameters for trial in trials] == [
@@ -164,7 +164,7 @@ def test_many_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
     assert best is not None
     assert best.parameters == {"rate": pytest.approx(0.35), "size": 2}
     assert f"BEST {best.name}" in said
-    group = queue.group("grid")
+    group = queue.groups.view("grid")
     assert group.states == {"completed": TRIALS}
     assert {job.attempts_begun for job in group.jobs} == {1}, "no trial ran twice"
 
@@ -222,7 +222,7 @@ def test_a_halving_goes_on_after_its_submitter_is_killed(aws, tmp_path, start):
     until(lambda: again.poll() is not None, "the second process does not end")
     assert again.returncode == 0, (tmp_path / "again").read_text()
 
-    sweep = QueueClient().get_sweep("halved")
+    sweep = QueueClient().sweeps.get("halved")
     assert [len(each.jobs) for each in sweep.rounds] == [6, 2, 1]
     best = sweep.best()
     assert best is not None

@@ -331,9 +331,9 @@ def a_return_that_dies(name: str) -> tuple[str, Handler]:
 
     def touch_and_die(manager: QueueManager, _: Invocation) -> None:
         store = store_of(manager)
-        job = store.job(name)
+        job = store.jobs.get(name)
         assert job is not None
-        store._bounds.returned([line_of(job)])
+        store.decisions._bounds.returned([line_of(job)])
         raise Killed
 
     return f"return {name} and die", lambda world: ignored(world.invoke("return", touch_and_die))

@@ -1,9 +1,11 @@
-"""The promises of DESIGN section 3, watched at every write of the store and every step of
+"""The promises of docs/protocol.md, watched at every write of the store and every step of
 the plane.
 
 What is checked is read from the table's raw items and from the training plane itself, not from the
 queue's own view of them. Nothing is raised, for the queue may survive an exception: what is broken
 is noted in `broken`, and the campaign looks there after each step.
+
+See docs/protocol.md#why-each-promise-holds.
 """
 
 from __future__ import annotations
