@@ -9,10 +9,11 @@ PATIENCE = 180.0
 
 
 def until(condition, what):
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.1
     while not condition():
         assert time.monotonic() < end, f"after {PATIENCE:g} s: {what}"
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.5)  # Each look costs the emulator as much as a step of work.
 
 
 def in_background(work):

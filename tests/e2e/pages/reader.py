@@ -9,13 +9,12 @@ import logging
 import os
 import re
 import socket
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unittest import mock
 
 import boto3
@@ -26,10 +25,11 @@ from slotq.local import acting
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services.aws import TABLE
 from slotq.local.state import NotRunning
+from tests import warm_slotq
 from tests.e2e.pages.shell import Ran, Shell, plain_words
 from tests.e2e.waiting import PATIENCE, until
 from tests.functional.local.account import Account
-from tests.functional.local.conftest import SLOTQ, slotq
+from tests.functional.local.conftest import slotq
 
 _PROGRAMS = frozenset({"local", "exec", "demo", "ui", "top", "shell"})
 """Commands of slotq that start programs or run until Ctrl-C: they get a process."""
@@ -43,7 +43,8 @@ class Reader:
         self.account: Account | None = None
         self.notebook: dict[str, Any] = {"__name__": "__main__"}
         self._has_acted = False
-        self._emulator: subprocess.Popen[bytes] | None = None
+        self._emulator: tuple[warm_slotq.Forked, IO[bytes]] | None = None
+        """The process, and what it ends with: the other end of its standard input."""
         home = folder.parent / "home"
         home.mkdir()
         self._state = folder.parent / "emulator"
@@ -64,15 +65,13 @@ class Reader:
         """Start an emulator, to which the shell leads as after `eval "$(slotq local env)"`. It ends
         with this process."""
         self._state.mkdir(mode=0o700)
-        with (self._state / "emulator.log").open("wb") as log:
-            started = self._emulator = subprocess.Popen(
-                [*SLOTQ, "local", "start", "--port", "0", "--until-eof", *options],
-                env=self.variables,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+        words = ("local", "start", "--port", "0", "--until-eof", *options)
+        its, ours = os.pipe()
+        with (self._state / "emulator.log").open("wb") as log, open(its, "rb") as stdin:  # noqa: PTH123
+            started = warm_slotq.start(
+                words, env=self.variables, stdin=stdin, stdout=log, stderr=log
             )
+        self._emulator = started, open(ours, "wb")  # noqa: PTH123, SIM115
         until(lambda: self._running() or started.poll() is not None, "no emulator has started")
         self.account = self._running()
         assert self.account is not None, self.log()
@@ -174,7 +173,9 @@ class Reader:
     def close(self) -> None:
         self._shell.close()
         if self._emulator is not None:
-            self._emulator.communicate(timeout=PATIENCE)
+            process, stdin = self._emulator
+            stdin.close()
+            process.wait(PATIENCE)
         elif self._running():  # A page has started it, and has not come to its stop.
             slotq("local", "stop", folder=self._state)
         logger = logging.getLogger("slotq")

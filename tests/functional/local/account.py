@@ -114,11 +114,12 @@ class Account:
 
     def until(self, condition: Callable[[], Any], what: str = "it") -> Any:
         """Wait until the condition holds. Returns the condition's result."""
-        end = time.monotonic() + PATIENCE
+        end, pause = time.monotonic() + PATIENCE, 0.05
         while time.monotonic() < end:
             if found := condition():
                 return found
-            time.sleep(0.05)
+            time.sleep(pause)
+            pause = min(pause * 1.3, 0.5)  # Each look costs the emulator as much as a step of work.
         raise AssertionError(f"{what} did not come within {PATIENCE} seconds")
 
     def ended(self, name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm_slotq
 from tests.functional.local.account import Account
 
 SLOTQ = (sys.executable, "-c", "from slotq.cli.main import main; main()")
@@ -20,13 +21,10 @@ def slotq(
     *arguments: str, folder: Path, check: bool = True, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The `slotq` command, with its state in `folder`."""
-    ran = subprocess.run(
-        [*SLOTQ, *arguments],
+    ran = warm_slotq.run(
+        *arguments,
         env={**os.environ, "SLOTQ_LOCAL_DIR": str(folder), **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        timeout=300,
     )
     assert not check or ran.returncode == 0, ran.stderr
     return ran
@@ -39,10 +37,11 @@ def start(folder: Path, *options: str) -> Account:
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """Two slots, and one of a scarce type; a grace of five seconds; a tick a second."""
+    """Two slots, and one of a scarce type; a grace of five seconds. A tick costs a tenth of a
+    second's work, so there is one each five seconds."""
     folder = tmp_path_factory.mktemp("emulator")
     pools = ("--pool", "main=2", "--pool", "scarce=1@ml.g5.xlarge")
-    account = start(folder, *pools, "--grace", "5", "--tick", "1")
+    account = start(folder, *pools, "--grace", "5", "--tick", "5")
     yield account
     log = (folder / "emulator.log").read_text()
     slotq("local", "stop", folder=folder)
