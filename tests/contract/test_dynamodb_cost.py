@@ -43,6 +43,7 @@ from tests.contract.worlds import (
     starts,
     waits,
 )
+from tests.faults.fake_dynamodb import FakeDynamo
 
 WAITING = (30, 1_000, 10_000)
 
@@ -93,6 +94,8 @@ def fill(client: Any, table: str, jobs: list[Job]) -> None:
 
 def _moto_table(client: Any, table: str) -> Any:
     """The table in moto; None where another engine answers the client."""
+    if isinstance(client, FakeDynamo):
+        return None
     return dynamodb_backends[DEFAULT_ACCOUNT_ID][client.meta.region_name].tables.get(table)
 
 
