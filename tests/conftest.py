@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import hypothesis_profiles
+from tests import aws_descriptions, hypothesis_profiles
 from tests.contract import dynamodb_local
 
 hypothesis_profiles.load()
+aws_descriptions.share()
 
 # A shell starts what it runs in the background (`.ci/run &`) with SIGINT ignored, and every process
 # below inherits that: tests that press Ctrl-C would wait for ever.

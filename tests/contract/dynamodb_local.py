@@ -36,6 +36,11 @@ def required() -> bool:
     return os.environ.get(REQUIRED) == "1"
 
 
+def is_here() -> bool:
+    """Whether this process's tests have DynamoDB Local without fetching anything first."""
+    return required() or (shutil.which("java") is not None and CACHE.exists())
+
+
 def fetch() -> Path:
     """The folder with DynamoDBLocal.jar. Raises NotHere."""
     CACHE.parent.mkdir(exist_ok=True)

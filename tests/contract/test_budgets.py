@@ -26,6 +26,7 @@ from slotq_core.ports.usage import MonthSum
 from slotq_core.storage import snapshots
 from slotq_core.usage.calendar_days import DAY, month_of, next_month
 from tests.contract.by_hand import Table
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.test_pass_cost import Training
 from tests.contract.test_usage import HOUR, StandingClock, add_up, ends, lives
@@ -291,12 +292,12 @@ def test_beyond_a_hard_budget_the_pass_starts_nothing_and_why_tells(store: Store
 # --- on DynamoDB
 
 
-def test_budgets_cost_a_pass_one_small_read_however_many(moto_client: Any) -> None:
+def test_budgets_cost_a_pass_one_small_read_however_many(evented_client: EventedDynamo) -> None:
     costs = []
     for budgets in (0, 1, 50):
         table = f"queue-{budgets}"
-        moto_client.create_table(**table_definition(table))
-        store = a_queue(DynamoStore(moto_client, table, clock=lambda: NOW), a_pool("p5", 50))
+        evented_client.create_table(**table_definition(table))
+        store = a_queue(DynamoStore(evented_client, table, clock=lambda: NOW), a_pool("p5", 50))
         own = [Budget(slot_ms=10 * HOUR)] * budgets + [None] * (50 - budgets)
         projects = tuple(Project(name=f"p{n}", budget=each) for n, each in enumerate(own))
         store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
@@ -304,19 +305,19 @@ def test_budgets_cost_a_pass_one_small_read_however_many(moto_client: Any) -> No
         count(store)
         manager = manager_of(store)
         manager.passes.run()
-        with measured(moto_client) as meter:
+        with measured(evented_client) as meter:
             manager.passes.run()
         costs.append((len(meter.calls), meter.read_units))
     without, *others = costs
     assert others == [(without[0] + 1, without[1] + 1)] * 2
 
 
-def test_without_budgets_a_tick_makes_the_same_calls(moto_client: Any) -> None:
-    moto_client.create_table(**table_definition("queue"))
-    store = DynamoStore(moto_client, "queue", clock=lambda: NOW)
+def test_without_budgets_a_tick_makes_the_same_calls(evented_client: EventedDynamo) -> None:
+    evented_client.create_table(**table_definition("queue"))
+    store = DynamoStore(evented_client, "queue", clock=lambda: NOW)
     a_queue(store, a_pool("p5", 2))
     stand = store.configuration.read()
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         MonthSums(store.usage, StandingClock(NOW)).count(stand, NOW)
     assert meter.calls == []
 
@@ -347,8 +348,8 @@ def test_warnings_of_earlier_months_are_removed(dynamo: DynamoStore, items: Tabl
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_scenarios_hold_on_dynamodb(path: Path, dynamo_moto: tuple[DynamoStore, str]) -> None:
+def test_the_scenarios_hold_on_dynamodb(path: Path, dynamo: DynamoStore) -> None:
     scenario = load(path)
-    live = live_record(scenario, dynamo_moto[0])
+    live = live_record(scenario, dynamo)
     assert unequal(simulate(scenario), live) == []
     assert differences(scenario, live) == []

@@ -25,6 +25,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import MOST_AHEAD, Ahead
 from slotq_core.storage.snapshots import FIRST_JOBS
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.faults import on
 from tests.contract.worlds import (
     NOW,
@@ -79,6 +80,9 @@ def fill(client: Any, table: str, jobs: list[Job]) -> None:
         {**keyed(line_key(line)), "touched": {"N": str(NOW)}}
         for line in {line_of(job) for job in jobs}
     ]
+    if isinstance(client, EventedDynamo):
+        client.fill(table, items)
+        return
     if (in_moto := _moto_table(client, table)) is not None:
         for item in items:
             in_moto.put_item(item)
@@ -134,23 +138,23 @@ def test_a_load_costs_the_same_however_many_wait(client: Any, table: str) -> Non
     assert few.read_units == len(few.calls)  # No Query returns more than 4 KB.
 
 
-def test_the_calls_of_a_quiet_load_and_of_each_transition(moto_client: Any) -> None:
+def test_the_calls_of_a_quiet_load_and_of_each_transition(evented_client: EventedDynamo) -> None:
     """As many calls as there are pools and lines."""
-    moto_client.create_table(**table_definition("t"))
-    store = DynamoStore(moto_client, "t")
+    evented_client.create_table(**table_definition("t"))
+    store = DynamoStore(evented_client, "t")
     a_queue(store, a_pool("p5"), a_pool("p4"))
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         job = waits(store, "job1")
     assert meter.calls == ["UpdateItem", "TransactWriteItems"]
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         store.worlds.load(NOW)
     queries = ["Query"] * (2 + 1 + 1 + 1)  # pools, lines, line, due
     assert meter.calls == ["GetItem", "Query", *queries]  # the configuration, for the first time
     assert meter.read_units == len(meter.calls)
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         store.worlds.load(NOW)
     assert meter.calls == ["GetItem", *queries]
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         commit(store, starting(job))
     assert meter.calls == ["TransactWriteItems"]
 

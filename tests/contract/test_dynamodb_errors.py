@@ -27,6 +27,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.jobs import Job
 from slotq_core.ports.stored import Change
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.faults import cancelled, losing_the_answer, refusing
 from tests.contract.worlds import (
     NOW,
@@ -97,12 +98,12 @@ def test_a_false_condition_counts_before_a_collision(dynamo: DynamoStore, client
     ids=lambda answer: str(answer["code"]),
 )
 def test_throttles_and_faults_are_unavailable(
-    moto_client: Any, answer: dict[str, Any], moto_store: DynamoStore
+    evented_client: EventedDynamo, answer: dict[str, Any], evented: DynamoStore
 ) -> None:
-    job = waits(moto_store, "job1")
-    with refusing(moto_client, TRANSACTION, **answer), pytest.raises(Unavailable):
-        commit(moto_store, cancelling(job))
-    assert moto_store.jobs.get("job1") == job
+    job = waits(evented, "job1")
+    with refusing(evented_client, TRANSACTION, **answer), pytest.raises(Unavailable):
+        commit(evented, cancelling(job))
+    assert evented.jobs.get("job1") == job
 
 
 @pytest.mark.parametrize(
@@ -114,26 +115,33 @@ def test_throttles_and_faults_are_unavailable(
     ],
 )
 def test_throttled_reads_and_touches_are_unavailable(
-    moto_client: Any, moto_store: DynamoStore, operation: str, attempt: Callable[[Any], object]
+    evented_client: EventedDynamo,
+    evented: DynamoStore,
+    operation: str,
+    attempt: Callable[[Any], object],
 ) -> None:
-    with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
-        attempt(moto_store)
+    with refusing(evented_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
+        attempt(evented)
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
-def test_a_missing_right_is_retried(moto_client: Any, moto_store: DynamoStore, code: str) -> None:
+def test_a_missing_right_is_retried(
+    evented_client: EventedDynamo, evented: DynamoStore, code: str
+) -> None:
     """It counts as unavailable, not as a wrong setting, so that no request is dropped."""
-    job = waits(moto_store, "job1")
-    with refusing(moto_client, "GetItem", code), pytest.raises(RightMissing):
-        moto_store.jobs.get("job1")
-    with refusing(moto_client, TRANSACTION, code), pytest.raises(Unavailable):
-        commit(moto_store, cancelling(job))
-    assert moto_store.jobs.get("job1") == job
+    job = waits(evented, "job1")
+    with refusing(evented_client, "GetItem", code), pytest.raises(RightMissing):
+        evented.jobs.get("job1")
+    with refusing(evented_client, TRANSACTION, code), pytest.raises(Unavailable):
+        commit(evented, cancelling(job))
+    assert evented.jobs.get("job1") == job
 
 
-def test_a_programming_error_is_raised_as_it_is(moto_client: Any, moto_store: DynamoStore) -> None:
-    with refusing(moto_client, "Query", "ValidationException"), pytest.raises(ClientError):
-        moto_store.worlds.load(NOW)
+def test_a_programming_error_is_raised_as_it_is(
+    evented_client: EventedDynamo, evented: DynamoStore
+) -> None:
+    with refusing(evented_client, "Query", "ValidationException"), pytest.raises(ClientError):
+        evented.worlds.load(NOW)
 
 
 def test_a_missing_table_is_a_settings_error(client: Any) -> None:
@@ -206,22 +214,22 @@ def test_the_largest_commit_is_accepted(dynamo: DynamoStore) -> None:
     assert len(dynamo.worlds.load(NOW).snapshot.active) == 19
 
 
-def test_each_change_has_its_number_of_actions(moto_store: DynamoStore) -> None:
+def test_each_change_has_its_number_of_actions(evented: DynamoStore) -> None:
     """As in the docstring of `action_count`, which the manager's limits rely on."""
-    a_queue(moto_store)
-    job, seen = waits(moto_store, "job1"), {"p5": 1}
+    a_queue(evented)
+    job, seen = waits(evented, "job1"), {"p5": 1}
     assert action_count([starting(job)], seen) == 5 + 1
-    job = commit(moto_store, claiming(job))
+    job = commit(evented, claiming(job))
     assert action_count([starting(job)], seen) == 6 + 1
-    job = commit(moto_store, starting(job))
+    job = commit(evented, starting(job))
     assert action_count([running(job)]) == 2 + 1
-    job = commit(moto_store, running(job))
+    job = commit(evented, running(job))
     assert action_count([completing(job)]) == 5 + 1
     assert action_count([evicting(job, "x")], seen) == 2 + 1
     assert action_count([backing_off(job, NOW)]) == 5 + 1
-    job = commit(moto_store, evicting(job, "x"))
+    job = commit(evented, evicting(job, "x"))
     assert action_count([evicted(job)]) == 5 + 1
-    waiting: Job = waits(moto_store, "job2")
+    waiting: Job = waits(evented, "job2")
     assert action_count([claiming(waiting)], seen) == 3 + 1
     assert action_count([cancelling(waiting)]) == 3
     assert action_count([Change(before=waiting, after=waiting)]) == 2
@@ -232,6 +240,6 @@ def test_an_empty_commit_makes_no_call(dynamo: DynamoStore) -> None:
 
 
 @pytest.fixture
-def moto_store(moto_client: Any) -> DynamoStore:
-    moto_client.create_table(**table_definition("sagemaker-queue"))
-    return DynamoStore(moto_client, "sagemaker-queue")
+def evented(evented_client: EventedDynamo) -> DynamoStore:
+    evented_client.create_table(**table_definition("sagemaker-queue"))
+    return DynamoStore(evented_client, "sagemaker-queue")

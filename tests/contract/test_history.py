@@ -14,6 +14,7 @@ from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from tests.contract.by_hand import Table
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.faults import refusing
 from tests.contract.test_alike import everything_of_what_has_ended_expires, is_of_an_attempt
 from tests.contract.worlds import (
@@ -114,20 +115,20 @@ def test_a_tick_marks_a_bounded_number_of_jobs_each_once(store: Store) -> None:
 
 @pytest.mark.parametrize("after", range(9))
 def test_the_next_tick_repairs_a_crash_at_any_call(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str], after: int
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str], after: int
 ) -> None:
     """One job of three attempts: 7 updates and the removal of its note."""
-    store, table = dynamo_moto
+    store, table = evented_store
     a_queue(store)
     a_life(store)
-    with crashing(moto_client, after):
+    with crashing(evented_client, after):
         try:
             crashed = store.repair.expire(now=NOW) == 0
         except Unavailable:
             crashed = True
     assert crashed == (after < 8)
     store.repair.expire(now=NOW)
-    everything_of_what_has_ended_expires(moto_client, table, store)
+    everything_of_what_has_ended_expires(evented_client, table, store)
     assert store.repair.expire(now=NOW) == 0
 
 

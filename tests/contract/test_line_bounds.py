@@ -26,6 +26,7 @@ from slotq_core.ports.stored import Change
 from slotq_core.storage.order_keys import first_key, order_key
 from slotq_core.timestamps import FAR_OFF
 from tests.contract.by_hand import Table, number, text
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_after import followed
 from tests.contract.worlds import (
     NOW,
@@ -307,15 +308,15 @@ def test_an_audit_removes_an_empty_line_that_no_pass_reads(
 
 
 def test_audits_take_turns_over_all_lines(
-    dynamo_moto: tuple[DynamoStore, str], moto_client: Any
+    evented_store: tuple[DynamoStore, str], evented_client: EventedDynamo
 ) -> None:
-    store, name = dynamo_moto
-    items, count = Table(moto_client, name), 2 * AUDITED + 3
+    store, name = evented_store
+    items, count = Table(evented_client, name), 2 * AUDITED + 3
     a_queue(store, a_pool("p5", 1))
     for n in range(count):
         hide(store, items, f"job{n}", priority=n)
     calls: list[str] = []
-    moto_client.meta.events.register(
+    evented_client.meta.events.register(
         "before-call.dynamodb", lambda model, **_: calls.append(model.name)
     )
     found = [len(store.repair.audit(now=NOW)) for _ in range(3)]
@@ -325,12 +326,12 @@ def test_audits_take_turns_over_all_lines(
 
 
 def test_an_audit_of_an_idle_queue_takes_two_reads(
-    dynamo_moto: tuple[DynamoStore, str], moto_client: Any
+    evented_store: tuple[DynamoStore, str], evented_client: EventedDynamo
 ) -> None:
-    store, _ = dynamo_moto
+    store, _ = evented_store
     a_queue(store)
     calls: list[str] = []
-    moto_client.meta.events.register(
+    evented_client.meta.events.register(
         "before-call.dynamodb", lambda model, **_: calls.append(model.name)
     )
     assert list(store.repair.audit(now=NOW)) == []

@@ -11,6 +11,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.ports.training import Answer, Listing, Observation, Request, Sighting, Verdict
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 
@@ -70,27 +71,29 @@ def a_pass(client: Any, count: int) -> tuple[Counter[str], int, list[str]]:
     return Counter(meter.calls), meter.read_units, training.calls
 
 
-def test_a_pass_costs_the_same_however_many_wait_and_never_lists(moto_client: Any) -> None:
-    few, *more = [a_pass(moto_client, count) for count in WAITING]
+def test_a_pass_costs_the_same_however_many_wait_and_never_lists(
+    evented_client: EventedDynamo,
+) -> None:
+    few, *more = [a_pass(evented_client, count) for count in WAITING]
     assert more == [few, few]
     assert few[2] == ["create", "stop"]
 
 
-def test_the_lease_costs_two_small_writes_and_a_refusal_one(moto_client: Any) -> None:
-    moto_client.create_table(**table_definition("t"))
-    store = DynamoStore(moto_client, "t")
+def test_the_lease_costs_two_small_writes_and_a_refusal_one(evented_client: EventedDynamo) -> None:
+    evented_client.create_table(**table_definition("t"))
+    store = DynamoStore(evented_client, "t")
     a_queue(store)
     manager = QueueManager(store=store, training=Training(), clock=Fixed(), notifier=Fixed())
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         manager.passes.run(holder="one")
     first = ["GetItem", "Query"]  # the configuration's revision, and the configuration
     queries = ["Query"] * (1 + 1 + 1)  # pool, lines, due
     assert meter.calls == ["UpdateItem", *first, *queries, "UpdateItem"]
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         manager.passes.run(holder="one")
     assert meter.calls == ["UpdateItem", first[0], *queries, "UpdateItem"]
     store.scheduler.take_lease("another", now=NOW, until=NOW + 40_000)
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         assert manager.passes.run(holder="one").busy
     assert set(meter.calls) <= {"UpdateItem"}
     assert len(meter.calls) <= 1  # A refused write has no answer for the meter to count.

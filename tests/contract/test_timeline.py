@@ -22,6 +22,7 @@ from slotq_core.ports.stored import Change
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of
 from tests.contract.by_hand import Table
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.test_usage import HOUR, MIDNIGHT, StandingClock, add_up, ends, lives
 from tests.contract.test_usage_cost import DAYS, START, an_item, fill
@@ -206,17 +207,17 @@ def test_an_attempt_that_ends_while_it_is_read_is_told_once(store: Store) -> Non
 
 
 def test_days_whose_attempts_began_later_are_not_read(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str]
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str]
 ) -> None:
     """An old window costs its own days, and the days that are not added up."""
-    store, table = dynamo_moto
+    store, table = evented_store
     a_queue(store)
-    fill(moto_client, table, 5)
+    fill(evented_client, table, 5)
     now = START + DAYS * DAY + HOUR
     add_up(store, now + SETTLED)
-    with measured(moto_client) as few:
+    with measured(evented_client) as few:
         assert len(names(store, start=START, end=START + DAY, now=now)) == 5
-    with measured(moto_client) as many:
+    with measured(evented_client) as many:
         assert len(names(store, start=START, now=now)) == 5 * DAYS
     assert len(few.calls) <= 8
     assert len(few.calls) + DAYS - 2 <= len(many.calls) <= len(few.calls) + DAYS
@@ -346,22 +347,19 @@ def test_what_has_expired_is_counted_once_by_later_looks() -> None:
 
 
 def test_a_later_look_reads_only_what_has_changed(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str]
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str]
 ) -> None:
     """5,000 attempts of a day, drawn a minute later again. Before, each look read them all."""
-    store, table = dynamo_moto
+    store, table = evented_store
     a_queue(store, a_pool(slots=99))
-    items = [an_item(0, number * 12_000) for number in range(5_000)]
-    for begin in range(0, len(items), 25):
-        puts = [{"PutRequest": {"Item": item}} for item in items[begin : begin + 25]]
-        moto_client.batch_write_item(RequestItems={table: puts})
+    evented_client.fill(table, (an_item(0, number * 12_000) for number in range(5_000)))
     now = START + DAY
     watcher = Watcher(store, start=START)
-    with measured(moto_client) as first:
+    with measured(evented_client) as first:
         assert len(watcher.look(now)[0]) == 5_000
     costs = []
     for minute in (1, 2):
-        with measured(moto_client) as later:
+        with measured(evented_client) as later:
             assert len(watcher.look(now + minute * 60_000)[0]) == 5_000
         costs.append((later.read_units, len(later.calls)))
     print(f"a new look: {first.read_units} read units, {len(first.calls)} calls; later: {costs}")

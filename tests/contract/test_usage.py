@@ -26,6 +26,7 @@ from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of
 from slotq_core.usage.day_rows import parts_of
 from tests.contract.by_hand import Table
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.faults import refusing
 from tests.contract.worlds import (
     NOW,
@@ -348,15 +349,15 @@ def test_two_handlers_at_once_add_nothing_twice(store: Store) -> None:
 
 @pytest.mark.parametrize("after", range(4))
 def test_a_crash_at_any_write_of_a_sum_loses_nothing(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str], after: int
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str], after: int
 ) -> None:
     """The turn, a part, the sum: each may be the last write."""
-    store, _ = dynamo_moto
+    store, _ = evented_store
     a_queue(store)
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)
     expected, now = read(store, MIDNIGHT), MIDNIGHT + DAY + SETTLED
     writes = ("PutItem", "UpdateItem")
-    with refusing(moto_client, "*", "InternalServerError", status=500, after=after, only=writes):
+    with refusing(evented_client, "*", "InternalServerError", status=500, after=after, only=writes):
         try:
             add_up(store, now)
         except Unavailable:

@@ -16,6 +16,7 @@ from slotq_core.operations.usage.report import UsageReport
 from slotq_core.timestamps import iso
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of
+from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import measured
 from tests.contract.test_usage import StandingClock
 from tests.contract.worlds import a_queue
@@ -47,24 +48,22 @@ def an_item(day: int, number: int) -> dict[str, Any]:
     return keyed(key, write(use))
 
 
-def fill(client: Any, table: str, attempts_a_day: int) -> None:
-    items = [an_item(day, number) for day in range(DAYS) for number in range(attempts_a_day)]
-    for start in range(0, len(items), 25):
-        puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
-        client.batch_write_item(RequestItems={table: puts})
+def fill(client: EventedDynamo, table: str, attempts_a_day: int) -> None:
+    days = range(DAYS)
+    client.fill(table, (an_item(day, number) for day in days for number in range(attempts_a_day)))
 
 
 @pytest.mark.parametrize("attempts_a_day", [5, 60])
 def test_a_report_reads_one_part_a_day(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str], attempts_a_day: int
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str], attempts_a_day: int
 ) -> None:
-    store, table = dynamo_moto
+    store, table = evented_store
     a_queue(store)
-    fill(moto_client, table, attempts_a_day)
+    fill(evented_client, table, attempts_a_day)
     now = START + DAYS * DAY + SETTLED - 1
     DaySums(store.usage, store.scheduler, StandingClock(now)).run_if_due(now)
     assert len(store.usage.sums()) == DAYS - 1
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         page = UsageReport(store.usage, StandingClock(now)).page(start=START, by=("project",))
     assert page.next is None
     assert sum(each.attempts for each in page.totals.values()) == DAYS * attempts_a_day
@@ -74,17 +73,17 @@ def test_a_report_reads_one_part_a_day(
 
 
 def test_a_tick_that_has_nothing_to_add_up_asks_once_an_hour(
-    moto_client: Any, dynamo_moto: tuple[DynamoStore, str]
+    evented_client: EventedDynamo, evented_store: tuple[DynamoStore, str]
 ) -> None:
-    store, _ = dynamo_moto
+    store, _ = evented_store
     a_queue(store)
     sums, now = DaySums(store.usage, store.scheduler, StandingClock(START)), START
     sums.run_if_due(now)
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         for minute in range(60):
             sums.run_if_due(now + minute * 60_000)
     assert meter.calls == []
-    with measured(moto_client) as meter:
+    with measured(evented_client) as meter:
         sums.run_if_due(now + 3_600_000)
     assert meter.calls[0] == "UpdateItem"
     assert meter.read_units <= 40

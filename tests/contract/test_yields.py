@@ -206,9 +206,9 @@ def test_a_line_that_mixes_users_is_read_whole_where_users_matter(
     assert planned.decisions == plan(everything, NOW).decisions
 
 
-def test_jobs_come_into_lines_of_their_users(dynamo_moto: tuple[DynamoStore, str]) -> None:
+def test_jobs_come_into_lines_of_their_users(evented_store: tuple[DynamoStore, str]) -> None:
     """So that later passes read the first jobs alone."""
-    store, _ = dynamo_moto
+    store, _ = evented_store
     a_queue(store, a_pool("p5", 3))
     for number in range(60):
         user = USERS[number % 2]

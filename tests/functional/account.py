@@ -1,8 +1,8 @@
 """The real handler with a DynamoDB and the emulator's training plane, in one process."""
 
-import copy
 import io
 import json
+import pickle
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +38,12 @@ def add_job(**changes: Any) -> dict[str, Any]:
     body = {**json.loads(event["body"]), **changes}
     event["body"] = json.dumps({key: value for key, value in body.items() if value is not None})
     return event
+
+
+def copied(event: dict[str, Any]) -> dict[str, Any]:
+    """The event as another call gets it: what a handler changes in it is lost. (Pickling is several
+    times as quick as a deep copy.)"""
+    return pickle.loads(pickle.dumps(event))
 
 
 def context(milliseconds: int = 60_000) -> SimpleNamespace:
@@ -158,7 +164,7 @@ class Account:
 
     def send(self, event: Any) -> dict[str, Any]:
         """Invoke the handler with an event or the name of a sample."""
-        event = sample(event) if isinstance(event, str) else copy.deepcopy(event)
+        event = sample(event) if isinstance(event, str) else copied(event)
         return app.handler(event, context())
 
     def call(self, event: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:

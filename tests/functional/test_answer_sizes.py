@@ -12,6 +12,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.operations.listing.cursor import MOST_ANSWER
+from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.functional.account import NOW, TABLE, Account, add_job, sample
 
 WAITING, GROUPS, MEMBERS = 1_500, 1_500, 1_000
@@ -30,11 +31,27 @@ QUERIES: dict[str, tuple[dict[str, str], ...]] = {
 READING = [path for path, methods in METHODS.items() if "GET" in methods]
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, Table]:
+    """The large queue's table, once it has been filled."""
+    return {}
+
+
 @pytest.fixture
-def crowded(account: Account) -> Account:
+def crowded(account: Account, made: dict[str, Table]) -> Account:
     """Long names and messages; many groups of one job, and one sweep of a thousand."""
+    if not made:
+        fill(account)
+        made[TABLE] = account.dynamodb.tables[TABLE]
+    account.dynamodb.tables[TABLE] = made[TABLE].copy()
+    return account
+
+
+def fill(account: Account) -> None:
     assert account.call(add_job(TrainingJobName="seed"))[0] == 202
-    store = DynamoStore(account.dynamodb, TABLE)
+    unchecked = FakeDynamo()
+    unchecked.tables = account.dynamodb.tables
+    store = DynamoStore(unchecked, TABLE)
     seed, request = store.jobs.get("seed"), store.jobs.request("seed")
     assert seed is not None
     long = replace(seed, message="because " * 40)
@@ -52,7 +69,6 @@ def crowded(account: Account) -> Account:
         group = Group(name=name, members=own, max_parallel=1)
         store.groups.open(name, digest="d", now=NOW)
         store.groups.keep(StoredGroup(group=group, submitter=CALLER, digest="d", at=NOW))
-    return account
 
 
 def pages(account: Account, path: str, query: dict[str, str]) -> Iterator[tuple[int, str]]:

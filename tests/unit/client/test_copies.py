@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from multiprocessing import get_context
 from pickle import PicklingError
 
 import boto3
 import pytest
+from click.testing import CliRunner
 
+import slotq
 from slotq import QueueClient, errors
 from slotq.cli.exits import Exit
+from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.transport.signed_http import Transport
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import FakeQueue, served, waiting
 
 REQUEST = least_request("job2")
+URL = "https://queue.test/prod"
 
 
 @pytest.fixture
@@ -103,7 +104,11 @@ def test_errors_survive_pickling_between_processes(name):
     assert getattr(back, "field", "Tags") == "Tags"
 
 
-@pytest.mark.parametrize("what", ["slotq.QueueClient(URL)", "slotq.install(endpoint=URL)"])
+@pytest.mark.parametrize(
+    "what",
+    [lambda: slotq.QueueClient(URL), lambda: slotq.install(endpoint=URL)],
+    ids=["slotq.QueueClient(URL)", "slotq.install(endpoint=URL)"],
+)
 @pytest.mark.parametrize(
     ("variables", "source"),
     [
@@ -119,10 +124,10 @@ def test_a_wrong_aws_profile_is_named_with_what_to_do(
     file.write_text("[profile team]\nregion = eu-west-1\n")
     for name, value in ({"AWS_CONFIG_FILE": str(file)} | variables).items():
         monkeypatch.setenv(name, value)
-    code = f"import slotq; URL = 'https://queue.test/prod'; {what}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith(f"slotq.errors.NotConfigured: the AWS profile 'nobody' (from {source}) ")
+    with pytest.raises(errors.NotConfigured) as refused:
+        what()
+    said = str(refused.value)
+    assert said.startswith(f"the AWS profile 'nobody' (from {source}) ")
     assert "the profiles are team" in said
     assert "aws configure --profile nobody" in said
 
@@ -135,18 +140,15 @@ def test_a_wrong_aws_profile_is_named_with_what_to_do(
         ("[default]\nmax_attempts = many\n", "many"),
     ],
 )
-def test_aws_settings_that_boto3_does_not_take_are_no_traceback(tmp_path, config, said):
+def test_aws_settings_that_boto3_does_not_take_are_no_traceback(
+    tmp_path, monkeypatch, config, said
+):
     file = tmp_path / "config"
     file.write_text(config)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     with served(FakeQueue(waiting(1, name="job1"))) as endpoint:
-        done = subprocess.run(
-            [sys.executable, "-m", "slotq", "--endpoint", endpoint, "logs", "job1"],
-            env={**os.environ, "AWS_CONFIG_FILE": str(file)},
-            capture_output=True,
-            check=False,
-            text=True,
-        )
-    assert done.returncode == Exit.USAGE
+        done = CliRunner().invoke(cli, ["--endpoint", endpoint, "logs", "job1"])
+    assert done.exit_code == Exit.USAGE
     assert done.stderr.startswith("slotq: boto3 does not take the settings in AWS's config files")
     assert said in done.stderr
 
