@@ -97,6 +97,7 @@ def _source() -> socket.socket:
 
 def main() -> None:
     import slotq.cli.machine.local_command
+    import slotq.cli.main
     import slotq.local.serve  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for the keepers.

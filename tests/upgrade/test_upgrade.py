@@ -24,6 +24,10 @@ OF_THE_DEPLOYMENT = "2026-11-20-ee519d4"
 RELEASES = {"0.2.0"}
 BEFORE_GANGS = "2026-11-23-de9059f"
 """Sweeps ran then, and gangs only in simulations."""
+BEFORE_RECORDS = "2026-11-26-9b48d13"
+"""Each stored field had a writer and a reader of its own then."""
+WITH_GROUPS = {BEFORE_GANGS, BEFORE_RECORDS, THIS}
+"""They also keep records of what attempts used."""
 
 
 def states(its: Account) -> dict[str, str]:
@@ -190,9 +194,9 @@ def test_pools_keep_the_operators_changes(updated: Account, dumped):
     pools = updated.call("list-pools")[1]["pools"]
     slots = {each["name"]: each["capacity"]["slots"] for each in pools}
     changed = any(it.get("who", {}).get("S", "").startswith("arn:") for it in before)
-    grids = {"grids": 1} if dumped["of"] in {BEFORE_GANGS, THIS} else {}
+    grids = {"grids": 1} if dumped["of"] in WITH_GROUPS else {}
     assert slots == {"main": 2, "small": 1, "spare": 5 if changed else 4, "scarce": 1, **grids}
-    assert changed is (dumped["of"] in {OF_THE_DEPLOYMENT, *RELEASES, BEFORE_GANGS, THIS})
+    assert changed is (dumped["of"] in {OF_THE_DEPLOYMENT, *RELEASES, *WITH_GROUPS})
 
 
 def test_a_held_job_is_released(updated: Account, dumped):
@@ -256,7 +260,7 @@ def _runs(its: Account, name: str) -> bool:
 
 def test_a_sweep_goes_on_and_a_gang_starts_beside_it(on_either: Account, dumped):
     """The decisions about groups are counted on from where they were."""
-    if dumped["of"] not in {BEFORE_GANGS, THIS}:
+    if dumped["of"] not in WITH_GROUPS:
         pytest.skip("that version knew no groups")
     on_either.settle()
     before = states(on_either)
@@ -283,7 +287,7 @@ def test_running_attempts_count_from_their_items(on_either: Account, dumped):
     not, and the queue goes on to count what ends."""
     held = _slot_hours(on_either)
     counted = _running_since(dumped)
-    if dumped["of"] not in {BEFORE_GANGS, THIS}:
+    if dumped["of"] not in WITH_GROUPS:
         assert held == pytest.approx(sum(counted.values()))
     else:
         assert held >= sum(counted.values())
