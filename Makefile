@@ -8,9 +8,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
+# What depends on the SDK's version; `make test` and `make journeys` run the rest of these files with version 2.
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
-	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py \
-	tests/unit/client/test_other_calls.py tests/e2e/test_sweeps.py
+	tests/unit/client/test_client_page.py::test_the_answers_to_the_first_questions_are_right \
+	tests/unit/client/test_client_page.py::test_the_model_trainer_example_runs \
+	tests/unit/client/test_keywords.py::test_the_session_names_the_keywords_of_the_installed_sdk \
+	tests/unit/client/test_other_calls.py::test_every_call_of_the_installed_sdk_that_may_start_work_is_judged \
+	tests/e2e/test_sweeps.py::test_many_processes_and_a_submitter_that_is_killed
 TORCH := $(VENV)/torch
 TORCH_INSTALLED := $(TORCH)/installed
 TOOLKIT := $(VENV)/toolkit
@@ -39,10 +43,13 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/training tests/fun
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas scenarios api training-fields instance-types lock clean
+.PHONY: help install environments wheels test journeys properties test-sagemaker3 test-torch test-toolkit ui test-ui pictures test-sagemaker-oldest faults fuzz counts table-dump bench soak demo check format validate sam-local openapi schemas tables scenarios api training-fields instance-types lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# Everything that .ci/run needs, set up before steps that run beside each other ask for it.
+environments: $(INSTALLED) $(SDK3_INSTALLED) $(SAM_INSTALLED) $(AUDIT_INSTALLED) $(AWSCLI_INSTALLED) ui
 
 install: $(INSTALLED) ## Set up .venv: the packages, editable, and the tools
 
@@ -130,21 +137,24 @@ sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in La
 	.ci/sam-local
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
-	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
+	$(BIN)/python -m slotq_core.api.openapi > docs/openapi.json
 
 schemas: $(INSTALLED) ## Write docs/cli-output.schema.json and docs/configuration.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
 	$(BIN)/python -m slotq.document.schema > docs/configuration.schema.json
 
+tables: $(INSTALLED) ## Write what follows from the tables of verbs and routes: the page's buttons, tables in docs/
+	$(BIN)/python -m tests.table_pages
+
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training_fields.py
+	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training/training_fields.py
 
 instance-types: $(INSTALLED) ## Write anew what SageMaker's instances contain
 	@mkdir -p .cache
 	$(BIN)/python -m tests.instance_types > .cache/instance_types.py
-	mv .cache/instance_types.py layers/core/python/slotq_core/instance_types.py
+	mv .cache/instance_types.py layers/core/python/slotq_core/wire/training/instance_types.py
 
 scenarios: $(INSTALLED) ## Write docs/scenarios.md and the pictures of docs/policy.md anew
 	$(BIN)/python -m tests.scenario_pages
@@ -196,22 +206,22 @@ $(TOOLKIT_INSTALLED): constraints/toolkit.txt | $(BIN)/python
 	@touch $@
 
 # The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its
-# own. So have the tools that audit.
+# own. So have the tools that audit. Python compiles what is imported of them, which is little.
 $(SAM_INSTALLED): constraints/sam.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/sam
-	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/sam/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/sam.txt aws-sam-cli
 	@touch $@
 
 $(AWSCLI_INSTALLED): constraints/awscli.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/awscli
-	$(VENV)/awscli/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/awscli/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/awscli.txt awscli
 	@touch $@
 
 $(AUDIT_INSTALLED): constraints/audit.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/audit
-	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)/audit/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
 		-c constraints/audit.txt bandit checkov pip-audit
 	@touch $@
 

@@ -53,16 +53,17 @@ def main() -> int:
 def _measures(options: argparse.Namespace) -> Mapping[str, Measure]:
     """Each part, in the order of the table."""
     short: bool = options.short
+    runs = options.runs or (1 if short else 3)  # The counts are the same in each.
     if options.only:
-        return {"plans": lambda: plans.measure(runs=options.runs, only=options.only, short=short)}
+        return {"plans": lambda: plans.measure(runs=runs, only=options.only, short=short)}
     parts: dict[str, Measure] = {
         "submissions": lambda: submissions.measure(short=short),
         "passes": lambda: passes.measure(short=short),
         "projects": lambda: projects.measure(short=short),
         "life": life.measure,
         "classic": lambda: classic.measure(short=short),
-        "plans": lambda: plans.measure(runs=options.runs, short=short),
-        "cold start": lambda: cold_start.measure(5 if short else cold_start.RUNS),
+        "plans": lambda: plans.measure(runs=runs, short=short),
+        "cold start": lambda: cold_start.measure(1 if short else cold_start.RUNS),
         "training script": training_script.measure,
     }
     if not short:
@@ -87,7 +88,9 @@ def _options() -> argparse.Namespace:
         "--write", action="store_true", help="keep the figures, and show them on the page"
     )
     parser.add_argument("--parts", default="", help="only these parts, separated by commas")
-    parser.add_argument("--runs", type=int, default=3, help="the least of so many plans counts")
+    parser.add_argument(
+        "--runs", type=int, help="the least time of so many plans counts (3; with --short 1)"
+    )
     parser.add_argument("--only", default="", help="only plans whose name contains this text")
     parser.add_argument("--trace", type=Path, help="a CSV trace to schedule on 256 slots as well")
     options = parser.parse_args()

@@ -24,7 +24,7 @@ import pytest
 import app
 from benchmarks.live.account import handler_over, silence
 from benchmarks.live.engine import Engine
-from slotq.cost.counts import FILE, Counts
+from slotq.cost.bill import FILE, Counts
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.settings import PROJECT_METRICS_VARIABLE
 from slotq_core.model.access import Access
@@ -215,7 +215,7 @@ def shared(customer: Customer) -> None:
     store = DynamoStore(customer.engine, TABLE)
     everyone = Access(members=("*",))
     projects = tuple(Project(name=name, access=everyone) for name in ("vision", "speech"))
-    store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+    store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
     for name in ("vision", "speech"):
         customer.submit(name, Tags=[{"Key": "slotq:project", "Value": name}])
 

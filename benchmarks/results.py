@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slotq_core.version import __version__
+from slotq_core import __version__
 
 FILE = Path(__file__).with_name("results.json")
 ROOT = FILE.parents[1]

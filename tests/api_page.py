@@ -35,9 +35,26 @@ PUBLIC = {
     "print_queue_state": "output/plain_table.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
+FACETS = {
+    "jobs": ("JobCalls", "jobs/job_calls.py"),
+    "groups": ("GroupCalls", "groups/group_calls.py"),
+    "sweeps": ("SweepCalls", "sweeps/sweep.py"),
+    "pools": ("PoolCalls", "queue_calls.py"),
+    "projects": ("ProjectCalls", "queue_calls.py"),
+    "configuration": ("ConfigurationCalls", "queue_calls.py"),
+    "usage": ("UsageCalls", "queue_calls.py"),
+    "service": ("ServiceCalls", "queue_calls.py"),
+}
+"""The properties of QueueClient that hold calls, with their classes and where these are."""
+BASES = {"QueuedJob": ("ObservedJob", "jobs/job.py")}
+"""Classes whose methods are shown with those of the class that extends them."""
+VERBS = {"JobCalls": "VerbsByName", "QueuedJob": "VerbsOfJob"}
+"""The bases that have a class's verbs, shown behind its own methods; in jobs/verbs.py."""
+INTERNAL = "do"
+"""What the methods of verbs have in common, and the commands use."""
 SETTINGS = {
     "JobSettings": "jobs/submission.py",
-    "QueueSettings": "session/queue_settings.py",
+    "QueueSettings": "session/install.py",
 }
 """The keyword arguments that several of these take, and where they are."""
 TITLES = {
@@ -63,6 +80,8 @@ def page() -> str:
     for name, file in PUBLIC.items():
         node = definition(CLIENT / file, name)
         parts.append(f"## {TITLES[name]}\n\n{prose(node)}\n\n```python\n{stub(node)}```\n")
+        if name == "QueueClient":
+            parts += [*facets(), earlier_names()]
     parts.append(
         "## Settings\n\nThe keyword arguments behind `Unpack`; each may be left out. "
         "`SessionSettings` are `QueueSettings` and the\nkeyword arguments of the SDK's own Session."
@@ -79,6 +98,27 @@ def page() -> str:
         "the HTTP API ([openapi.json](openapi.json)).\n"
     )
     return "\n".join(parts)
+
+
+def facets() -> Iterator[str]:
+    """A section for each property of QueueClient that holds calls."""
+    for name, (kind, file) in FACETS.items():
+        node = definition(CLIENT / file, kind)
+        yield f"### `queue.{name}`\n\n{prose(node)}\n\n```python\n{stub(node)}```\n"
+
+
+def earlier_names() -> str:
+    """The methods of QueueClient that go with a later version, and what to use instead."""
+    node = definition(CLIENT / "earlier_names.py", "EarlierNames")
+    assert isinstance(node, ast.ClassDef)
+    rows = []
+    for method in methods(node):
+        for decorator in method.decorator_list:
+            if isinstance(decorator, ast.Call):
+                new, says = ast.literal_eval(decorator.args[0]).removeprefix("use ").split(": ")
+                rows.append(f"| `{method.name}` | `{new}` | {says.rpartition(' ')[2]} |")
+    table = "\n".join(["| earlier | now | goes with version |", "|---|---|---|", *rows])
+    return f"### Earlier names\n\nWith the same arguments and results.\n\n{table}\n"
 
 
 def definition(path: Path, name: str) -> ast.ClassDef | ast.FunctionDef:
@@ -102,15 +142,28 @@ def stub(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    if node.name in BASES:
+        base, file = BASES[node.name]
+        yield from (it for it in _inherited(base, file) if it.name != "__init__")
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and _is_public(item.name, node.name):
             yield item
+    if node.name in VERBS:
+        yield from _inherited(VERBS[node.name], "jobs/verbs.py")
+
+
+def _inherited(base: str, file: str) -> Iterator[ast.FunctionDef]:
+    node = definition(CLIENT / file, base)
+    assert isinstance(node, ast.ClassDef)
+    return methods(node)
 
 
 def _is_public(method: str, owner: str) -> bool:
+    if method == INTERNAL:
+        return False
     if owner in OVERRIDES:
         return method in OVERRIDES[owner]
-    return method == "__init__" or not method.startswith("_")
+    return method in {"__init__", "__call__"} or not method.startswith("_")
 
 
 def signature(node: ast.FunctionDef) -> str:

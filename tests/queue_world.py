@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.memory.scripts import MemoryScripts
@@ -108,7 +108,7 @@ class QueueWorld:
         self.plane = Plane(clock=self.clock, runner=runner, emit=self.events.append)
         self.client = PlaneClient(self.plane)
         self.store: Store = store or MemoryStore()
-        self.store.configure(pools or (pool(),), who="test", now=START)
+        self.store.configuration.change(pools or (pool(),), who="test", now=START)
         self.woken = 0
         self.wakes_at: list[int] = []
         """The moments (ms) for which the queue has asked for a pass."""
@@ -130,7 +130,7 @@ class QueueWorld:
 
     def another_reconciler(self) -> Reconciler:
         training = self.training()
-        suspends = Suspends(self.store, self.scripts, self, self.clock)
+        suspends = Suspends(self.store.jobs, self.scripts, self, self.clock)
         effects = Effects(self.store, training, self.clock, suspends)
         return Reconciler(self.store, training, self.clock, effects)
 
@@ -166,7 +166,7 @@ class QueueWorld:
             events, self.events[:] = list(self.events), []
             for event in events:
                 self.manager.observe(observation_of(event["detail"], at=self.clock.now()))
-            self.manager.run_pass()
+            self.manager.passes.run()
             if not self.events:
                 return
 
@@ -181,7 +181,7 @@ class QueueWorld:
         self.scripts.write(training_job, json.dumps({**report, **fields}).encode())
 
     def job(self, name: str) -> Job:
-        job = self.store.job(name)
+        job = self.store.jobs.get(name)
         assert job is not None
         return job
 
@@ -200,5 +200,5 @@ def evicting() -> QueueWorld:
     world.submit("job1", priority=1)
     world.deliver()
     world.submit("job2", priority=2)
-    world.manager.run_pass()
+    world.manager.passes.run()
     return world

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotq.jobs.sagemaker_model import KINDS, input_shape
-from slotq_core.wire.training_request import REQUEST
+from slotq_core.wire.training.training_request import REQUEST
 
 _HEAD = '''\
 """The fields of a CreateTrainingJob request: names, types, and which are required.

@@ -65,9 +65,9 @@ def queue(size: Size) -> Iterator[Live]:
     pools = ",".join(f"{_pool(n)}={size.slots}@{TYPE}" for n in range(size.pools))
     with live(pools) as its:
         its.submit("sample", Tags=FIRST_POOL)
-        sample = its.other.job("sample")
+        sample = its.other.jobs.get("sample")
         assert sample is not None
-        its.other.commit([cancelling(sample)])
+        its.other.decisions.commit([cancelling(sample)])
         its.account.lambda_.events.clear()
         if size.shared:
             _share(its, size.shared, size)
@@ -83,16 +83,18 @@ def queue(size: Size) -> Iterator[Live]:
 def _share(its: Live, shared: Shared, size: Size) -> None:
     """Divide the queue between projects, and let a member of the first submit from then on."""
     configuration = shared.configuration(size.slots * size.pools)
-    its.other.configure(sharing=configuration, who="benchmark", now=its.account.clock.now())
+    its.other.configuration.change(
+        sharing=configuration, who="benchmark", now=its.account.clock.now()
+    )
     its.caller = shared.member(0)
     its.tags = [{"Key": "slotq:project", "Value": shared.project(0)}]
 
 
 def ends(its: Live, number: int) -> None:
     """An active job completes, as another container is told."""
-    job = its.other.job(_active_name(number))
+    job = its.other.jobs.get(_active_name(number))
     assert job is not None
-    its.other.commit([completing(job)])
+    its.other.decisions.commit([completing(job)])
 
 
 def _pool(number: int) -> str:
@@ -118,9 +120,9 @@ def _active(sample: Job, number: int, size: Size) -> Job:
 
 def _run(its: Live, job: Job) -> None:
     (pool,) = job.pools
-    kept = its.other.submit(job, {"TrainingJobName": job.name})
-    (begun,) = its.other.commit([starting(kept, pool)])
-    its.other.commit([running(begun)])
+    kept = its.other.jobs.submit(job, {"TrainingJobName": job.name})
+    (begun,) = its.other.decisions.commit([starting(kept, pool)])
+    its.other.decisions.commit([running(begun)])
 
 
 def _waiting(sample: Job, number: int, size: Size) -> Job:

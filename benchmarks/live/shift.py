@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.live.worker import SharedClock, work
-from slotq.local.training.call_errors import NoAnswer, PlaneError
+from slotq.local.training.request_check import NoAnswer, PlaneError
 
 SOON = 0.2
 """The most seconds from the begin of an event to the kill."""

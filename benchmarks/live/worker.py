@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from types import SimpleNamespace
 from typing import Any
 
-from slotq.local.training.call_errors import NoAnswer, PlaneError
+from slotq.local.training.request_check import NoAnswer, PlaneError
 
 LIFETIME = 60_000
 """How long (ms) an invocation may take."""
@@ -85,7 +85,7 @@ def work(pipe: Connection, endpoint: str, environment: dict[str, str], clock: Sh
 def _app(pipe: Connection, endpoint: str, clock: SharedClock) -> Any:
     """The function's module, with clients of this soak."""
     import app
-    from slotq.local.services.plane_client import PlaneClient
+    from slotq.local.services.training_service import PlaneClient
     from tests.functional.test_burst import client_of
 
     far, dynamodb = FarService(pipe), client_of(endpoint)

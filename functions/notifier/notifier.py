@@ -21,10 +21,11 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
+from slotq_core import __version__
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
-from slotq_core.adapters.dynamodb.notices.stream import (
+from slotq_core.adapters.dynamodb.notices import (
     SOURCE,
+    DynamoOutbox,
     JobChange,
     change_in,
     sequence_of,
@@ -35,7 +36,6 @@ from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.operations.notices.delivering import Told
 from slotq_core.operations.notices.telling import Notices
-from slotq_core.version import __version__
 
 Event = Mapping[str, Any]
 

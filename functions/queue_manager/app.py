@@ -29,6 +29,7 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
 
+from slotq_core import __version__
 from slotq_core.adapters import eventbridge
 from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
@@ -37,18 +38,21 @@ from slotq_core.adapters.dynamodb.reading.in_parallel import (
     one_by_one,
 )
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
+from slotq_core.adapters.eventbridge import Announcements
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.notifiers.alarms import WAKES_VARIABLE, Alarm, MessageAlarm, TimerAlarm
-from slotq_core.adapters.notifiers.lambda_wake import (
+from slotq_core.adapters.notifiers import (
     WAKE_EVENT,
+    WAKES_VARIABLE,
+    Alarm,
     AsynchronousPass,
     InlinePass,
+    MessageAlarm,
+    TimerAlarm,
     invoke,
 )
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts import S3Scripts
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
@@ -63,14 +67,13 @@ from slotq_core.adapters.settings import (
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
+from slotq_core.operations.attempts.rights_report import is_missing_right
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.passes import PassResult
-from slotq_core.operations.rights_report import is_missing_right
 from slotq_core.ports.surroundings import Notifier
-from slotq_core.version import __version__
 
 if TYPE_CHECKING:
-    from slotq_core.api import Routes
+    from slotq_core.api.routes import Routes
 
 gc.freeze()
 gc.enable()
@@ -208,25 +211,25 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
     if not observed.calls_for_pass:
         return told(PassResult())
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().run_pass(holder=holder, budget=budget, bump=True))
+    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
     """Run a requested pass. Nothing happens if another pass has handled the request."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().run_pass(holder=holder, budget=budget, only_news=True))
+    return told(manager().passes.run(holder=holder, budget=budget, only_news=True))
 
 
 def on_wake(_event: Event, context: Any) -> dict[str, Any]:
     """Run a pass because a moment has come that an earlier pass named: the end of a grace."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().run_pass(holder=holder, budget=budget, bump=True))
+    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
     done = told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
     try:
-        waited = manager().longest_wait()
+        waited = manager().overview.longest_wait()
     except SlotQError as error:
         logger.warning("the longest wait is not known", error=type(error).__name__)
     else:
@@ -241,7 +244,7 @@ def on_tick(_event: Event, context: Any) -> dict[str, Any]:
 def measure_projects() -> None:
     """Write the metrics of projects, if the stack asks for any. Each project and resource has its
     own line: a line has one value for each dimension."""
-    found = manager().project_metrics(most=project_metrics_from_environment())
+    found = manager().overview.project_metrics(most=project_metrics_from_environment())
     for (project, resource), amounts in found.items():
         line = EphemeralMetrics(namespace="SlotQ", service=QUEUE)
         line.add_dimension("project", project)
@@ -332,7 +335,7 @@ def routes() -> Routes:
     nobody need look for garbage among it, then or later."""
     gc.disable()
     try:
-        from slotq_core.api import Routes
+        from slotq_core.api.routes import Routes
     finally:
         gc.freeze()
         gc.enable()
@@ -353,11 +356,8 @@ def new_manager() -> QueueManager:
         "clock": clock.now,
     }
     if os.environ.get(eventbridge.VARIABLE) == "1":
-        store: DynamoStore = AnnouncingStore(
-            client("dynamodb"), table, announcements=announced(), **settings
-        )
-    else:
-        store = DynamoStore(client("dynamodb"), table, **settings)
+        settings["witness"] = announced()
+    store = DynamoStore(client("dynamodb"), table, **settings)
     if os.environ.get(SERVES) != "views":
         take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
@@ -404,7 +404,7 @@ def notifier() -> Notifier:
     """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
     spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this function."""
     if os.environ.get(INLINE) == "1":
-        return InlinePass(lambda: told(manager().run_pass()), TimerAlarm(late_pass, clock))
+        return InlinePass(lambda: told(manager().passes.run()), TimerAlarm(late_pass, clock))
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
     return AsynchronousPass(lambda: client("lambda"), name, alarm(name))
 
@@ -420,7 +420,7 @@ def alarm(function_name: str) -> Alarm:
 def late_pass() -> None:
     """Run a pass beside what the function does now, so with a manager of its own."""
     try:
-        new_manager().run_pass(bump=True)
+        new_manager().passes.run(bump=True)
     except SlotQError as error:
         report(error)
 

@@ -19,8 +19,8 @@ from slotq.local.endpoint import Endpoint
 from slotq.local.entry.signatures import Caller, SignedRequest
 from slotq.local.keys import Keys
 from slotq.local.services.gateway import Answer, Gateway, _as_http, headers_of, read_body
-from slotq_core.openapi import document
-from slotq_core.wire.views.errors import ErrorView
+from slotq_core.api.openapi import document
+from slotq_core.wire.base import ErrorView
 from tests.attack.worlds import renewed
 from tests.functional.account import Account, add_job
 

@@ -19,13 +19,13 @@ import pytest
 import app
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, STOP, verdict_on
-from slotq_core.adapters.stored_request import MAX_UNPACKED, pack, unpack
 from slotq_core.errors import InvalidRequest, NotUnderstood, SlotQError
 from slotq_core.privacy.redaction import LONGEST_TEXT, without_secrets
-from slotq_core.wire.amendment import parse_amendment
+from slotq_core.storage.stored_request import MAX_UNPACKED, pack, unpack
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.configuration import parse_pool
 from slotq_core.wire.document.views import parse_configuration
+from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.attack.sagemaker import QuotingClient
 from tests.functional.account import Account, add_job, forget, sample

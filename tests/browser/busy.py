@@ -58,12 +58,12 @@ def submit(account: Account) -> None:
     queue = QueueClient()
     for each in RUN:
         queue.submit(_request(account, each))
-    account.until(lambda: all(queue.job(each.name).progress for each in RUN), "their reports")
+    account.until(lambda: all(queue.jobs.view(each.name).progress for each in RUN), "their reports")
     for each in (*WAIT, URGENT):
         queue.submit(_request(account, each))
-    account.until(lambda: queue.job(URGENT.name).state == "running", "the urgent job")
+    account.until(lambda: queue.jobs.view(URGENT.name).state == "running", "the urgent job")
     members = [_request(account, Training(f"lr-grid-{n}", G6, 1, 0)) for n in range(1, 13)]
-    queue.submit_group("lr-grid", members, max_parallel=4)
+    queue.groups.submit("lr-grid", members, max_parallel=4)
 
 
 def _request(account: Account, of: Training) -> dict[str, object]:

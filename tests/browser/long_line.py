@@ -36,6 +36,7 @@ class LongLine:
     """Answers what the page asks; everything is made beforehand."""
 
     def __init__(self) -> None:
+        self.service = self
         why = "no slot is free: 4 of 4 are used, and 12 jobs are ahead of it"
         line = [waiting(place, why, name=f"train-{place}") for place in range(1, WAITING + 1)]
         jobs = [running(name="runs"), *line]
@@ -66,12 +67,12 @@ class LongLine:
             return Said(self._pages[int(following[0]) // A_PAGE])
         if path in self._said:
             return Said(self._said[path])
-        return Said(self.job(path.rsplit("/", 1)[-1]).model_dump_json().encode())
+        return Said(self.view(path.rsplit("/", 1)[-1]).model_dump_json().encode())
 
     def scenario(self) -> ScenarioView:
         return fake_scenario()
 
-    def job(self, name: str) -> JobView:
+    def view(self, name: str) -> JobView:
         return waiting(1, name=name)
 
 

@@ -55,7 +55,7 @@ def submit(account: Account) -> dict[str, Any]:
     for name in (LONGEST, "waits", "cancelled-soon"):
         queue.submit(account.request(name, **odd))
     grid = [account.request(f"grid-{n}", **odd) for n in (1, 2, 3)]
-    queue.submit_group("grid", grid, max_parallel=2)
+    queue.groups.submit("grid", grid, max_parallel=2)
     return account.request("pasted", Tags=tags(priority="3"))
 
 

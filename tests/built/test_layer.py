@@ -75,7 +75,7 @@ def run(code: str) -> str:
 
 def test_the_handler_imports_from_the_layer_alone():
     out = run(
-        "import app, pydantic, botocore, slotq_core.api, json\n"
+        "import app, pydantic, botocore, slotq_core.api.routes, json\n"
         "print(json.dumps([m.__file__ for m in (app, pydantic, botocore, slotq_core)]))"
     )
     files = json.loads(out.splitlines()[-1])
@@ -91,7 +91,7 @@ def test_no_dataclass_is_compiled_at_a_cold_start():
         "        compiled.append(source)\n"
         "    execute(source, *scopes)\n"
         "builtins.exec = watch\n"
-        "import slotq_core, app, slotq_core.api\n"
+        "import slotq_core, app, slotq_core.api.routes\n"
         "from slotq_core.model.demand import Demand\n"
         "print([text for text in compiled if '__dataclass' in text])\n"
         "print(Demand(slots=2) == Demand(slots=2), Demand(slots=2))\n"

@@ -16,17 +16,17 @@ FROM_A_NEWER_RELEASE = text("suspended")
 
 def poisons(store: DynamoStore) -> list[Poison]:
     """The items that a pass skips. An explanation skips the same ones."""
-    found = list(store.load(NOW).poison)
-    assert list(store.load_all(NOW).poison) == found
+    found = list(store.worlds.load(NOW).poison)
+    assert list(store.worlds.load_all(NOW).poison) == found
     return found
 
 
 def quarantine(store: DynamoStore) -> World:
     """Quarantine them as a pass does, and return the snapshot after that."""
     for poison in poisons(store):
-        store.quarantine(poison)
+        store.repair.quarantine(poison)
     assert poisons(store) == []
-    return store.load(NOW)
+    return store.worlds.load(NOW)
 
 
 def waiting(world: World) -> list[str]:

@@ -36,13 +36,13 @@ class Clock:
 def followed(store: Store, name: str) -> Job:
     job = waits(store, name)
     Followers(store, Clock()).follow([job])
-    kept = store.job(name)
+    kept = store.jobs.get(name)
     assert kept is not None
     return kept
 
 
 def hand_on(store: Store) -> tuple[str, ...]:
-    ended = store.load(NOW + 10).ended
+    ended = store.worlds.load(NOW + 10).ended
     stopping, troubles = hand_on_all(ended, store, Clock(), until=NOW + 1_000)
     assert not stopping  # There is no sweep.
     return troubles
@@ -53,10 +53,10 @@ def test_a_job_is_found_by_those_that_it_waits_for(store: Store) -> None:
     followed(store, "a")
     followed(store, "b")
     job = waits(store, "c", after=("a",), after_any=("b",))
-    assert [*store.followers("a")] == [*store.followers("b")] == [job]
-    assert store.load(NOW).snapshot.waiting == tuple(filter(None, map(store.job, "ab")))
+    assert [*store.jobs.followers("a")] == [*store.jobs.followers("b")] == [job]
+    assert store.worlds.load(NOW).snapshot.waiting == tuple(filter(None, map(store.jobs.get, "ab")))
     commit(store, cancelling(job))
-    assert [*store.followers("a"), *store.followers("b")] == []
+    assert [*store.jobs.followers("a"), *store.jobs.followers("b")] == []
 
 
 def test_no_job_is_stored_after_one_that_would_not_tell_it(store: Store) -> None:
@@ -66,7 +66,7 @@ def test_no_job_is_stored_after_one_that_would_not_tell_it(store: Store) -> None
     for name in ("unmarked", "ended", "nobody"):
         with pytest.raises(AwaitedEnded):
             waits(store, "b", after_any=(name,))
-    assert store.job("b") is None
+    assert store.jobs.get("b") is None
 
 
 def test_an_end_stays_to_be_handed_on_until_it_is(store: Store) -> None:
@@ -75,10 +75,10 @@ def test_an_end_stays_to_be_handed_on_until_it_is(store: Store) -> None:
     waits(store, "b", after_any=("a",))
     waits(store, "c", after=("a",))
     commit(store, cancelling(a))
-    assert [job.name for job in store.load(NOW).ended] == ["a"]
+    assert [job.name for job in store.worlds.load(NOW).ended] == ["a"]
     assert hand_on(store) == ()
-    assert (store.load(NOW).ended, [*store.followers("a")]) == ((), [])
-    b, c = store.job("b"), store.job("c")
+    assert (store.worlds.load(NOW).ended, [*store.jobs.followers("a")]) == ((), [])
+    b, c = store.jobs.get("b"), store.jobs.get("c")
     assert b is not None and b.waits
     assert c is not None and (c.state, c.cause) == (JobState.CANCELLED, "dependency")
 
@@ -93,7 +93,7 @@ def test_an_end_is_told_to_many(store: Store) -> None:
     for job in jobs:
         commit(store, cancelling(job))
         assert hand_on(store) == ()
-    assert {store.job(f"b{number}").state for number in range(5)} == {JobState.CANCELLED}  # type: ignore[union-attr]
+    assert {store.jobs.get(f"b{number}").state for number in range(5)} == {JobState.CANCELLED}  # type: ignore[union-attr]
 
 
 def a_group(store: Store, *members: str) -> list[Job]:
@@ -106,7 +106,7 @@ def a_group(store: Store, *members: str) -> list[Job]:
 
 
 def watches(store: Store, members: Sequence[Job]) -> list[str]:
-    jobs = (store.job(each.name) for each in members)
+    jobs = (store.jobs.get(each.name) for each in members)
     return [job.name for job in jobs if job and job.followed]
 
 
@@ -116,39 +116,39 @@ def test_no_job_is_stored_after_a_group_whose_watch_would_not_tell_it(store: Sto
     late = a_job("late", after_any=("group:grid",))
     for watched in ("a", "nobody"):
         with pytest.raises(AwaitedEnded):
-            store.submit(late, REQUEST, watched=[watched])
+            store.jobs.submit(late, REQUEST, watched=[watched])
     commit(store, cancelling(followed_by(store, a)))
     with pytest.raises(AwaitedEnded):
-        store.submit(late, REQUEST, watched=["a"])
+        store.jobs.submit(late, REQUEST, watched=["a"])
     followed_by(store, b)
-    store.submit(late, REQUEST, watched=["b"])
-    assert [job.name for job in store.followers("group:grid")] == ["late"]
+    store.jobs.submit(late, REQUEST, watched=["b"])
+    assert [job.name for job in store.jobs.followers("group:grid")] == ["late"]
 
 
 def test_the_watch_goes_on_to_the_next_living_member_and_ends_with_the_last(store: Store) -> None:
     a_queue(store)
     a, b, _, d = members = a_group(store, "a", "b", "c", "d")
     a = followed_by(store, a)
-    store.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
-    store.submit(a_job("strict", after=("group:grid",)), REQUEST, watched=["a"])
+    store.jobs.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
+    store.jobs.submit(a_job("strict", after=("group:grid",)), REQUEST, watched=["a"])
     commit(store, cancelling(b))
     assert (hand_on(store), watches(store, members)) == ((), ["a"])
     commit(store, cancelling(a))
     assert (hand_on(store), watches(store, members)) == ((), ["c"])
     commit(store, cancelling(d))
-    watch = store.job("c")
+    watch = store.jobs.get("c")
     assert watch is not None
     commit(store, cancelling(watch))
     assert (hand_on(store), watches(store, members)) == ((), [])
-    late, strict = store.job("late"), store.job("strict")
+    late, strict = store.jobs.get("late"), store.jobs.get("strict")
     assert late is not None and late.waits
     assert strict is not None and (strict.state, strict.cause) == (S.CANCELLED, "dependency")
-    assert store.load(NOW).ended == ()
+    assert store.worlds.load(NOW).ended == ()
 
 
 def followed_by(store: Store, job: Job) -> Job:
     Followers(store, Clock()).follow([job])
-    kept = store.job(job.name)
+    kept = store.jobs.get(job.name)
     assert kept is not None and kept.followed
     return kept
 
@@ -157,40 +157,40 @@ def test_a_lost_watch_is_found_and_mended(dynamo: DynamoStore) -> None:
     a_queue(dynamo)
     a, _ = members = a_group(dynamo, "a", "b")
     a = followed_by(dynamo, a)
-    dynamo.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
-    assert [*dynamo.inspect()] == []
-    (ended,) = dynamo.commit([cancelling(a)])
-    dynamo.commit([Change(before=ended, after=replace(ended, followed=False))])
-    (found,) = dynamo.inspect(mend=True)
+    dynamo.jobs.submit(a_job("late", after_any=("group:grid",)), REQUEST, watched=["a"])
+    assert [*dynamo.repair.inspect()] == []
+    (ended,) = dynamo.decisions.commit([cancelling(a)])
+    dynamo.decisions.commit([Change(before=ended, after=replace(ended, followed=False))])
+    (found,) = dynamo.repair.inspect(mend=True)
     assert (found.kind, found.subject, found.mended) == ("after", "late", True)
     assert watches(dynamo, members) == ["b"]
-    watch = dynamo.job("b")
+    watch = dynamo.jobs.get("b")
     assert watch is not None
-    (ended,) = dynamo.commit([cancelling(watch)])
-    dynamo.commit([Change(before=ended, after=replace(ended, followed=False))])
-    (found,) = dynamo.inspect(mend=True)
+    (ended,) = dynamo.decisions.commit([cancelling(watch)])
+    dynamo.decisions.commit([Change(before=ended, after=replace(ended, followed=False))])
+    (found,) = dynamo.repair.inspect(mend=True)
     assert found.mended
     assert hand_on(dynamo) == ()
-    late = dynamo.job("late")
+    late = dynamo.jobs.get("late")
     assert late is not None and late.waits
-    assert [*dynamo.inspect()] == []
+    assert [*dynamo.repair.inspect()] == []
 
 
 def test_following_a_followed_job_writes_nothing(store: Store) -> None:
     a_queue(store)
     job = followed(store, "a")
     Followers(store, Clock()).follow([job])
-    assert store.job("a") == job
+    assert store.jobs.get("a") == job
 
 
 def test_a_handler_that_lost_the_race_leaves_the_rest_as_it_is(store: Store) -> None:
     a_queue(store)
     a = followed(store, "a")
     b = waits(store, "b", after=("a",))
-    (ended,) = store.commit([cancelling(a)])
+    (ended,) = store.decisions.commit([cancelling(a)])
     assert hand_on(store) == ()
     Followers(store, Clock()).hand_on(ended, until=NOW + 1_000)
-    again = store.job("b")
+    again = store.jobs.get("b")
     assert again is not None
     assert again.version == b.version + 1
 
@@ -202,7 +202,7 @@ def test_an_unreadable_copy_keeps_no_job_waiting(dynamo: DynamoStore, items: Tab
     items.spoil_copy(after_key("a", "b"), priority={"S": "high"})
     commit(dynamo, cancelling(a))
     assert hand_on(dynamo) == ()
-    b = dynamo.job("b")
+    b = dynamo.jobs.get("b")
     assert b is not None and b.waits
 
 
@@ -211,22 +211,22 @@ def test_a_lost_copy_or_mark_is_found_and_mended(dynamo: DynamoStore, items: Tab
     a_queue(dynamo)
     a = followed(dynamo, "a")
     waits(dynamo, "b", after_any=("a",))
-    assert [*dynamo.inspect()] == []
+    assert [*dynamo.repair.inspect()] == []
     items.remove(after_key("a", "b"))
-    assert {each.kind for each in dynamo.inspect(mend=True)} == {"copy"}
-    (ended,) = dynamo.commit([cancelling(a)])
+    assert {each.kind for each in dynamo.repair.inspect(mend=True)} == {"copy"}
+    (ended,) = dynamo.decisions.commit([cancelling(a)])
     unmarked = Change(before=ended, after=replace(ended, followed=False))
-    dynamo.commit([unmarked])
-    (found,) = dynamo.inspect(mend=True)
+    dynamo.decisions.commit([unmarked])
+    (found,) = dynamo.repair.inspect(mend=True)
     assert (found.kind, found.subject, found.mended) == ("after", "b", True)
     assert hand_on(dynamo) == ()
-    b = dynamo.job("b")
+    b = dynamo.jobs.get("b")
     assert b is not None and b.waits
-    assert [*dynamo.inspect()] == []
+    assert [*dynamo.repair.inspect()] == []
 
 
 def test_a_job_without_dependencies_costs_nothing_more(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
-    dynamo.submit(a_job("a"), REQUEST)
+    dynamo.jobs.submit(a_job("a"), REQUEST)
     names = {"after", "afterAny", "dependsOn", "followed"}
     assert not names & items.get(job_key("a")).keys()

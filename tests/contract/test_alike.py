@@ -109,14 +109,14 @@ def apply(store: Store, step: Any) -> object:
     """The result of a step, or the kind of its error."""
     try:
         if isinstance(step, Job):
-            return store.submit(step, REQUEST)
+            return store.jobs.submit(step, REQUEST)
         if isinstance(step, list):
-            store.configure(step, who="the test", now=NOW)
+            store.configuration.change(step, who="the test", now=NOW)
             return None
         if isinstance(step, int):
-            return store.expire(now=NOW, limit=step)
+            return store.repair.expire(now=NOW, limit=step)
         if isinstance(step[1], Demand):
-            return store.set_foreign(*step)  # type: ignore[func-returns-value]
+            return store.health.set_foreign(*step)  # type: ignore[func-returns-value]
         return apply_commit(store, *step)
     except REFUSALS as error:
         return next(kind for kind in REFUSALS if isinstance(error, kind))
@@ -124,17 +124,17 @@ def apply(store: Store, step: Any) -> object:
 
 def apply_commit(store: Store, moves: list[tuple[float, float, str]], how: str) -> object:
     states = JobState if how == "stale" else set(JobState) - TERMINAL_STATES
-    jobs = sorted(store.jobs(states), key=lambda job: job.name)
+    jobs = sorted(store.jobs.in_states(states), key=lambda job: job.name)
     changes: dict[str, Change] = {}
     for which, option, pool in moves:
         if jobs:
             job = jobs[int(which * len(jobs))]
             options = changes_for(job, pool)
             changes[job.name] = options[int(option * len(options))]
-    seen = {name: each.version for name, each in store.load(NOW).ledgers.items()}
+    seen = {name: each.version for name, each in store.worlds.load(NOW).ledgers.items()}
     if how == "stale":
         seen = {name: version - 1 for name, version in seen.items()}
-    return store.commit(list(changes.values()), seen=None if how == "unseen" else seen)
+    return store.decisions.commit(list(changes.values()), seen=None if how == "unseen" else seen)
 
 
 @pytest.mark.parametrize(
@@ -150,38 +150,40 @@ def test_memory_and_dynamodb_answer_alike(
     chance = random.Random(seed)
     memory, dynamo = MemoryStore(), DynamoStore(client, table)
     for store in (memory, dynamo):
-        store.configure([a_pool("p5", 2), a_pool("p4", 1)], who="the test", now=NOW)
+        store.configuration.change([a_pool("p5", 2), a_pool("p4", 1)], who="the test", now=NOW)
     for _ in range(STEPS):
         step = a_step(chance)
         result = apply(memory, step)
         assert apply(dynamo, step) == result
         if isinstance(result, tuple):
-            assert dynamo.load(NOW + 3) == memory.load(NOW + 3)
-    assert dynamo.load_all(NOW) == memory.load_all(NOW)
+            assert dynamo.worlds.load(NOW + 3) == memory.worlds.load(NOW + 3)
+    assert dynamo.worlds.load_all(NOW) == memory.worlds.load_all(NOW)
     _listed_alike(dynamo, memory)
     _exactly_what_the_jobs_call_for(client, table, memory)
     _only_what_has_ended_expires(client, table, memory)
-    while memory.expire(now=NOW):
-        dynamo.expire(now=NOW)
+    while memory.repair.expire(now=NOW):
+        dynamo.repair.expire(now=NOW)
     everything_of_what_has_ended_expires(client, table, memory)
 
 
 def _listed_alike(dynamo: Store, memory: Store) -> None:
-    jobs = set(memory.jobs(JobState))
-    assert set(dynamo.jobs(JobState)) == jobs
+    jobs = set(memory.jobs.in_states(JobState))
+    assert set(dynamo.jobs.in_states(JobState)) == jobs
     assert dynamo.usage.ended(DAY, limit=1000) == memory.usage.ended(DAY, limit=1000)
     assert set(dynamo.usage.running()) == set(memory.usage.running())
     for job in jobs:
-        assert dynamo.job(job.name) == memory.job(job.name)
+        assert dynamo.jobs.get(job.name) == memory.jobs.get(job.name)
         assert attempts_of(dynamo, job.name) == attempts_of(memory, job.name)
         assert ahead_of(dynamo, job) == ahead_of(memory, job)
         for attempt in attempts_of(memory, job.name):
-            assert dynamo.job_of(attempt.training_job) == job.name
+            assert dynamo.jobs.owner_of(attempt.training_job) == job.name
 
 
 def _exactly_what_the_jobs_call_for(client: Any, table: str, memory: Store) -> None:
     wanted = [
-        keyed(key, item) for job in memory.jobs(JobState) for key, item in items_of(job).items()
+        keyed(key, item)
+        for job in memory.jobs.in_states(JobState)
+        for key, item in items_of(job).items()
     ]
     found = [
         {name: value for name, value in item.items() if name != EXPIRES_AT}
@@ -203,7 +205,7 @@ def _exactly_what_the_jobs_call_for(client: Any, table: str, memory: Store) -> N
 def _only_what_has_ended_expires(client: Any, table: str, store: Store) -> None:
     for item in client.scan(TableName=table)["Items"]:
         if EXPIRES_AT in item and not is_of_an_attempt(item):
-            job = store.job(owner(item))
+            job = store.jobs.get(owner(item))
             assert job
             assert job.terminal
             assert int(item[EXPIRES_AT]["N"]) * 1000 >= job.changed_at + 30 * 86_400_000
@@ -211,7 +213,7 @@ def _only_what_has_ended_expires(client: Any, table: str, store: Store) -> None:
 
 def everything_of_what_has_ended_expires(client: Any, table: str, store: Store) -> None:
     for item in client.scan(TableName=table)["Items"]:
-        job = store.job(owner(item))
+        job = store.jobs.get(owner(item))
         ended = bool(job and job.terminal) or is_of_an_attempt(item)
         assert (EXPIRES_AT in item) == ended
 
@@ -234,13 +236,15 @@ def owner(item: dict[str, Any]) -> str:
 def _ledgers_add_up(ledgers: dict[str, Any], memory: Store) -> None:
     used: dict[str, Demand] = {}
     marks: Counter[str] = Counter()
-    for job in memory.jobs(JobState):
+    for job in memory.jobs.in_states(JobState):
         pool = job.attempt.pool if job.attempt else job.claim.pool if job.claim else None
         if pool:
             marks[pool] += mark(job)
         if pool and job.active:
             used[pool] = used.get(pool, Demand()) + job.demand
-    rooms = {pool.name: pool.capacity - pool.foreign for pool in memory.load(NOW).snapshot.pools}
+    rooms = {
+        pool.name: pool.capacity - pool.foreign for pool in memory.worlds.load(NOW).snapshot.pools
+    }
     for key, ledger in ledgers.items():
         pool = key.removeprefix("POOL#")
         assert ledger_of(ledger).used == used.get(pool, Demand())

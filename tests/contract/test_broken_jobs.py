@@ -37,7 +37,7 @@ def test_a_broken_job_is_restored_from_its_copy(dynamo: DynamoStore, items: Tabl
     job = runs(dynamo, "job1")
     items.change(by_hand.job("job1"), demand=None, version=None)
     assert poisons(dynamo) == []
-    assert dynamo.job("job1") == job
+    assert dynamo.jobs.get("job1") == job
     commit(dynamo, completing(job))
 
 
@@ -60,16 +60,16 @@ def test_a_stale_copy_does_not_stop_the_pass_that_plans_for_it(
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     stale = items.get(items.only("WAITING"))
-    (job,) = dynamo.commit([claiming(job)])
+    (job,) = dynamo.decisions.commit([claiming(job)])
     items.put(items.only("WAITING"), stale)
     items.remove(by_hand.claim("job1"))
     items.change(by_hand.ledger(), holders=number(0))
-    (seen,) = dynamo.load(NOW).snapshot.waiting
+    (seen,) = dynamo.worlds.load(NOW).snapshot.waiting
     assert seen.version < job.version
     with pytest.raises(Conflict):
         commit(dynamo, starting(seen))
     quarantine(dynamo)
-    assert dynamo.load(NOW).snapshot.waiting == (job,)
+    assert dynamo.worlds.load(NOW).snapshot.waiting == (job,)
 
 
 def test_slots_of_a_job_without_any_readable_item_stay_held(
@@ -87,16 +87,16 @@ def test_slots_of_a_job_without_any_readable_item_stay_held(
     assert items.get(items.only(POISON))["item"]["M"]["job"]
     assert items.get(by_hand.job("job1"))["jobState"] == FROM_A_NEWER_RELEASE
     with pytest.raises(NotUnderstood, match="job1"):
-        dynamo.job("job1")
+        dynamo.jobs.get("job1")
     commit(dynamo, completing(other))
-    assert free(dynamo.load(NOW)) == 1
-    found = list(dynamo.inspect(mend=True))
+    assert free(dynamo.worlds.load(NOW)) == 1
+    found = list(dynamo.repair.inspect(mend=True))
     assert {finding.kind for finding in found if not finding.mended} >= {"held", "put_aside"}
-    assert free(dynamo.load(NOW)) == 1
+    assert free(dynamo.worlds.load(NOW)) == 1
     items.put(by_hand.job("job1"), whole)  # For example, the newer release is deployed.
-    list(dynamo.inspect(mend=True))
-    assert list(dynamo.inspect()) == []
-    world = dynamo.load(NOW)
+    list(dynamo.repair.inspect(mend=True))
+    assert list(dynamo.repair.inspect()) == []
+    world = dynamo.worlds.load(NOW)
     assert (world.poison, world.snapshot.active, free(world)) == ((), (job,), 1)
 
 
@@ -107,10 +107,10 @@ def test_a_broken_request_or_name_is_an_error_for_its_job_alone(
     starts(dynamo, "job1")
     items.change(("JOB#job1", "REQUEST"), jobDetails={"B": b"?"})
     with pytest.raises(NotUnderstood, match="job1"):
-        dynamo.request("job1")
+        dynamo.jobs.request("job1")
     items.change(("NAME#job1", "NAME"), jobName=None)
     with pytest.raises(NotUnderstood, match="job1"):
-        dynamo.job_of("job1")
+        dynamo.jobs.owner_of("job1")
 
 
 def test_listings_skip_unreadable_items(dynamo: DynamoStore, items: Table) -> None:
@@ -118,7 +118,7 @@ def test_listings_skip_unreadable_items(dynamo: DynamoStore, items: Table) -> No
     waits(dynamo, "job1")
     waits(dynamo, "job2")
     items.change(by_hand.job("job1"), demand=None)
-    assert [job.name for job in dynamo.jobs([a_job("x").state])] == ["job2"]
+    assert [job.name for job in dynamo.jobs.in_states([a_job("x").state])] == ["job2"]
     job = commit(dynamo, running(starts(dynamo, "job3")))
     items.change(("JOB#job3", "ATTEMPT#0001"), number=None)
     assert attempts_of(dynamo, "job3") == (job.attempt,)

@@ -29,7 +29,7 @@ def test_a_line_with_an_unreadable_time_is_still_read(dynamo: DynamoStore, items
     job = waits(dynamo, "job1")
     items.change(line_key(line_of(job)), touched=text("now"))
     assert len(poisons(dynamo)) == 1
-    assert waiting(dynamo.load(NOW)) == ["job1"]
+    assert waiting(dynamo.worlds.load(NOW)) == ["job1"]
     assert waiting(quarantine(dynamo)) == ["job1"]
 
 
@@ -41,7 +41,7 @@ def test_a_line_touched_by_a_submission_during_its_repair_keeps_its_time(
     items.change(key, touched=text("now"))
     (poison,) = poisons(dynamo)
     waits(DynamoStore(items._client, items.name), "job2", entry_time=NOW + 9)
-    dynamo.quarantine(poison)
+    dynamo.repair.quarantine(poison)
     assert items.get(key)["touched"] == number(NOW + 9)
 
 
@@ -52,16 +52,16 @@ def test_a_mended_line_stays_for_those_who_rely_on_an_earlier_touch(
     commit(dynamo, cancelling(waits(dynamo, "first")))
     items.change(line_key(line_of(a_job("first"))), touched=text("now"))
     assert waiting(quarantine(dynamo)) == []
-    dynamo.load(NOW)
+    dynamo.worlds.load(NOW)
     waits(dynamo, "second", entry_time=NOW + 9)
-    assert waiting(dynamo.load(NOW + 9)) == ["second"]
+    assert waiting(dynamo.worlds.load(NOW + 9)) == ["second"]
 
 
 def test_a_malformed_line_does_not_stop_the_others(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     waits(dynamo, "job1")
     items.put(("LINES", '["another", "form"]'), {"touched": number(NOW)})
-    assert waiting(dynamo.load(NOW)) == ["job1"]
+    assert waiting(dynamo.worlds.load(NOW)) == ["job1"]
     assert waiting(quarantine(dynamo)) == ["job1"]
 
 
@@ -73,9 +73,9 @@ def test_unknown_kinds_of_items_of_a_newer_release_are_ignored(
     items.put(("POOL#p5", "RESERVATION#x"), {"until": number(NOW)})
     items.change(by_hand.job("job1"), colour=text("blue"))
     items.spoil_copy(active("job1"), colour=text("blue"))
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert (world.poison, world.snapshot.active) == ((), (job,))
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_broken_wake_stops_no_pass(dynamo: DynamoStore, items: Table) -> None:

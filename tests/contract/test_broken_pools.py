@@ -52,7 +52,7 @@ def test_a_wrong_ledger_closes_its_pool_until_repaired(
     job = runs(dynamo, "job1")
     right = items.get(by_hand.ledger())
     items.change(by_hand.ledger(), **wrong)
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert [each.key for each in world.poison] == ['["POOL#p5", "LEDGER"]']
     assert world.snapshot.active == (job,)
     assert free(world) < 0
@@ -73,14 +73,14 @@ def test_an_end_refused_by_a_broken_ledger_is_retried(dynamo: DynamoStore, items
         commit(dynamo, completing(job))
     quarantine(dynamo)
     commit(dynamo, completing(job))
-    assert free(dynamo.load(NOW)) == 2
+    assert free(dynamo.worlds.load(NOW)) == 2
 
 
 def test_unreadable_health_counts_as_healthy(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     job = runs(dynamo, "job1")
     items.put(health_key("p5"), {"errors": text("some")})
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert len(world.poison) == 1
     assert world.snapshot.active == (job,)
     assert free(world) == 1
@@ -107,11 +107,11 @@ def test_a_broken_pool_definition_is_restored_from_the_record(
     a_queue(dynamo, *pools)
     job = starts(dynamo, "job1")
     items.change(("CONFIG", "POOL#p5"), capacity=capacity)
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert [each.name for each in world.snapshot.pools] == ["p4"]
     assert len(world.poison) == 1
     world = quarantine(dynamo)
-    assert dynamo.pools() == pools
+    assert dynamo.configuration.pools() == pools
     assert world.snapshot.active == (job,)
     assert free(world) == 2
 
@@ -124,10 +124,10 @@ def test_an_unrecorded_broken_definition_is_quarantined_and_can_be_configured_ag
     items.remove(next(key for key in items.all() if key[1].startswith("CHANGE#")))
     items.change(("CONFIG", "POOL#p5"), name=None)
     quarantine(dynamo)
-    assert dynamo.pools() == ()
+    assert dynamo.configuration.pools() == ()
     assert items.only(POISON)
     a_queue(dynamo, a_pool("p5", 3))
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert (world.poison, world.snapshot.active, free(world)) == ((), (job,), 2)
 
 
@@ -141,8 +141,8 @@ def test_slots_freed_while_a_lost_definition_is_configured_again_are_free(
     other = DynamoStore(client, table)
     with before_the_next(client, "TransactWriteItems", lambda: commit(other, completing(job))):
         a_queue(dynamo, a_pool("p5", 3))
-    assert free(dynamo.load(NOW)) == 3
-    assert list(dynamo.inspect()) == []
+    assert free(dynamo.worlds.load(NOW)) == 3
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_definition_configured_during_its_repair_stays(
@@ -150,12 +150,12 @@ def test_a_definition_configured_during_its_repair_stays(
 ) -> None:
     a_queue(dynamo, a_pool("p5", 3))
     items.change(("CONFIG", "POOL#p5"), position=None)
-    (poison,) = dynamo.load(NOW).poison
+    (poison,) = dynamo.worlds.load(NOW).poison
     other = DynamoStore(client, table)
     with before_the_next(client, "PutItem", lambda: a_queue(other, a_pool("p5", 2))):
-        dynamo.quarantine(poison)
-    assert dynamo.pools() == (a_pool("p5", 2),)
-    assert list(dynamo.inspect()) == []
+        dynamo.repair.quarantine(poison)
+    assert dynamo.configuration.pools() == (a_pool("p5", 2),)
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_an_item_repaired_during_its_quarantine_stays(
@@ -168,16 +168,16 @@ def test_an_item_repaired_during_its_quarantine_stays(
     whole, main = items.get(key), items.get(("JOB#job1", "JOB"))
     items.change(("JOB#job1", "JOB"), jobState=FROM_A_NEWER_RELEASE)
     items.spoil_copy(key, jobState=FROM_A_NEWER_RELEASE)
-    (poison, *_) = dynamo.load(NOW).poison
+    (poison, *_) = dynamo.worlds.load(NOW).poison
 
     def mended() -> None:
         items.put(key, whole)
         items.put(("JOB#job1", "JOB"), main)
 
     with before_the_next(client, "TransactWriteItems", mended), suppress(SlotQError):
-        dynamo.quarantine(poison)
-    assert dynamo.load(NOW).snapshot.waiting == (job,)
-    assert list(dynamo.inspect()) == []
+        dynamo.repair.quarantine(poison)
+    assert dynamo.worlds.load(NOW).snapshot.waiting == (job,)
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_broken_definition_can_be_configured_again_at_once(
@@ -187,7 +187,7 @@ def test_a_broken_definition_can_be_configured_again_at_once(
     runs(dynamo, "job1")
     items.change(("CONFIG", "POOL#p5"), position=None)
     a_queue(dynamo, a_pool("p5", 3))
-    assert free(dynamo.load(NOW)) == 2
+    assert free(dynamo.worlds.load(NOW)) == 2
 
 
 def test_unreadable_facts_about_a_pool_stop_nothing(dynamo: DynamoStore, items: Table) -> None:
@@ -195,19 +195,19 @@ def test_unreadable_facts_about_a_pool_stop_nothing(dynamo: DynamoStore, items: 
     items.put(health_key("p5"), {"errors": text("some")})
     items.change(by_hand.ledger(), foreign_slots=text("some"))
     items.put(("SEEN", "job1"), {"ours": text("no")})
-    assert dynamo.pool("p5") == a_pool()
-    dynamo.set_foreign("p5", Demand(slots=1))
-    dynamo.set_health("p5", PoolHealth(errors=1))
-    assert dynamo.sightings() == ()
+    assert dynamo.health.pool("p5") == a_pool()
+    dynamo.health.set_foreign("p5", Demand(slots=1))
+    dynamo.health.set("p5", PoolHealth(errors=1))
+    assert dynamo.health.sightings() == ()
     with pytest.raises(Unavailable):
-        dynamo.configure([], who="the test", now=NOW)
+        dynamo.configuration.change([], who="the test", now=NOW)
     quarantine(dynamo)
-    dynamo.set_foreign("p5", Demand(slots=1))
-    pool = dynamo.pool("p5")
+    dynamo.health.set_foreign("p5", Demand(slots=1))
+    pool = dynamo.health.pool("p5")
     assert pool
     assert (pool.foreign, pool.health.errors) == (Demand(slots=1), 1)
     items.change(("CONFIG", "POOL#p5"), name=None)
-    assert dynamo.pool("p5") is None
+    assert dynamo.health.pool("p5") is None
 
 
 def test_the_configuration_can_change_with_an_unreadable_revision(
@@ -217,4 +217,4 @@ def test_the_configuration_can_change_with_an_unreadable_revision(
     items.change(("CONFIG", "REVISION"), revision=text("one"))
     a_queue(dynamo, a_pool("p5", 3))
     a_queue(dynamo, a_pool("p5", 4))
-    assert dynamo.pools() == (a_pool("p5", 4),)
+    assert dynamo.configuration.pools() == (a_pool("p5", 4),)

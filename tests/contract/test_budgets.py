@@ -11,7 +11,6 @@ import pytest
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
-from slotq_core.adapters import spending
 from slotq_core.adapters.dynamodb.layout.table import revision_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
@@ -24,6 +23,7 @@ from slotq_core.operations.usage import month_sums
 from slotq_core.operations.usage.month_sums import SETTLED, MonthSums
 from slotq_core.ports.store import Store
 from slotq_core.ports.usage import MonthSum
+from slotq_core.storage import snapshots
 from slotq_core.usage.calendar_days import DAY, month_of, next_month
 from tests.contract.by_hand import Table
 from tests.contract.evented_dynamodb import EventedDynamo
@@ -38,24 +38,24 @@ SCENARIOS = Path(__file__).parents[1] / "scenarios" / "budgets"
 
 def shared(store: Store, slot_hours: float = 10, beyond: Beyond = Beyond.SOFT) -> Store:
     """A queue with projects vision, which has a budget, and speech, which has none."""
-    if not store.pools():
+    if not store.configuration.pools():
         a_queue(store, a_pool("p5", 50))
     budget = Budget(slot_ms=int(slot_hours * HOUR), beyond=beyond)
     quota = {EVERYWHERE: Demand(slots=1)}
     projects = (Project(name="vision", quota=quota, budget=budget), Project(name="speech"))
-    store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+    store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
     return store
 
 
 def count(store: Store, now: int = NOW, *, ticks: int = 0) -> None:
     clock = StandingClock(now)
     clock.ticks = ticks
-    MonthSums(store, clock).count(store.configuration(), now)
+    MonthSums(store.usage, clock).count(store.configuration.read(), now)
 
 
 def spent(store: Store, now: int = NOW) -> float:
     """The slot-hours that a pass is told of."""
-    told = store.load(now).snapshot.spent
+    told = store.worlds.load(now).snapshot.spent
     assert told.slot_ms.keys() <= {"vision"}
     return told.slot_ms.get("vision", 0) / HOUR
 
@@ -110,7 +110,7 @@ def test_what_has_ended_since_is_known_at_once(store: Store) -> None:
 def test_a_load_reads_few_of_many_and_a_count_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spending, "MOST", 2)
+    monkeypatch.setattr(snapshots, "MOST_ENDED", 2)
     shared(store)
     count(store)
     for number in range(5):
@@ -182,7 +182,7 @@ def test_a_count_that_takes_long_goes_on_with_the_next(
         lived(store, f"job{number}", 1, MONTH + HOUR + number)
     monkeypatch.setattr(month_sums, "RECORDS_A_READ", 1)
     count(store, ticks=2000)
-    assert 0 < sum(store.configuration().month_sum.slot_ms().values()) < 6 * HOUR
+    assert 0 < sum(store.configuration.read().month_sum.slot_ms().values()) < 6 * HOUR
     for _ in range(10):
         count(store, ticks=1500)
     count(store)
@@ -192,9 +192,9 @@ def test_a_count_that_takes_long_goes_on_with_the_next(
 def test_two_counts_at_once_count_once(store: Store) -> None:
     shared(store)
     lived(store, "job1", 2)
-    before = store.configuration()
+    before = store.configuration.read()
     count(store)
-    MonthSums(store, StandingClock(NOW)).count(before, NOW)
+    MonthSums(store.usage, StandingClock(NOW)).count(before, NOW)
     assert spent(store) == 2
     with pytest.raises(Conflict):
         store.usage.keep_month(MonthSum(), MonthSum(month=MONTH))
@@ -202,21 +202,21 @@ def test_two_counts_at_once_count_once(store: Store) -> None:
 
 def test_counting_leaves_the_configuration_alone(store: Store) -> None:
     shared(store)
-    revision = store.configuration().revision
+    revision = store.configuration.read().revision
     lived(store, "job1", 9)
     count(store)
-    manager_of(store).run_pass()
-    stand = store.configuration()
+    manager_of(store).passes.run()
+    stand = store.configuration.read()
     assert stand.revision == revision
-    store.configure(sharing=stand.sharing, who="test", now=NOW, seen=revision)
-    assert store.configuration().revision == revision
+    store.configuration.change(sharing=stand.sharing, who="test", now=NOW, seen=revision)
+    assert store.configuration.read().revision == revision
 
 
 # --- the warning
 
 
 def warned(store: Store, now: int = NOW) -> list[str]:
-    return [each.project for each in manager_of(store, now).run_pass().budget_warnings]
+    return [each.project for each in manager_of(store, now).passes.run().budget_warnings]
 
 
 def test_a_project_is_warned_of_once_a_month(store: Store) -> None:
@@ -268,7 +268,7 @@ def test_what_runs_counts_without_a_tick(store: Store) -> None:
 
 
 def standing(store: Store) -> Any:
-    return manager_of(store).sharers().budgets.values()
+    return manager_of(store).overview.sharers().budgets.values()
 
 
 def test_beyond_a_hard_budget_the_pass_starts_nothing_and_why_tells(store: Store) -> None:
@@ -276,8 +276,8 @@ def test_beyond_a_hard_budget_the_pass_starts_nothing_and_why_tells(store: Store
     lived(store, "job1", 10)
     count(store)
     for name in ("job2", "job3"):
-        store.submit(a_job(name, project="vision"), REQUEST)
-    result = manager_of(store).run_pass()
+        store.jobs.submit(a_job(name, project="vision"), REQUEST)
+    result = manager_of(store).passes.run()
     assert isinstance(result, PassResult)
     assert result.decisions == ()
     for name in ("job2", "job3"):
@@ -300,13 +300,13 @@ def test_budgets_cost_a_pass_one_small_read_however_many(evented_client: Evented
         store = a_queue(DynamoStore(evented_client, table, clock=lambda: NOW), a_pool("p5", 50))
         own = [Budget(slot_ms=10 * HOUR)] * budgets + [None] * (50 - budgets)
         projects = tuple(Project(name=f"p{n}", budget=each) for n, each in enumerate(own))
-        store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+        store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
         lived(store, "job1", 2, project="p0")
         count(store)
         manager = manager_of(store)
-        manager.run_pass()
+        manager.passes.run()
         with measured(evented_client) as meter:
-            manager.run_pass()
+            manager.passes.run()
         costs.append((len(meter.calls), meter.read_units))
     without, *others = costs
     assert others == [(without[0] + 1, without[1] + 1)] * 2
@@ -316,9 +316,9 @@ def test_without_budgets_a_tick_makes_the_same_calls(evented_client: EventedDyna
     evented_client.create_table(**table_definition("queue"))
     store = DynamoStore(evented_client, "queue", clock=lambda: NOW)
     a_queue(store, a_pool("p5", 2))
-    stand = store.configuration()
+    stand = store.configuration.read()
     with measured(evented_client) as meter:
-        MonthSums(store, StandingClock(NOW)).count(stand, NOW)
+        MonthSums(store.usage, StandingClock(NOW)).count(stand, NOW)
     assert meter.calls == []
 
 

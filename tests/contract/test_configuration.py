@@ -35,7 +35,7 @@ from tests.contract.worlds import (
 
 
 def configure(store: Store, *pools: Any, now: int = NOW) -> None:
-    store.configure(pools, who="ada", now=now)
+    store.configuration.change(pools, who="ada", now=now)
 
 
 def test_pools_are_read_back_whole_and_in_order(store: Store) -> None:
@@ -48,24 +48,24 @@ def test_pools_are_read_back_whole_and_in_order(store: Store) -> None:
         a_pool("going", state=PoolState.DRAINED),
     )
     configure(store, *pools)
-    assert store.pools() == pools
-    assert store.load(NOW).snapshot.pools == pools
-    assert set(store.load(NOW).ledgers) == {pool.name for pool in pools}
+    assert store.configuration.pools() == pools
+    assert store.worlds.load(NOW).snapshot.pools == pools
+    assert set(store.worlds.load(NOW).ledgers) == {pool.name for pool in pools}
 
 
 def test_the_order_can_change(store: Store) -> None:
     configure(store, a_pool("a"), a_pool("b"), a_pool("c"))
     configure(store, a_pool("c"), a_pool("a"), a_pool("b"))
-    assert [pool.name for pool in store.pools()] == ["c", "a", "b"]
+    assert [pool.name for pool in store.configuration.pools()] == ["c", "a", "b"]
 
 
 def test_a_pool_can_grow(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     starts(store, "job1")
     job = waits(store, "job2")
-    version = store.load(NOW).ledgers["p5"].version
+    version = store.worlds.load(NOW).ledgers["p5"].version
     configure(store, a_pool("p5", 2))
-    assert store.load(NOW).ledgers["p5"].version > version
+    assert store.worlds.load(NOW).ledgers["p5"].version > version
     commit(store, starting(job))
     with pytest.raises(Conflict):
         starts(store, "job3")
@@ -74,20 +74,20 @@ def test_a_pool_can_grow(store: Store) -> None:
 def test_a_decision_made_before_a_pause_is_refused(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     job = waits(store, "job1")
-    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    seen = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
     configure(store, a_pool("p5", 2, state=PoolState.PAUSED))
     with pytest.raises(Conflict):
-        store.commit([starting(job)], seen=seen)
-    assert store.load(NOW).snapshot.pools[0].state is PoolState.PAUSED
+        store.decisions.commit([starting(job)], seen=seen)
+    assert store.worlds.load(NOW).snapshot.pools[0].state is PoolState.PAUSED
 
 
 def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     job = waits(store, "job1")
-    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    seen = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
     configure(store, a_pool("p5", 1))
     with pytest.raises(Conflict):
-        store.commit([starting(job)], seen=seen)
+        store.decisions.commit([starting(job)], seen=seen)
 
 
 def test_a_resource_can_be_added_and_removed(store: Store) -> None:
@@ -109,18 +109,18 @@ def test_a_pool_with_as_many_resources_as_it_may_have_is_used_and_removed(store:
     configure(store, a_pool("p4"), replace(rich, capacity=Demand(dict.fromkeys(names, 3), slots=3)))
     commit(store, completing(job))
     configure(store, a_pool("p4"))
-    assert [pool.name for pool in store.pools()] == ["p4"]
+    assert [pool.name for pool in store.configuration.pools()] == ["p4"]
 
 
 def test_a_property_is_no_resource_and_leaves_the_ledger_alone(store: Store) -> None:
     like = a_pool("p5", 2, properties=Demand({"mem_per_gpu_in_GiB": 16}))
     a_queue(store, like)
     job = starts(store, "job1", requires=like.properties)
-    assert store.load(NOW).ledgers["p5"].used == Demand(slots=1)
-    version = store.load(NOW).ledgers["p5"].version
+    assert store.worlds.load(NOW).ledgers["p5"].used == Demand(slots=1)
+    version = store.worlds.load(NOW).ledgers["p5"].version
     configure(store, a_pool("p5", 2))
-    assert (store.pools()[0].properties, store.job("job1")) == (Demand(), job)
-    assert store.load(NOW).ledgers["p5"].version == version
+    assert (store.configuration.pools()[0].properties, store.jobs.get("job1")) == (Demand(), job)
+    assert store.worlds.load(NOW).ledgers["p5"].version == version
 
 
 def test_a_pool_with_running_jobs_is_not_removed(store: Store) -> None:
@@ -128,39 +128,43 @@ def test_a_pool_with_running_jobs_is_not_removed(store: Store) -> None:
     job = runs(store, "job1")
     with pytest.raises(PoolInUse, match="p5"):
         configure(store, a_pool("p4"))
-    assert [pool.name for pool in store.pools()] == ["p5", "p4"]
+    assert [pool.name for pool in store.configuration.pools()] == ["p5", "p4"]
     commit(store, completing(job))
     configure(store, a_pool("p4"))
-    assert [pool.name for pool in store.pools()] == ["p4"]
+    assert [pool.name for pool in store.configuration.pools()] == ["p4"]
 
 
 def test_a_removed_pool_admits_nothing(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = waits(store, "job1")
-    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    seen = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
     configure(store, a_pool("p4"))
     for version in (seen, None):
         with pytest.raises(Conflict):
-            store.commit([starting(job)], seen=version)
+            store.decisions.commit([starting(job)], seen=version)
 
 
 def test_a_pool_added_again_is_empty_with_a_higher_version(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     commit(store, completing(starts(store, "job1")))
-    version = store.load(NOW).ledgers["p5"].version
+    version = store.worlds.load(NOW).ledgers["p5"].version
     configure(store)
     configure(store, a_pool("p5", 1))
-    assert store.load(NOW).ledgers["p5"].version > version
+    assert store.worlds.load(NOW).ledgers["p5"].version > version
     starts(store, "job2")
     with pytest.raises(Conflict):
         starts(store, "job3")
 
 
 def test_a_dry_run_refuses_what_a_change_would_and_writes_nothing(store: Store) -> None:
-    dry = partial(store.configure, who="ada", now=NOW, dry_run=True)
+    dry = partial(store.configuration.change, who="ada", now=NOW, dry_run=True)
     a_queue(store, a_pool("p5", 1), a_pool("p4", 1))
     runs(store, "job1")
-    before = store.configuration(), store.changes(limit=9), store.load(NOW).ledgers
+    before = (
+        store.configuration.read(),
+        store.configuration.changes(limit=9),
+        store.worlds.load(NOW).ledgers,
+    )
     dry([a_pool("p5", 9)])
     with pytest.raises(PoolInUse, match="p5"):
         dry([a_pool("p4")])
@@ -168,53 +172,62 @@ def test_a_dry_run_refuses_what_a_change_would_and_writes_nothing(store: Store) 
         dry([a_pool("p5"), a_pool("p5")])
     with pytest.raises(Conflict):
         dry([a_pool("p5")], seen=7)
-    assert (store.configuration(), store.changes(limit=9), store.load(NOW).ledgers) == before
+    assert (
+        store.configuration.read(),
+        store.configuration.changes(limit=9),
+        store.worlds.load(NOW).ledgers,
+    ) == before
 
 
 def test_a_dry_run_finds_too_many_changes_for_a_transaction(dynamo: DynamoStore) -> None:
     pools = [a_pool(f"p{number}") for number in range(50)]
     for dry_run in (True, False):
         with pytest.raises(Misconfigured, match="102 actions, and a transaction has 100"):
-            dynamo.configure(pools, who="ada", now=NOW, dry_run=dry_run)
-    assert dynamo.pools() == ()
+            dynamo.configuration.change(pools, who="ada", now=NOW, dry_run=dry_run)
+    assert dynamo.configuration.pools() == ()
 
 
 def test_two_pools_of_one_name_are_refused(store: Store) -> None:
     with pytest.raises(Misconfigured):
         configure(store, a_pool("p5"), a_pool("p5", 3))
-    assert store.pools() == ()
+    assert store.configuration.pools() == ()
 
 
 def test_the_record_has_who_when_before_and_after_latest_first(store: Store) -> None:
     one, two = a_pool("p5", 1), a_pool("p5", 2, state=PoolState.PAUSED)
-    assert (store.configuration().revision, store.changes(limit=9)) == (0, ())
-    store.configure([one], who="ada", now=NOW)
-    store.configure([two], who="grace", now=NOW)
-    assert store.changes(limit=9) == (
+    assert (store.configuration.read().revision, store.configuration.changes(limit=9)) == (0, ())
+    store.configuration.change([one], who="ada", now=NOW)
+    store.configuration.change([two], who="grace", now=NOW)
+    assert store.configuration.changes(limit=9) == (
         ConfigurationChange(revision=2, who="grace", at=NOW, before=(one,), after=(two,)),
         ConfigurationChange(revision=1, who="ada", at=NOW, before=(), after=(one,)),
     )
-    stands = store.configuration()
+    stands = store.configuration.read()
     assert (stands.pools, stands.revision) == ((two,), 2)
 
 
 def test_the_latest_part_of_the_record_can_be_read(store: Store) -> None:
     for slots in range(30):
-        store.configure([a_pool("p5", slots)], who=("ada", "grace")[slots % 2], now=NOW + slots)
-    assert [change.revision for change in store.changes(limit=3)] == [30, 29, 28]
-    assert [change.revision for change in store.changes(limit=2, who="ada")] == [29, 27]
-    assert store.changes(limit=2, who="nobody") == ()
-    assert len(store.changes(limit=99)) == 30
+        store.configuration.change(
+            [a_pool("p5", slots)], who=("ada", "grace")[slots % 2], now=NOW + slots
+        )
+    assert [change.revision for change in store.configuration.changes(limit=3)] == [30, 29, 28]
+    assert [change.revision for change in store.configuration.changes(limit=2, who="ada")] == [
+        29,
+        27,
+    ]
+    assert store.configuration.changes(limit=2, who="nobody") == ()
+    assert len(store.configuration.changes(limit=99)) == 30
 
 
 def test_a_change_decided_on_an_older_revision_is_refused(store: Store) -> None:
     configure(store, a_pool("p5", 1))
-    seen = store.configuration().revision
-    store.configure([a_pool("p5", 2)], who="ada", now=NOW, seen=seen)
+    seen = store.configuration.read().revision
+    store.configuration.change([a_pool("p5", 2)], who="ada", now=NOW, seen=seen)
     with pytest.raises(Conflict):
-        store.configure([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
-    assert store.pools() == (a_pool("p5", 2),)
-    assert [change.who for change in store.changes(limit=9)] == ["ada", "ada"]
+        store.configuration.change([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
+    assert store.configuration.pools() == (a_pool("p5", 2),)
+    assert [change.who for change in store.configuration.changes(limit=9)] == ["ada", "ada"]
 
 
 def test_the_first_of_two_concurrent_changes_wins(
@@ -222,12 +235,12 @@ def test_the_first_of_two_concurrent_changes_wins(
 ) -> None:
     """The second had read and was about to write."""
     configure(dynamo, a_pool("p5", 1))
-    seen = dynamo.configuration().revision
+    seen = dynamo.configuration.read().revision
     other = DynamoStore(client, table)
     interfere = partial(configure, other, a_pool("p5", 2))
     with before_the_next(client, "TransactWriteItems", interfere), pytest.raises(Conflict):
-        dynamo.configure([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
-    assert dynamo.pools() == (a_pool("p5", 2),)
+        dynamo.configuration.change([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
+    assert dynamo.configuration.pools() == (a_pool("p5", 2),)
 
 
 def test_concurrent_operators_lose_no_change(racing_store: Store) -> None:
@@ -240,7 +253,7 @@ def test_concurrent_operators_lose_no_change(racing_store: Store) -> None:
         configurator = Configurator(racing_store, SystemClock(), lambda: None)
         done = 0
         while done < steps:
-            now = racing_store.configuration()
+            now = racing_store.configuration.read()
             slots = now.pools[0].capacity.slots + 1
             try:
                 configurator.set_pool("p5", {"slots": slots}, by=f"{operator}", seen=now.revision)
@@ -250,8 +263,8 @@ def test_concurrent_operators_lose_no_change(racing_store: Store) -> None:
 
     with ThreadPoolExecutor(operators) as threads:
         list(threads.map(add_slots, range(operators)))
-    assert racing_store.pools()[0].capacity.slots == operators * steps
-    record = racing_store.changes(limit=99)
+    assert racing_store.configuration.pools()[0].capacity.slots == operators * steps
+    record = racing_store.configuration.changes(limit=99)
     assert [change.after[0].capacity.slots for change in record] == [*range(12, -1, -1)]
     assert [change.revision for change in record] == [*range(13, 0, -1)]
 
@@ -263,9 +276,9 @@ def test_a_record_that_is_not_in_sight_yet_does_not_make_a_change_ones_own(
     configure(store, a_pool("p5", 0))
     configurator = Configurator(store, SystemClock(), lambda: None)
     seen = configurator.set_pool("p5", {"slots": 1}, by="ann").revision
-    before = store.changes(limit=1)
+    before = store.configuration.changes(limit=1)
     configurator.set_pool("p5", {"slots": 2}, by="bob")
-    monkeypatch.setattr(store, "changes", lambda **_: before)
+    monkeypatch.setattr(store.configuration, "changes", lambda **_: before)
     with pytest.raises(Outdated):
         configurator.set_pool("p5", {"slots": 2}, by="ann", seen=seen)
 
@@ -322,7 +335,7 @@ def test_two_concurrent_configurations_do_not_mix(
     interfere = partial(configure, other, a_pool("p4"))
     with before_the_next(client, "TransactWriteItems", interfere):
         configure(dynamo, a_pool("p5"), a_pool("p6"))
-    assert [pool.name for pool in dynamo.pools()] == ["p5", "p6"]
+    assert [pool.name for pool in dynamo.configuration.pools()] == ["p5", "p6"]
     assert len(_records(client, table)) == 3
 
 
@@ -332,7 +345,7 @@ def test_two_who_are_the_first_to_configure_do_not_mix(
     interfere = partial(configure, DynamoStore(client, table), a_pool("p4"))
     with before_the_next(client, "TransactWriteItems", interfere):
         configure(dynamo, a_pool("p5"))
-    assert [pool.name for pool in dynamo.pools()] == ["p5"]
+    assert [pool.name for pool in dynamo.configuration.pools()] == ["p5"]
     assert len(_records(client, table)) == 2
 
 
@@ -352,7 +365,7 @@ def test_a_pool_whose_ledger_comes_back_meanwhile_keeps_what_is_used(
     commit(dynamo, starting(waits(dynamo, "job2")))
     with pytest.raises(Conflict):
         commit(dynamo, starting(waits(dynamo, "job3")))
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_job_that_starts_just_before_its_pool_is_removed_keeps_it(
@@ -363,7 +376,7 @@ def test_a_job_that_starts_just_before_its_pool_is_removed_keeps_it(
     interfere = before_the_next(client, "TransactWriteItems", partial(commit, dynamo, start))
     with interfere, pytest.raises(PoolInUse, match="p5"):
         configure(dynamo)
-    assert [job.name for job in dynamo.load(NOW).snapshot.active] == ["job1"]
+    assert [job.name for job in dynamo.worlds.load(NOW).snapshot.active] == ["job1"]
 
 
 def _records(client: Any, table: str) -> list[dict[str, Any]]:

@@ -27,11 +27,11 @@ def waiting(number: int, line: int, **fields: Any) -> Job:
 def with_bounds(store: DynamoStore) -> None:
     """Let passes have read every line."""
     while _read_names(store):
-        store.load(NOW).keep_bounds()
+        store.worlds.load(NOW).keep_bounds()
 
 
 def _read_names(store: DynamoStore) -> set[str]:
-    snapshot = store.load(NOW).snapshot
+    snapshot = store.worlds.load(NOW).snapshot
     claimants = {job.name for job in snapshot.waiting if job.claim}
     return {job.name for job in snapshot.waiting} - snapshot.unread - claimants
 
@@ -39,7 +39,7 @@ def _read_names(store: DynamoStore) -> set[str]:
 def a_pass(store: DynamoStore) -> PassResult:
     clock = Fixed()
     manager = QueueManager(store=store, training=Training(), clock=clock, notifier=clock)
-    return manager.run_pass()
+    return manager.passes.run()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_one_decision_in_2000_lines(metered: Metered) -> None:
     with_bounds(store)
     commit(store, completing(running[0]))
     # The job that starts is stored as a submission stores it, with its request.
-    store.submit(a_job("first", priority=2500), REQUEST)
+    store.jobs.submit(a_job("first", priority=2500), REQUEST)
     metered.reset()
     result = a_pass(store)
     assert [type(decision).__name__ for decision in result.decisions] == ["Start"]
@@ -89,7 +89,7 @@ def backing_off(number: int, line: int, until: int) -> Job:
 def a_full_pool(metered: Metered, scheduler: SchedulerSettings, *, free: int = 0) -> DynamoStore:
     store = metered.store()
     a_queue(store, a_pool("p5", 20 + free))
-    store.configure(sharing=Sharing(scheduler=scheduler), who="test", now=NOW)
+    store.configuration.change(sharing=Sharing(scheduler=scheduler), who="test", now=NOW)
     for number in range(20):
         runs(store, f"running-{number}", priority=5000)
     return store
@@ -112,7 +112,7 @@ def test_who_backs_off_costs_a_pass_one_read_a_line(metered: Metered) -> None:
     each of the 100 lines, where a job may have come whose attempt fails."""
     store = a_full_pool(metered, FLARE)
     metered.fill(backing_off(number, number % 100, NOW + HOUR) for number in range(5_000))
-    store.load(NOW).keep_bounds()
+    store.worlds.load(NOW).keep_bounds()
     metered.reset()
     assert a_pass(store).decisions == ()
     assert metered.read_units <= 125, metered.read_units
@@ -125,11 +125,11 @@ def test_an_attempt_costs_what_its_own_job_costs(metered: Metered) -> None:
     store = a_full_pool(metered, FLARE)
     metered.fill(backing_off(number, number % 100, NOW + HOUR) for number in range(2_000))
     metered.fill([backing_off(2_000, 7, NOW)])
-    store.load(NOW).keep_bounds()
+    store.worlds.load(NOW).keep_bounds()
     metered.reset()
     decided = [type(decision).__name__ for decision in a_pass(store).decisions]
     assert decided == ["EndBackoff", "TryLater"]
-    tried = store.job("waiting-002000")
+    tried = store.jobs.get("waiting-002000")
     assert tried is not None
     assert tried.schedule_attempts == 4
     assert tried.not_before == tried.changed_at + 80_000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
+from slotq_core.adapters.dynamodb.accounting.counters import LinesOfItems
 from slotq_core.adapters.dynamodb.layout.items import items_of
 from slotq_core.adapters.dynamodb.layout.table import caller_key, job_key, limits_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
@@ -124,9 +124,9 @@ def test_a_census_counts_jobs_without_slots_and_lines(store: Store) -> None:
 
 def test_a_census_names_who_opened_a_line_and_who_waits_in_it(store: Store) -> None:
     a_queue(store)
-    store.submit(a_job("a", priority=1, submitter=ADA), REQUEST, opener="ada")
-    store.submit(a_job("b", priority=2, submitter=GRACE, entry_time=NOW + 1), REQUEST)
-    store.submit(a_job("c", priority=1, submitter=GRACE, entry_time=NOW + 2), REQUEST)
+    store.jobs.submit(a_job("a", priority=1, submitter=ADA), REQUEST, opener="ada")
+    store.jobs.submit(a_job("b", priority=2, submitter=GRACE, entry_time=NOW + 1), REQUEST)
+    store.jobs.submit(a_job("c", priority=1, submitter=GRACE, entry_time=NOW + 2), REQUEST)
     found = {(line.opener, *line.submitters) for line in store.counters.census().open_lines}
     assert found == {(opener_mark("ada"), ADA, GRACE), ("", GRACE)}
     assert store.counters.census().lines == 2
@@ -135,9 +135,9 @@ def test_a_census_names_who_opened_a_line_and_who_waits_in_it(store: Store) -> N
 def test_a_census_counts_a_line_that_a_job_will_come_to(store: Store) -> None:
     """Who fills lines in time pays for them: the queue puts jobs there without asking."""
     a_queue(store)
-    first = store.submit(replace(a_job("first"), followed=True), REQUEST)
-    store.submit(a_job("b", slots=2, submitter=GRACE, after=(first.name,)), REQUEST)
-    inside = store.submit(a_job("c", slots=2, entry_time=NOW + 1), REQUEST)
+    first = store.jobs.submit(replace(a_job("first"), followed=True), REQUEST)
+    store.jobs.submit(a_job("b", slots=2, submitter=GRACE, after=(first.name,)), REQUEST)
+    inside = store.jobs.submit(a_job("c", slots=2, entry_time=NOW + 1), REQUEST)
 
     def counted() -> tuple[int, list[list[str]]]:
         census = store.counters.census()
@@ -170,13 +170,13 @@ def test_a_line_is_opened_within_the_callers_lines_and_submissions(store: Store)
 
 def test_a_line_that_a_submission_opens_is_in_its_callers_next_count(store: Store) -> None:
     a_queue(store)
-    store.submit(a_job("a", priority=1), REQUEST, opener=ADA)
-    store.submit(a_job("b", priority=1), REQUEST, opener=ADA)
-    store.submit(a_job("c", priority=2), REQUEST, opener=ADA)
+    store.jobs.submit(a_job("a", priority=1), REQUEST, opener=ADA)
+    store.jobs.submit(a_job("b", priority=1), REQUEST, opener=ADA)
+    store.jobs.submit(a_job("c", priority=2), REQUEST, opener=ADA)
     found = store.counters.count(ADA, minute=MIN, limits=CallerLimits())
     assert found == CallerUse(waiting=1, submissions=1, lines=2)
     assert store.counters.count(ADA, minute=MIN, limits=CallerLimits(submissions=1)) is None
-    store.submit(a_job("d", priority=3), REQUEST, opener=ADA)
+    store.jobs.submit(a_job("d", priority=3), REQUEST, opener=ADA)
     assert store.counters.open_line(ADA, minute=None, lines=3, submissions=0) is False
     assert store.counters.open_line(ADA, minute=None, lines=4, submissions=0)
     assert store.counters.use(ADA, minute=MIN).lines == 4
@@ -202,10 +202,10 @@ def test_a_change_that_may_open_no_line_is_not_made(store: Store) -> None:
     job = waits(store, "job1")
     change = Change(before=job, after=replace(job, priority=7))
     with pytest.raises(NoSuchLine):
-        store.commit([change], opens_line=False)
-    assert store.job("job1") == job
+        store.decisions.commit([change], opens_line=False)
+    assert store.jobs.get("job1") == job
     waits(store, "job2", priority=7)
-    assert store.commit([change], opens_line=False)[0].priority == 7
+    assert store.decisions.commit([change], opens_line=False)[0].priority == 7
 
 
 def test_a_correction_keeps_use_counted_since_the_audit_began(store: Store) -> None:
@@ -246,32 +246,32 @@ def test_old_minutes_are_forgotten_and_then_the_counter(store: Store) -> None:
 
 def test_the_use_of_all_callers_is_read_with_the_configuration(store: Store) -> None:
     a_queue(store)
-    assert store.configuration().use == QueueUse()
+    assert store.configuration.read().use == QueueUse()
     store.counters.set_queue_use(QueueUse(waiting=7, lines=3))
-    stand = store.configuration()
+    stand = store.configuration.read()
     assert (stand.use, stand.revision) == (QueueUse(waiting=7, lines=3), 1)
 
 
 def test_changes_of_limits_are_recorded(store: Store) -> None:
     a_queue(store)
-    store.configure(limits=LIMITS, who="ada", now=NOW, seen=1)
-    assert store.configuration().limits == LIMITS
+    store.configuration.change(limits=LIMITS, who="ada", now=NOW, seen=1)
+    assert store.configuration.read().limits == LIMITS
     with pytest.raises(Conflict):
-        store.configure(limits=limits_from({}), who="grace", now=NOW, seen=1)
-    store.configure(limits=LIMITS, who="grace", now=NOW)
-    last, first = store.changes(limit=9)
+        store.configuration.change(limits=limits_from({}), who="grace", now=NOW, seen=1)
+    store.configuration.change(limits=LIMITS, who="grace", now=NOW)
+    last, first = store.configuration.changes(limit=9)
     assert (last.who, last.limits_before, last.limits_after) == ("ada", limits_from({}), LIMITS)
     assert (last.before, first.limits_after) == (last.after, limits_from({}))
-    assert [pool.name for pool in store.pools()] == ["p5"]
+    assert [pool.name for pool in store.configuration.pools()] == ["p5"]
 
 
 def test_a_job_that_may_open_no_line_can_join_an_existing_one(store: Store) -> None:
     a_queue(store)
     waits(store, "job1")
-    store.submit(a_job("job2"), REQUEST, opens_line=False)
+    store.jobs.submit(a_job("job2"), REQUEST, opens_line=False)
     with pytest.raises(Conflict):
-        store.submit(a_job("job3", slots=2), REQUEST, opens_line=False)
-    assert store.job("job3") is None
+        store.jobs.submit(a_job("job3", slots=2), REQUEST, opens_line=False)
+    assert store.jobs.get("job3") is None
     assert store.counters.census().lines == 1
 
 
@@ -308,6 +308,6 @@ def test_unreadable_limits_count_as_none(dynamo: DynamoStore, client: Any, table
     a_queue(dynamo)
     for settings in ({"S": "{"}, {"S": '{"waiting": -1}'}, {"N": "1"}):
         Table(client, table).put(limits_key(), {"settings": settings})
-        assert dynamo.configuration().limits == limits_from({})
-        (told,) = dynamo.inspect()
+        assert dynamo.configuration.read().limits == limits_from({})
+        (told,) = dynamo.repair.inspect()
         assert (told.kind, told.subject) == ("unreadable", "limits")

@@ -21,10 +21,10 @@ from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.snapshots import FIRST_JOBS
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import MOST_AHEAD, Ahead
+from slotq_core.storage.snapshots import FIRST_JOBS
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.faults import on
 from tests.contract.worlds import (
@@ -116,19 +116,19 @@ def a_busy_queue(store: DynamoStore) -> None:
     starts(store, "active-3", pool="p4", pools=("p4",))
     claimant = waits(store, "claimant", priority=5)
     commit(store, backing_off(starts(store, "tired"), until=NOW + 60_000))
-    store.commit([evicting(victim, "claimant"), claiming(claimant)])
+    store.decisions.commit([evicting(victim, "claimant"), claiming(claimant)])
 
 
 def test_a_load_costs_the_same_however_many_wait(client: Any, table: str) -> None:
     store = DynamoStore(client, table)
     a_busy_queue(store)
-    store.load(NOW)  # The configuration is read once.
+    store.worlds.load(NOW)  # The configuration is read once.
     costs, there = {}, 0
     for count in WAITING:
         fill(client, table, crowd(there, count))
         there = count
         with measured(client) as meter:
-            world = store.load(NOW)
+            world = store.worlds.load(NOW)
         costs[count] = meter
         assert len(world.snapshot.active) == 3
         assert len(world.snapshot.waiting) <= 2 * FIRST_JOBS + 1
@@ -147,12 +147,12 @@ def test_the_calls_of_a_quiet_load_and_of_each_transition(evented_client: Evente
         job = waits(store, "job1")
     assert meter.calls == ["UpdateItem", "TransactWriteItems"]
     with measured(evented_client) as meter:
-        store.load(NOW)
+        store.worlds.load(NOW)
     queries = ["Query"] * (2 + 1 + 1 + 1)  # pools, lines, line, due
     assert meter.calls == ["GetItem", "Query", *queries]  # the configuration, for the first time
     assert meter.read_units == len(meter.calls)
     with measured(evented_client) as meter:
-        store.load(NOW)
+        store.worlds.load(NOW)
     assert meter.calls == ["GetItem", *queries]
     with measured(evented_client) as meter:
         commit(store, starting(job))
@@ -171,15 +171,17 @@ def test_every_read_for_a_decision_is_strongly_consistent(client: Any, table: st
         on(client, "provide-client-params.dynamodb.Query", note),
         on(client, "provide-client-params.dynamodb.GetItem", note),
     ):
-        store.load(NOW)
-        store.load_all(NOW)
-        store.pools()
-        store.job("active-1")
-        store.request("active-1")
+        store.worlds.load(NOW)
+        store.worlds.load_all(NOW)
+        store.configuration.pools()
+        store.jobs.get("active-1")
+        store.jobs.request("active-1")
         attempts_of(store, "active-1")
-        store.job_of("active-1")
+        store.jobs.owner_of("active-1")
         consistent = len(reads)
-        store.jobs(JobState)  # An index cannot be read consistently; no decision reads one.
+        store.jobs.in_states(
+            JobState
+        )  # An index cannot be read consistently; no decision reads one.
     assert consistent > 15
     assert all(read["ConsistentRead"] for read in reads[:consistent])
     assert all(read["IndexName"] for read in reads[consistent:])
@@ -204,11 +206,11 @@ def test_waiting_jobs_over_several_pages_are_all_read(client: Any, table: str) -
     ]
     fill(client, table, jobs)
     with measured(client) as meter:
-        world = store.load_all(NOW)
+        world = store.worlds.load_all(NOW)
     assert {job.name for job in world.snapshot.waiting} == {job.name for job in jobs}
     assert meter.read_bytes > 2_000_000
     assert ahead_of(store, jobs[-1]) == Ahead(jobs=MOST_AHEAD + 1, or_more=True)
-    assert len(store.load(NOW).snapshot.waiting) == FIRST_JOBS
+    assert len(store.worlds.load(NOW).snapshot.waiting) == FIRST_JOBS
 
 
 def test_item_sizes_follow_dynamodbs_rules() -> None:

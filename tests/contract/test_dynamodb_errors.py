@@ -66,14 +66,14 @@ def test_a_colliding_submission_is_retried(dynamo: DynamoStore, client: Any) -> 
     with refusing(client, TRANSACTION, times=2, **cancelled("TransactionConflict")) as refused:
         job = waits(dynamo, "job1")
     assert len(refused) == 2
-    assert dynamo.job("job1") == job
+    assert dynamo.jobs.get("job1") == job
 
 
 def test_a_submission_that_keeps_colliding_is_unavailable(dynamo: DynamoStore, client: Any) -> None:
     collision = cancelled("TransactionConflict")
     with refusing(client, TRANSACTION, **collision), pytest.raises(Unavailable):
         waits(dynamo, "job1")
-    assert dynamo.job("job1") is None
+    assert dynamo.jobs.get("job1") is None
 
 
 def test_a_false_condition_counts_before_a_collision(dynamo: DynamoStore, client: Any) -> None:
@@ -103,14 +103,14 @@ def test_throttles_and_faults_are_unavailable(
     job = waits(evented, "job1")
     with refusing(evented_client, TRANSACTION, **answer), pytest.raises(Unavailable):
         commit(evented, cancelling(job))
-    assert evented.job("job1") == job
+    assert evented.jobs.get("job1") == job
 
 
 @pytest.mark.parametrize(
     ("operation", "attempt"),
     [
-        ("Query", lambda store: store.load(NOW)),
-        ("GetItem", lambda store: store.job("job1")),
+        ("Query", lambda store: store.worlds.load(NOW)),
+        ("GetItem", lambda store: store.jobs.get("job1")),
         ("UpdateItem", lambda store: waits(store, "job1")),
     ],
 )
@@ -131,22 +131,20 @@ def test_a_missing_right_is_retried(
     """It counts as unavailable, not as a wrong setting, so that no request is dropped."""
     job = waits(evented, "job1")
     with refusing(evented_client, "GetItem", code), pytest.raises(RightMissing):
-        evented.job("job1")
+        evented.jobs.get("job1")
     with refusing(evented_client, TRANSACTION, code), pytest.raises(Unavailable):
         commit(evented, cancelling(job))
-    assert evented.job("job1") == job
+    assert evented.jobs.get("job1") == job
 
 
-def test_a_programming_error_is_raised_as_it_is(
-    evented_client: EventedDynamo, evented: DynamoStore
-) -> None:
+def test_a_programming_error_is_raised_as_it_is(evented_client: Any, evented: DynamoStore) -> None:
     with refusing(evented_client, "Query", "ValidationException"), pytest.raises(ClientError):
-        evented.load(NOW)
+        evented.worlds.load(NOW)
 
 
 def test_a_missing_table_is_a_settings_error(client: Any) -> None:
     with pytest.raises(Misconfigured):
-        DynamoStore(client, "no-such-table").job("job1")
+        DynamoStore(client, "no-such-table").jobs.get("job1")
 
 
 def test_no_answer_at_all_is_unavailable() -> None:
@@ -159,7 +157,7 @@ def test_no_answer_at_all_is_unavailable() -> None:
         config=Config(retries={"total_max_attempts": 1}),
     )
     with pytest.raises(Unavailable):
-        DynamoStore(nowhere, "any").load(NOW)
+        DynamoStore(nowhere, "any").worlds.load(NOW)
 
 
 def test_a_commit_with_a_lost_answer_is_found_by_the_retry(
@@ -168,13 +166,13 @@ def test_a_commit_with_a_lost_answer_is_found_by_the_retry(
     a_queue(dynamo)
     change = starting(waits(dynamo, "job1"))
     with losing_the_answer(client), pytest.raises(Unavailable):
-        dynamo.commit([change])
+        dynamo.decisions.commit([change])
     with pytest.raises(Conflict):
-        dynamo.commit([change])
-    (found,) = dynamo.load(NOW).snapshot.active
-    assert found == dynamo.job("job1")
+        dynamo.decisions.commit([change])
+    (found,) = dynamo.worlds.load(NOW).snapshot.active
+    assert found == dynamo.jobs.get("job1")
     assert found.attempt == change.after.attempt
-    assert dynamo.load(NOW).ledgers["p5"].used == change.before.demand
+    assert dynamo.worlds.load(NOW).ledgers["p5"].used == change.before.demand
 
 
 def test_a_submission_with_a_lost_answer_is_found_by_the_retry(
@@ -184,7 +182,7 @@ def test_a_submission_with_a_lost_answer_is_found_by_the_retry(
         waits(dynamo, "job1")
     with pytest.raises(NameTaken):
         waits(dynamo, "job1")
-    kept = dynamo.job("job1")
+    kept = dynamo.jobs.get("job1")
     assert kept is not None
     assert kept.digest == a_job("job1").digest
 
@@ -193,7 +191,7 @@ def test_more_pools_than_a_key_can_hold_are_refused(dynamo: DynamoStore) -> None
     pools = tuple(f"a-pool-with-a-rather-long-name-{n}" for n in range(40))
     with pytest.raises(InvalidRequest, match="pools"):
         waits(dynamo, "job1", pools=pools)
-    assert dynamo.job("job1") is None
+    assert dynamo.jobs.get("job1") is None
 
 
 def test_a_commit_beyond_one_transaction_is_not_sent(dynamo: DynamoStore) -> None:
@@ -202,16 +200,16 @@ def test_a_commit_beyond_one_transaction_is_not_sent(dynamo: DynamoStore) -> Non
     changes = [starting(job) for job in jobs]
     assert action_count(changes) > MAX_ACTIONS
     with pytest.raises(SlotQError, match="100"):
-        dynamo.commit(changes)
-    assert dynamo.load(NOW).snapshot.active == ()
+        dynamo.decisions.commit(changes)
+    assert dynamo.worlds.load(NOW).snapshot.active == ()
 
 
 def test_the_largest_commit_is_accepted(dynamo: DynamoStore) -> None:
     a_queue(dynamo, a_pool("p5", 100))
     changes = [starting(waits(dynamo, f"job{n}")) for n in range(19)]
     assert action_count(changes) <= MAX_ACTIONS < action_count([*changes, *changes[:2]])
-    dynamo.commit(changes)
-    assert len(dynamo.load(NOW).snapshot.active) == 19
+    dynamo.decisions.commit(changes)
+    assert len(dynamo.worlds.load(NOW).snapshot.active) == 19
 
 
 def test_each_change_has_its_number_of_actions(evented: DynamoStore) -> None:
@@ -236,7 +234,7 @@ def test_each_change_has_its_number_of_actions(evented: DynamoStore) -> None:
 
 
 def test_an_empty_commit_makes_no_call(dynamo: DynamoStore) -> None:
-    assert dynamo.commit([]) == ()
+    assert dynamo.decisions.commit([]) == ()
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.table import parts_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.ended_attempts import HISTORY
 from slotq_core.errors import Conflict
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, InParts, Part, PartsKind
+from slotq_core.storage.ends import HISTORY
 from tests.contract.by_hand import Table
 from tests.contract.metered import Metered
 from tests.contract.worlds import (
@@ -47,8 +47,8 @@ def members(store: Store, *names: str) -> list[Job]:
 
 
 def groups(store: Store, now: int = NOW) -> tuple[Group, ...]:
-    found = store.load(now).snapshot.groups
-    assert found == store.load_all(now).snapshot.groups
+    found = store.worlds.load(now).snapshot.groups
+    assert found == store.worlds.load_all(now).snapshot.groups
     return found
 
 
@@ -112,18 +112,18 @@ def test_decisions_about_groups_are_made_one_after_another(store: Store) -> None
     """Also where they touch different pools."""
     a_queue(store, a_pool("p5"), a_pool("p4"))
     a, b = members(store, "a", "b")
-    seen = store.load(NOW).group_decisions
-    store.commit([starting(a)], seen={}, group_decisions=seen)
+    seen = store.worlds.load(NOW).group_decisions
+    store.decisions.commit([starting(a)], seen={}, group_decisions=seen)
     with pytest.raises(Conflict):
-        store.commit([starting(b, "p4")], seen={}, group_decisions=seen)
-    assert store.load(NOW).group_decisions == seen + 1
-    store.commit([starting(b, "p4")], seen={}, group_decisions=seen + 1)
-    assert store.configuration().revision == 1
+        store.decisions.commit([starting(b, "p4")], seen={}, group_decisions=seen)
+    assert store.worlds.load(NOW).group_decisions == seen + 1
+    store.decisions.commit([starting(b, "p4")], seen={}, group_decisions=seen + 1)
+    assert store.configuration.read().revision == 1
 
 
 def a_decision(store: Store, *changes: Change, kind: PartsKind = PartsKind.START) -> InParts:
     steps = tuple((change.before, change.after) for change in changes)
-    return InParts(number=store.load(NOW).group_decisions, kind=kind, steps=steps)
+    return InParts(number=store.worlds.load(NOW).group_decisions, kind=kind, steps=steps)
 
 
 def begun(store: Store) -> tuple[InParts, list[Change]]:
@@ -133,74 +133,74 @@ def begun(store: Store) -> tuple[InParts, list[Change]]:
     changes = [starting(job) for job in members(store, "a", "b")]
     decision = a_decision(store, *changes)
     part = Part(of=decision, opens=True)
-    store.commit(changes[:1], group_decisions=decision.number, part=part)
+    store.decisions.commit(changes[:1], group_decisions=decision.number, part=part)
     return decision, changes
 
 
 def test_a_load_meets_a_decision_in_parts_until_its_last_part(store: Store) -> None:
     decision, (_, second) = begun(store)
-    assert store.load(NOW).in_parts == store.in_parts() == decision
-    store.commit([], part=Part(of=decision))
-    assert store.load(NOW).in_parts == decision
-    store.commit([second], part=Part(of=decision, closes=True))
-    assert store.load(NOW).in_parts is store.in_parts() is None
-    assert [job.name for job in store.load(NOW).snapshot.active] == ["a", "b"]
+    assert store.worlds.load(NOW).in_parts == store.decisions.in_parts() == decision
+    store.decisions.commit([], part=Part(of=decision))
+    assert store.worlds.load(NOW).in_parts == decision
+    store.decisions.commit([second], part=Part(of=decision, closes=True))
+    assert store.worlds.load(NOW).in_parts is store.decisions.in_parts() is None
+    assert [job.name for job in store.worlds.load(NOW).snapshot.active] == ["a", "b"]
 
 
 def test_the_end_of_a_decision_in_parts_is_a_decision(store: Store) -> None:
     decision, (_, second) = begun(store)
-    seen = store.load(NOW).group_decisions
+    seen = store.worlds.load(NOW).group_decisions
     assert seen == decision.number + 1
-    store.commit([second], part=Part(of=decision, closes=True))
+    store.decisions.commit([second], part=Part(of=decision, closes=True))
     with pytest.raises(Conflict):
-        store.commit([], group_decisions=seen)
+        store.decisions.commit([], group_decisions=seen)
 
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_no_part_is_committed_without_the_record(store: Store, closes: bool) -> None:
     decision, (_, second) = begun(store)
-    undo = store.turn_back(decision)
-    assert undo == replace(decision, kind=PartsKind.UNDO) == store.load(NOW).in_parts
+    undo = store.decisions.turn_back(decision)
+    assert undo == replace(decision, kind=PartsKind.UNDO) == store.worlds.load(NOW).in_parts
     with pytest.raises(Conflict):
-        store.commit([second], part=Part(of=decision, closes=closes))
-    store.commit([], part=Part(of=undo, closes=True))
+        store.decisions.commit([second], part=Part(of=decision, closes=closes))
+    store.decisions.commit([], part=Part(of=undo, closes=True))
     with pytest.raises(Conflict):
-        store.commit([second], part=Part(of=undo, closes=closes))
-    assert store.job("b") == second.before
+        store.decisions.commit([second], part=Part(of=undo, closes=closes))
+    assert store.jobs.get("b") == second.before
 
 
 def test_only_a_start_that_is_there_is_turned_back(store: Store) -> None:
     decision, _ = begun(store)
-    undo = store.turn_back(decision)
+    undo = store.decisions.turn_back(decision)
     with pytest.raises(Conflict):
-        store.turn_back(decision)
-    store.commit([], part=Part(of=undo, closes=True))
+        store.decisions.turn_back(decision)
+    store.decisions.commit([], part=Part(of=undo, closes=True))
     with pytest.raises(Conflict):
-        store.turn_back(decision)
+        store.decisions.turn_back(decision)
 
 
 def test_one_decision_is_in_parts_at_a_time(store: Store) -> None:
     begun(store)
     other = a_decision(store)
     with pytest.raises(Conflict):
-        store.commit([], group_decisions=other.number, part=Part(of=other, opens=True))
+        store.decisions.commit([], group_decisions=other.number, part=Part(of=other, opens=True))
 
 
 def test_an_attempt_that_is_taken_back_has_never_been(store: Store) -> None:
     decision, (first, _) = begun(store)
-    job = store.job("a")
+    job = store.jobs.get("a")
     assert job is not None and job.attempt is not None
     before = replace(first.before, followed=True)
     commit(store, Change(before=job, after=before))
-    assert store.job("a") == replace(before, version=job.version + 1)
+    assert store.jobs.get("a") == replace(before, version=job.version + 1)
     assert attempts_of(store, "a") == ()
-    assert store.job_of(job.attempt.training_job) is None
-    world = store.load(NOW)
+    assert store.jobs.owner_of(job.attempt.training_job) is None
+    world = store.worlds.load(NOW)
     assert [each.name for each in world.snapshot.waiting] == ["a", "b"]
     assert world.snapshot.active == ()
     assert world.ledgers["p5"].used.slots == 0
-    assert [*store.inspect()] == []
-    assert store.in_parts() == decision
+    assert [*store.repair.inspect()] == []
+    assert store.decisions.in_parts() == decision
 
 
 def test_two_hundred_jobs_fit_the_record(store: Store) -> None:
@@ -208,10 +208,10 @@ def test_two_hundred_jobs_fit_the_record(store: Store) -> None:
     changes = [starting(job) for job in members(store, *(f"m{n:03d}" for n in range(200)))]
     decision = a_decision(store, *changes)
     first = Part(of=decision, opens=True)
-    count = store.fitting(changes, part=first)
+    count = store.decisions.fitting(changes, part=first)
     assert 1 <= count <= len(changes)
-    store.commit(changes[:count], group_decisions=decision.number, part=first)
-    assert store.in_parts() == decision
+    store.decisions.commit(changes[:count], group_decisions=decision.number, part=first)
+    assert store.decisions.in_parts() == decision
 
 
 def test_a_transaction_takes_what_fits(dynamo: DynamoStore) -> None:
@@ -220,20 +220,20 @@ def test_a_transaction_takes_what_fits(dynamo: DynamoStore) -> None:
     changes = [starting(job) for job in members(dynamo, *(f"m{n:03d}" for n in range(40)))]
     decision = a_decision(dynamo, *changes)
     first = Part(of=decision, opens=True)
-    seen = {"p5": dynamo.load(NOW).ledgers["p5"].version}
-    count = dynamo.fitting(changes, seen=seen, part=first)
+    seen = {"p5": dynamo.worlds.load(NOW).ledgers["p5"].version}
+    count = dynamo.decisions.fitting(changes, seen=seen, part=first)
     assert count == 19
-    dynamo.commit(changes[:count], seen=seen, group_decisions=decision.number, part=first)
+    dynamo.decisions.commit(changes[:count], seen=seen, group_decisions=decision.number, part=first)
 
 
 def test_a_decision_that_cannot_be_read_is_put_aside(dynamo: DynamoStore, items: Table) -> None:
     begun(dynamo)
     items.change(parts_key(), steps={"S": "?"})
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     assert world.in_parts is None
     (poison,) = world.poison
-    dynamo.quarantine(poison)
-    world = dynamo.load(NOW)
+    dynamo.repair.quarantine(poison)
+    world = dynamo.worlds.load(NOW)
     assert (world.in_parts, world.poison) == (None, ())
 
 
@@ -253,17 +253,17 @@ def test_a_gang_costs_no_calls_once_it_is_known() -> None:
 
     def reads() -> int:
         metered.reset()
-        (group,) = store.load(NOW).snapshot.groups
+        (group,) = store.worlds.load(NOW).snapshot.groups
         assert len(group.ended) == 10
         return metered.calls["get_item"]
 
     first, second, third = reads(), reads(), reads()
     assert first - second == 1 + 10
     assert second == third
-    commit(store, cancelling(store.job("m15")))
+    commit(store, cancelling(store.jobs.get("m15")))
     metered.reset()
-    store.load(NOW)
+    store.worlds.load(NOW)
     assert metered.calls["get_item"] == second
     metered.reset()
-    store.load(NOW)
+    store.worlds.load(NOW)
     assert metered.calls["get_item"] == second - 1

@@ -76,7 +76,7 @@ def test_evicting_one_evicts_all(make_store: MakeStore) -> None:
     gang_of(world, "a@p", "b@p", "c@p", "d@q", "e@q")
     world.deliver()
     world.submit("high", priority=5, pools="q")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert states(world, *"abcde") == "stop stop stop stop stop"
     world.deliver()
     assert states(world, "high", *"abcde") == "runn pree pree pree pree pree"
@@ -148,7 +148,7 @@ def with_many_pools() -> tuple[list[Pool], QueueWorld]:
     """A hundred and twenty pools of one slot, configured in three steps."""
     pools, store = [pool(f"p{number:03d}") for number in range(120)], on_dynamodb()
     for number in (40, 80, 120):
-        store.configure(pools[:number], who="test", now=0)
+        store.configuration.change(pools[:number], who="test", now=0)
     return pools, QueueWorld(*pools, store=store)
 
 
@@ -179,7 +179,7 @@ class Dies(Exception):
 
 def dying(world: QueueWorld, after: int, error: type[Exception] = Dies) -> None:
     """Let the next handler die once it has made so many commits of parts."""
-    commit, left = world.store.commit, [after]
+    commit, left = world.store.decisions.commit, [after]
 
     def counted(changes: Any, **more: Any) -> Any:
         if more.get("part") is not None:
@@ -188,10 +188,10 @@ def dying(world: QueueWorld, after: int, error: type[Exception] = Dies) -> None:
                 raise error("")
         return commit(changes, **more)
 
-    world.store.commit = counted
+    world.store.decisions.commit = counted
     with pytest.raises(error):
-        world.manager.run_pass()
-    world.store.commit = commit
+        world.manager.passes.run()
+    world.store.decisions.commit = commit
 
 
 def half_started(make_store: MakeStore, *names: str, **rules: Any) -> QueueWorld:
@@ -199,7 +199,7 @@ def half_started(make_store: MakeStore, *names: str, **rules: Any) -> QueueWorld
     world = QueueWorld(pool("p", 3), pool("q", 2), store=make_store())
     gang_of(world, *(names or ("a@p", "b@p", "c@p", "d@q", "e@q")), **rules)
     dying(world, 1)
-    assert world.store.in_parts() is not None
+    assert world.store.decisions.in_parts() is not None
     assert 0 < [world.job(name).state.value for name in "abcde"].count("starting") < 5
     assert world.training_jobs() == {}
     return world
@@ -210,7 +210,7 @@ def test_the_next_pass_finishes_a_start_in_parts(make_store: MakeStore) -> None:
     world = half_started(make_store)
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "runn runn runn runn runn"
-    assert world.store.in_parts() is None
+    assert world.store.decisions.in_parts() is None
 
 
 @IN_PARTS
@@ -225,14 +225,16 @@ def test_a_reconciliation_creates_nothing_of_half_a_gang(make_store: MakeStore) 
 def test_the_doctor_tells_of_a_decision_that_nobody_finishes(make_store: MakeStore) -> None:
     world = half_started(make_store)
     world.clock.set(world.clock.now() + LONG - 1)
-    assert [it for it in world.manager.doctor() if it.kind == "unfinished_decision"] == []
+    assert [it for it in world.manager.doctor.examine() if it.kind == "unfinished_decision"] == []
     world.clock.set(world.clock.now() + 1)
-    (found,) = (it for it in world.manager.doctor(fix=True) if it.kind == "unfinished_decision")
+    (found,) = (
+        it for it in world.manager.doctor.examine(fix=True) if it.kind == "unfinished_decision"
+    )
     assert (found.subject, found.mended) == ("gang", False)
     assert found.text.startswith("the start of 5 jobs, decided at 2026-")
     world.deliver()
     assert states(world, *"abcde") == "runn runn runn runn runn"
-    assert world.manager.doctor() == []
+    assert world.manager.doctor.examine() == []
 
 
 @IN_PARTS
@@ -245,9 +247,9 @@ def test_the_doctor_tells_of_an_eviction_that_nobody_finishes(make_store: MakeSt
     world.clock.set(world.clock.now() + LONG // 2)
     dying(world, 1)
     world.clock.set(world.clock.now() + LONG // 2)
-    assert "unfinished_decision" not in {found.kind for found in world.manager.doctor()}
+    assert "unfinished_decision" not in {found.kind for found in world.manager.doctor.examine()}
     world.clock.set(world.clock.now() + LONG // 2)
-    assert "unfinished_decision" in {found.kind for found in world.manager.doctor()}
+    assert "unfinished_decision" in {found.kind for found in world.manager.doctor.examine()}
 
 
 @IN_PARTS
@@ -267,15 +269,15 @@ def test_a_cancel_wins_over_a_start_in_parts(make_store: MakeStore, member: str)
 @IN_PARTS
 def test_a_start_in_parts_that_has_lost_its_room_is_undone(make_store: MakeStore) -> None:
     world = half_started(make_store)
-    world.store.configure([pool("p", 3), pool("q", 1)], who="operator", now=0)
+    world.store.configuration.change([pool("p", 3), pool("q", 1)], who="operator", now=0)
     before = {name: world.job(name).entry_time for name in "abcde"}
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "pend pend pend pend pend"
-    assert world.store.in_parts() is None
+    assert world.store.decisions.in_parts() is None
     assert {name: world.job(name).entry_time for name in "abcde"} == before
     assert {world.job(name).attempts for name in "abcde"} == {0}
     assert world.training_jobs() == {}
-    world.store.configure([pool("p", 3), pool("q", 2)], who="operator", now=0)
+    world.store.configuration.change([pool("p", 3), pool("q", 2)], who="operator", now=0)
     world.deliver()
     assert states(world, *"abcde") == "runn runn runn runn runn"
     assert world.training_jobs().keys() == {*"abcde"}
@@ -289,7 +291,7 @@ def test_the_next_pass_finishes_an_eviction_in_parts(make_store: MakeStore) -> N
     world.submit("high", priority=5, pools="q")
     dying(world, 1)
     assert "running" in {world.job(name).state.value for name in "abcde"}
-    decision = world.store.in_parts()
+    decision = world.store.decisions.in_parts()
     assert decision is not None and decision.kind is PartsKind.FINISH
     world.submit("follower", after="e")
     world.later(HANDLER_LIFETIME / 1000)
@@ -301,6 +303,6 @@ def test_a_decision_that_cannot_be_finished_now_stays(make_store: MakeStore) -> 
     world = half_started(make_store)
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
     dying(world, 0, Unavailable)
-    assert world.store.in_parts() is not None
+    assert world.store.decisions.in_parts() is not None
     world.later(HANDLER_LIFETIME / 1000)
     assert states(world, *"abcde") == "runn runn runn runn runn"

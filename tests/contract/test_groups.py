@@ -115,21 +115,27 @@ def test_nothing_is_withdrawn_that_was_kept_and_nothing_kept_that_was_withdrawn(
 def test_a_load_has_the_groups_of_the_jobs_that_wait(store: Store) -> None:
     a_queue(store)
     kept(store)
-    assert store.load(NOW).snapshot.groups == store.load_all(NOW).snapshot.groups == ()
+    assert (
+        store.worlds.load(NOW).snapshot.groups == store.worlds.load_all(NOW).snapshot.groups == ()
+    )
     waits(store, "a", group="grid")
     waits(store, "c", group="unknown")
-    assert store.load(NOW).snapshot.groups == store.load_all(NOW).snapshot.groups == (GRID,)
+    assert (
+        store.worlds.load(NOW).snapshot.groups
+        == store.worlds.load_all(NOW).snapshot.groups
+        == (GRID,)
+    )
 
 
 def test_a_member_waits_for_its_groups_entry_and_for_no_job(store: Store) -> None:
     a_queue(store)
     member = waits(store, "a", group="grid", after_any=(entry_of("grid"),))
-    assert [*store.followers(entry_of("grid"))] == [member]
-    assert store.load(NOW).snapshot.waiting == ()
+    assert [*store.jobs.followers(entry_of("grid"))] == [member]
+    assert store.worlds.load(NOW).snapshot.waiting == ()
     assert member.awaited_jobs == ()
     with pytest.raises(AwaitedEnded):
         waits(store, "b", group="grid", after_any=(entry_of("grid"), "nobody"))
-    assert [*store.inspect()] == []
+    assert [*store.repair.inspect()] == []
 
 
 def test_of_a_group_whose_record_cannot_be_read_nothing_starts(
@@ -139,7 +145,7 @@ def test_of_a_group_whose_record_cannot_be_read_nothing_starts(
     kept(dynamo)
     items.change(group_key("grid"), maxParallel={"S": "many"})
     waits(dynamo, "a", group="grid")
-    (group,) = dynamo.load(NOW).snapshot.groups
+    (group,) = dynamo.worlds.load(NOW).snapshot.groups
     assert (group.name, group.max_parallel) == ("grid", 0)
     with pytest.raises(NotUnderstood):
         dynamo.groups.get("grid")
@@ -156,7 +162,7 @@ def test_a_load_keeps_nothing_of_what_sweeps_try(dynamo: DynamoStore) -> None:
         dynamo.groups.keep(replace(stored(), group=rules, sweep=sweep))
         waits(dynamo, name, group=rules.name)
     tracemalloc.start()
-    dynamo.load(NOW)
+    dynamo.worlds.load(NOW)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 5_000_000
@@ -166,9 +172,9 @@ def test_a_record_is_read_once(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     kept(dynamo)
     waits(dynamo, "a", group="grid")
-    dynamo.load(NOW)
+    dynamo.worlds.load(NOW)
     items.remove(group_key("grid"))
-    assert dynamo.load(NOW).snapshot.groups == (GRID,)
+    assert dynamo.worlds.load(NOW).snapshot.groups == (GRID,)
 
 
 def test_the_rules_of_a_gang_are_read_as_they_were_kept(store: Store) -> None:
@@ -185,9 +191,9 @@ def test_reads_at_once_are_in_the_order_of_what_was_asked(store: Store) -> None:
     a_queue(store)
     for name in ("a", "b", "c"):
         waits(store, name)
-    found = store.at_once(store.job, ["c", "nobody", "a", "b"])
+    found = store.at_once(store.jobs.get, ["c", "nobody", "a", "b"])
     assert [job and job.name for job in found] == ["c", None, "a", "b"]
-    assert store.at_once(store.job, []) == []
+    assert store.at_once(store.jobs.get, []) == []
 
 
 def test_the_members_of_a_group_are_read_together() -> None:

@@ -74,14 +74,14 @@ def test_every_record_of_an_ended_job_is_marked(
     job = a_life(dynamo)
     goes = -((job.changed_at + MONTH) // -1000)
     assert marked(client, table) == {("JOB#job1", "JOB"): goes}
-    assert dynamo.expire(now=NOW) == 1
+    assert dynamo.repair.expire(now=NOW) == 1
     second = "NAME#job1-qstamp-2-abcdef", "NAME"
     third = "NAME#job1-qstamp-3-abcdef", "NAME"
     records = ["JOB", "REQUEST", *(f"ATTEMPT#000{n}" for n in (1, 2, 3))]
     keys = [*(("JOB#job1", sk) for sk in records), ("NAME#job1", "NAME"), second, third]
     assert marked(client, table) == dict.fromkeys(keys, goes)
     everything_of_what_has_ended_expires(client, table, dynamo)
-    assert dynamo.expire(now=NOW) == 0
+    assert dynamo.repair.expire(now=NOW) == 0
 
 
 def test_the_store_sets_the_expiry_in_seconds_rounded_up(client: Any, table: str) -> None:
@@ -95,12 +95,12 @@ def test_an_ended_job_stays_readable(store: Store) -> None:
     a_queue(store)
     job = a_life(store)
     attempts = attempts_of(store, "job1")
-    store.expire(now=NOW)
-    assert store.job("job1") == job
+    store.repair.expire(now=NOW)
+    assert store.jobs.get("job1") == job
     assert attempts_of(store, "job1") == attempts
     assert [attempt.number for attempt in attempts] == [1, 2, 3]
-    assert store.request("job1") == REQUEST
-    assert store.job_of("job1-qstamp-2-abcdef") == "job1"
+    assert store.jobs.request("job1") == REQUEST
+    assert store.jobs.owner_of("job1-qstamp-2-abcdef") == "job1"
     with pytest.raises(NameTaken):
         waits(store, "job1")
 
@@ -110,7 +110,7 @@ def test_a_tick_marks_a_bounded_number_of_jobs_each_once(store: Store) -> None:
     for n in range(5):
         commit(store, cancelling(waits(store, f"job{n}")))
     waits(store, "waiting")
-    assert [store.expire(now=NOW, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert [store.repair.expire(now=NOW, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 @pytest.mark.parametrize("after", range(9))
@@ -123,13 +123,13 @@ def test_the_next_tick_repairs_a_crash_at_any_call(
     a_life(store)
     with crashing(evented_client, after):
         try:
-            crashed = store.expire(now=NOW) == 0
+            crashed = store.repair.expire(now=NOW) == 0
         except Unavailable:
             crashed = True
     assert crashed == (after < 8)
-    store.expire(now=NOW)
+    store.repair.expire(now=NOW)
     everything_of_what_has_ended_expires(evented_client, table, store)
-    assert store.expire(now=NOW) == 0
+    assert store.repair.expire(now=NOW) == 0
 
 
 def crashing(client: Any, after: int) -> Any:
@@ -144,14 +144,14 @@ def test_the_memory_store_forgets_expired_jobs() -> None:
     store = MemoryStore(history=1000)
     a_queue(store)
     job = a_life(store)
-    assert store.expire(now=job.changed_at + 1000) == 1
-    assert store.job("job1")
-    assert store.expire(now=job.changed_at + 2000) == 0
-    assert store.job("job1") is None
+    assert store.repair.expire(now=job.changed_at + 1000) == 1
+    assert store.jobs.get("job1")
+    assert store.repair.expire(now=job.changed_at + 2000) == 0
+    assert store.jobs.get("job1") is None
     assert attempts_of(store, "job1") == ()
-    assert store.job_of("job1") is None
+    assert store.jobs.owner_of("job1") is None
     with pytest.raises(NoSuchJob):
-        store.request("job1")
+        store.jobs.request("job1")
     assert waits(store, "job1").version == 1
 
 
@@ -163,21 +163,21 @@ def test_a_new_job_of_an_old_name_is_not_marked(
     chance = random.Random(seed)
     a_queue(dynamo)
     old = a_life(dynamo, attempts=4)
-    dynamo.expire(now=NOW)
+    dynamo.repair.expire(now=NOW)
     remove_expired(client, table, chance, share=0.5)
     client.delete_item(TableName=table, Key={"pk": {"S": "JOB#job1"}, "sk": {"S": "JOB"}})
-    assert dynamo.job("job1") is None
+    assert dynamo.jobs.get("job1") is None
     assert attempts_of(dynamo, "job1") == ()
     later = old.changed_at + MONTH + 86_400_000
     request = {**REQUEST, "again": 1}
-    new = dynamo.submit(a_job("job1", entry_time=later, changed_at=later), request)
+    new = dynamo.jobs.submit(a_job("job1", entry_time=later, changed_at=later), request)
     assert attempts_of(dynamo, "job1") == ()
     new = commit(dynamo, evicted(commit(dynamo, starting(new))))
     remove_expired(client, table, chance)
-    assert dynamo.job("job1") == new
+    assert dynamo.jobs.get("job1") == new
     assert [attempt.number for attempt in attempts_of(dynamo, "job1")] == [1]
-    assert dynamo.request("job1") == request
-    assert dynamo.job_of("job1") == "job1"
+    assert dynamo.jobs.request("job1") == request
+    assert dynamo.jobs.owner_of("job1") == "job1"
     assert marked(client, table) == {}
 
 
@@ -189,9 +189,9 @@ def test_a_late_tick_does_not_mark_a_new_job_of_the_same_name(
     old = a_life(dynamo, attempts=3)
     remove_expired(client, table, random.Random(0))
     later = old.changed_at + MONTH
-    new = dynamo.submit(a_job("job1", entry_time=later, changed_at=later), REQUEST)
+    new = dynamo.jobs.submit(a_job("job1", entry_time=later, changed_at=later), REQUEST)
     new = commit(dynamo, starting(new))
-    assert dynamo.expire(now=later) == 1
+    assert dynamo.repair.expire(now=later) == 1
     left = {("JOB#job1", f"ATTEMPT#000{n}") for n in (2, 3)}
     left |= {(f"NAME#job1-qstamp-{n}-abcdef", "NAME") for n in (2, 3)}
     assert set(marked(client, table)) == left
@@ -209,7 +209,7 @@ def test_records_without_an_entry_time_expire_with_their_job(
         if key[1] != "JOB":
             items.change(key, entryTime=None)
     assert [each.number for each in attempts_of(dynamo, "job1")] == [1, 2, 3]
-    assert dynamo.expire(now=NOW) == 1
+    assert dynamo.repair.expire(now=NOW) == 1
     everything = {key for key in items.all() if key[0] in {"JOB#job1", "NAME#job1"}}
     assert everything <= marked(client, table).keys()
     assert job.terminal
@@ -226,6 +226,6 @@ def test_only_records_of_ended_jobs_are_marked(
     waits(dynamo, "waiting")
     dynamo.scheduler.bump()
     dynamo.scheduler.take_turn("RECONCILE", now=NOW, next_at=NOW)
-    dynamo.expire(now=NOW)
-    assert {job.name for job in dynamo.jobs(JobState) if job.terminal} == {"ended"}
+    dynamo.repair.expire(now=NOW)
+    assert {job.name for job in dynamo.jobs.in_states(JobState) if job.terminal} == {"ended"}
     everything_of_what_has_ended_expires(client, table, dynamo)

@@ -45,23 +45,23 @@ def a_world(store: Store) -> Store:
     """A store with a job of each kind."""
     a_queue(store, a_pool("p5", 4), a_pool("p4", 2))
     commit(store, completing(runs(store, "ended")))
-    store.expire(now=NOW)
+    store.repair.expire(now=NOW)
     commit(store, cancelling(waits(store, "cancelled")))
     victim, claimant = runs(store, "victim"), waits(store, "claimant", priority=5)
-    store.commit([evicting(victim, "claimant"), claiming(claimant)])
+    store.decisions.commit([evicting(victim, "claimant"), claiming(claimant)])
     runs(store, "running", slots=2)
     starts(store, "starting", pool="p4", pools=("p4",))
     commit(store, backing_off(starts(store, "tired"), until=NOW + 9))
     commit(store, evicted(starts(store, "evicted")))
     waits(store, "waiting", slots=3)
-    store.set_foreign("p4", Demand(slots=1))
+    store.health.set_foreign("p4", Demand(slots=1))
     return store
 
 
 def test_a_consistent_table_has_no_findings(store: Store) -> None:
     a_world(store)
-    assert list(store.inspect()) == []
-    assert list(store.inspect(mend=True)) == []
+    assert list(store.repair.inspect()) == []
+    assert list(store.repair.inspect(mend=True)) == []
 
 
 def waiting_key(table: Table, job: str) -> by_hand.Key:
@@ -165,18 +165,18 @@ def test_every_disagreement_is_found_and_repaired(
 ) -> None:
     kind, subject, spoil = FAULTS[fault]
     a_world(dynamo)
-    world, right = dynamo.load_all(NOW), items.all()
+    world, right = dynamo.worlds.load_all(NOW), items.all()
     spoil(items)
     spoiled = items.all()
-    found = list(dynamo.inspect())
+    found = list(dynamo.repair.inspect())
     assert (kind, subject) in {(each.kind, each.subject) for each in found} or not subject
     assert kind in {each.kind for each in found}
     assert not any(each.mended for each in found)
     assert items.all() == spoiled
-    mended = list(dynamo.inspect(mend=True))
+    mended = list(dynamo.repair.inspect(mend=True))
     assert all(each.mended and each.text for each in mended)
-    assert list(dynamo.inspect()) == []
-    assert dynamo.load_all(NOW).snapshot == world.snapshot
+    assert list(dynamo.repair.inspect()) == []
+    assert dynamo.worlds.load_all(NOW).snapshot == world.snapshot
     assert _essence(items.all()) == _essence(right)
 
 
@@ -193,18 +193,18 @@ def _essence(table: dict[by_hand.Key, dict[str, Any]]) -> dict[by_hand.Key, dict
 
 def test_several_faults_are_repaired_together(dynamo: DynamoStore, items: Table) -> None:
     a_world(dynamo)
-    world = dynamo.load_all(NOW)
+    world = dynamo.worlds.load_all(NOW)
     for fault in ("ledger holders", "line missing", "job unreadable"):
         FAULTS[fault][2](items)
     items.put(active("running"), {"job": text("?")})
-    list(dynamo.inspect(mend=True))
-    left = list(dynamo.inspect())
+    list(dynamo.repair.inspect(mend=True))
+    left = list(dynamo.repair.inspect())
     # The job's own item and its only copy are broken: its slots stay held, and people are told.
     told = {("held", "running"), ("put_aside", "running")}
     assert {(each.kind, each.subject) for each in left} == told
-    pools = {pool.name: pool for pool in dynamo.load(NOW).snapshot.pools}
+    pools = {pool.name: pool for pool in dynamo.worlds.load(NOW).snapshot.pools}
     assert pools["p5"].foreign == Demand(slots=2)
-    assert dynamo.load_all(NOW).snapshot.waiting == world.snapshot.waiting
+    assert dynamo.worlds.load_all(NOW).snapshot.waiting == world.snapshot.waiting
 
 
 def test_a_record_that_expires_during_its_repair_stays_gone(
@@ -216,7 +216,7 @@ def test_a_record_that_expires_during_its_repair_stays_gone(
     record = ("JOB#job1", "REQUEST")
     items.change(record, expiresAt=number(1))
     with before_the_next(client, "TransactWriteItems", lambda: items.remove(record)):
-        list(dynamo.inspect(mend=True))
+        list(dynamo.repair.inspect(mend=True))
     assert items.get(record) == {}
 
 
@@ -227,11 +227,13 @@ def test_foreign_use_counted_during_a_ledgers_repair_stays(
     a_queue(dynamo, a_pool("p5", 3))
     items.change(by_hand.ledger("p5"), free_slots=number(9))
     other = DynamoStore(client, table)
-    with before_the_next(client, "PutItem", lambda: other.set_foreign("p5", Demand(slots=1))):
-        list(dynamo.inspect(mend=True))
-    (pool,) = dynamo.load(NOW).snapshot.pools
+    with before_the_next(
+        client, "PutItem", lambda: other.health.set_foreign("p5", Demand(slots=1))
+    ):
+        list(dynamo.repair.inspect(mend=True))
+    (pool,) = dynamo.worlds.load(NOW).snapshot.pools
     assert pool.foreign == Demand(slots=1)
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_claim_made_during_a_ledgers_repair_still_counts(
@@ -243,10 +245,10 @@ def test_a_claim_made_during_a_ledgers_repair_still_counts(
     items.change(by_hand.ledger("p5"), free_slots=number(9))
     other = DynamoStore(client, table)
     with before_the_next(client, "PutItem", lambda: commit(other, claiming(job))):
-        list(dynamo.inspect(mend=True))
-    (claimant,) = dynamo.load(NOW).snapshot.waiting
+        list(dynamo.repair.inspect(mend=True))
+    (claimant,) = dynamo.worlds.load(NOW).snapshot.waiting
     assert claimant.claim
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_a_change_during_the_inspection_is_not_a_finding(
@@ -256,7 +258,7 @@ def test_a_change_during_the_inspection_is_not_a_finding(
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     items.remove(next(iter(copies_of(job))))
-    found = dynamo.inspect()
+    found = dynamo.repair.inspect()
     items.put(next(iter(copies_of(job))), {"job": {"M": items.get(by_hand.job("job1"))}})
     commit(DynamoStore(client, table), starting(job))
     assert [each for each in found if each.kind != "copy"] == []
@@ -271,7 +273,7 @@ def test_an_inspection_beside_busy_handlers_finds_and_repairs_nothing(racing_sto
             job = insist(store, evicting(insist(store, starting(waits(store, f"{name}-{n}"))), "x"))
             job = insist(store, evicted(job))
             insist(store, completing(insist(store, starting(job))))
-            store.expire(now=NOW)
+            store.repair.expire(now=NOW)
 
     def lives(name: str) -> None:
         try:
@@ -283,13 +285,13 @@ def test_an_inspection_beside_busy_handlers_finds_and_repairs_nothing(racing_sto
         found: list[Finding] = []
         while not done.is_set():
             with suppress(Unavailable):  # A table too busy to inspect is not a finding.
-                found += store.inspect(mend=True)
+                found += store.repair.inspect(mend=True)
         return found
 
     *ended, found, also = at_once(*(partial(lives, f"job{n}") for n in range(3)), look, look)
     assert ended == [None] * 3
     assert (found, also) == ([], [])
-    assert list(store.inspect()) == []
+    assert list(store.repair.inspect()) == []
 
 
 def test_findings_include_pools_that_are_no_longer_configured(
@@ -298,9 +300,9 @@ def test_findings_include_pools_that_are_no_longer_configured(
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
     a_queue(dynamo, a_pool("p4"))
     items.change(by_hand.ledger("p5"), free_slots=number(2))
-    (finding,) = dynamo.inspect(mend=True)
+    (finding,) = dynamo.repair.inspect(mend=True)
     assert finding.kind == "ledger"
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
     assert finding == Finding(kind="ledger", subject="p5", text=finding.text, mended=True)
 
 
@@ -308,9 +310,9 @@ def test_a_repair_keeps_an_existing_line(dynamo: DynamoStore, items: Table) -> N
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     items.remove(line_key(line_of(job)))
-    assert dynamo.load(NOW).snapshot.waiting == ()
-    list(dynamo.inspect(mend=True))
-    assert dynamo.load(NOW).snapshot.waiting == (job,)
+    assert dynamo.worlds.load(NOW).snapshot.waiting == ()
+    list(dynamo.repair.inspect(mend=True))
+    assert dynamo.worlds.load(NOW).snapshot.waiting == (job,)
     assert items.get(line_key(line_of(job)))["touched"] == number(NOW)
 
 
@@ -323,10 +325,10 @@ def test_an_inspection_without_time_says_so_and_reports_no_fault(
         runs(dynamo, f"run{n}") if n < 3 else waits(dynamo, f"wait{n}")
     for looks in (0, 4, 9, 40):
         left = iter(range(looks, -1000, -1))
-        found = list(dynamo.inspect(mend=True, time_left=partial(next, left)))
+        found = list(dynamo.repair.inspect(mend=True, time_left=partial(next, left)))
         assert [each.kind for each in found] == ["unfinished"], looks
         assert "items were examined" in found[0].text
-    assert list(dynamo.inspect(time_left=lambda: 1)) == []
+    assert list(dynamo.repair.inspect(time_left=lambda: 1)) == []
 
 
 def test_findings_of_an_incomplete_inspection_are_repaired(
@@ -336,5 +338,5 @@ def test_findings_of_an_incomplete_inspection_are_repaired(
     runs(dynamo, "job1")
     items.change(by_hand.ledger("p5"), free_slots=number(1))
     left = iter([100] + [60] * 200)
-    found = list(dynamo.inspect(mend=True, time_left=lambda: next(left)))
+    found = list(dynamo.repair.inspect(mend=True, time_left=lambda: next(left)))
     assert [(each.kind, each.mended) for each in found] == [("ledger", True)]

@@ -49,10 +49,10 @@ from tests.hypothesis_profiles import SHARES_FIXTURES
 
 def test_a_submitted_job_is_stored_whole_with_its_first_version(store: Store) -> None:
     job = a_job("job1", project="vision", message="hello", retries=2, min_runtime=1000)
-    kept = store.submit(job, REQUEST)
+    kept = store.jobs.submit(job, REQUEST)
     assert kept == replace(job, version=1)
-    assert store.job("job1") == kept
-    assert store.request("job1") == REQUEST
+    assert store.jobs.get("job1") == kept
+    assert store.jobs.request("job1") == REQUEST
 
 
 ROLE = "arn:aws:sts::123456789012:assumed-role/Research"
@@ -61,37 +61,37 @@ ROLE = "arn:aws:sts::123456789012:assumed-role/Research"
 @pytest.mark.parametrize("person", [ROLE, f"{ROLE}/ada", ""])
 def test_a_job_keeps_the_person_as_of_its_submission(store: Store, person: str) -> None:
     """Patterns of roles may change afterwards."""
-    kept = store.submit(a_job("job1", submitter=f"{ROLE}/ada", person=person), REQUEST)
-    assert (kept.person, store.job("job1")) == (person, kept)
-    (waiting,) = store.load(NOW).snapshot.waiting
+    kept = store.jobs.submit(a_job("job1", submitter=f"{ROLE}/ada", person=person), REQUEST)
+    assert (kept.person, store.jobs.get("job1")) == (person, kept)
+    (waiting,) = store.worlds.load(NOW).snapshot.waiting
     assert waiting == kept
 
 
 def test_a_job_of_an_earlier_version_has_the_person_of_its_submitter(
     dynamo: DynamoStore, items: Table
 ) -> None:
-    dynamo.submit(a_job("job1", submitter=f"{ROLE}/ada", person=ROLE), REQUEST)
+    dynamo.jobs.submit(a_job("job1", submitter=f"{ROLE}/ada", person=ROLE), REQUEST)
     assert "person" not in items.get(job_key("job1"))
-    found = dynamo.job("job1")
+    found = dynamo.jobs.get("job1")
     assert found is not None
     assert found.person == ROLE
 
 
 def test_a_job_that_was_never_submitted_is_unknown(store: Store) -> None:
-    assert store.job("job1") is None
+    assert store.jobs.get("job1") is None
     assert attempts_of(store, "job1") == ()
-    assert store.job_of("job1") is None
+    assert store.jobs.owner_of("job1") is None
     with pytest.raises(NoSuchJob):
-        store.request("job1")
+        store.jobs.request("job1")
 
 
 def test_a_name_can_be_used_once(store: Store) -> None:
     first = waits(store, "job1", priority=7)
     with pytest.raises(NameTaken):
-        store.submit(a_job("job1", priority=9), {"another": "request"})
-    assert store.job("job1") == first
-    assert store.request("job1") == REQUEST
-    assert [job.priority for job in store.load(NOW).snapshot.waiting] == [7]
+        store.jobs.submit(a_job("job1", priority=9), {"another": "request"})
+    assert store.jobs.get("job1") == first
+    assert store.jobs.request("job1") == REQUEST
+    assert [job.priority for job in store.worlds.load(NOW).snapshot.waiting] == [7]
 
 
 def test_a_name_stays_taken_after_the_jobs_end(store: Store) -> None:
@@ -104,14 +104,14 @@ def test_a_changed_request_is_part_of_its_commit(store: Store) -> None:
     a_queue(store)
     job, other = waits(store, "job1"), {"TrainingJobName": "any", "Tags": []}
     after = replace(job, priority=9)
-    (changed,) = store.commit([Change(before=job, after=after, request=other)])
+    (changed,) = store.decisions.commit([Change(before=job, after=after, request=other)])
     assert changed == replace(after, version=job.version + 1)
-    assert store.request("job1") == other
+    assert store.jobs.request("job1") == other
     with pytest.raises(Conflict):
-        store.commit([Change(before=job, after=after, request=REQUEST)])
-    assert store.request("job1") == other
+        store.decisions.commit([Change(before=job, after=after, request=REQUEST)])
+    assert store.jobs.request("job1") == other
     commit(store, starting(changed))
-    assert store.request("job1") == other
+    assert store.jobs.request("job1") == other
 
 
 def test_a_change_to_a_too_large_request_changes_nothing(store: Store) -> None:
@@ -119,43 +119,45 @@ def test_a_change_to_a_too_large_request_changes_nothing(store: Store) -> None:
     job = waits(store, "job1")
     large = {"Environment": random.Random(1).randbytes(600_000).hex()}
     with pytest.raises(InvalidRequest):
-        store.commit([Change(before=job, after=replace(job, priority=9), request=large)])
-    assert (store.job("job1"), store.request("job1")) == (job, REQUEST)
+        store.decisions.commit([Change(before=job, after=replace(job, priority=9), request=large)])
+    assert (store.jobs.get("job1"), store.jobs.request("job1")) == (job, REQUEST)
 
 
 def test_a_held_job_is_in_no_line(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
-    (held,) = store.commit([Change(before=job, after=move(job, S.HELD, at=NOW + 1))])
-    assert store.job("job1") == held
-    assert store.load(NOW).snapshot.waiting == ()
-    assert store.load_all(NOW).snapshot.waiting == ()
-    assert [each.name for each in store.jobs([S.HELD])] == ["job1"]
-    (released,) = store.commit([Change(before=held, after=move(held, S.PENDING, at=NOW + 2))])
-    assert store.load(NOW).snapshot.waiting == (released,)
+    (held,) = store.decisions.commit([Change(before=job, after=move(job, S.HELD, at=NOW + 1))])
+    assert store.jobs.get("job1") == held
+    assert store.worlds.load(NOW).snapshot.waiting == ()
+    assert store.worlds.load_all(NOW).snapshot.waiting == ()
+    assert [each.name for each in store.jobs.in_states([S.HELD])] == ["job1"]
+    (released,) = store.decisions.commit(
+        [Change(before=held, after=move(held, S.PENDING, at=NOW + 2))]
+    )
+    assert store.worlds.load(NOW).snapshot.waiting == (released,)
 
 
 def test_a_changed_priority_changes_the_place(store: Store) -> None:
     a_queue(store)
     first, last = waits(store, "first", priority=5), waits(store, "last", priority=1)
     assert ahead_of(store, last) == Ahead(jobs=1)
-    (last,) = store.commit([Change(before=last, after=replace(last, priority=9))])
+    (last,) = store.decisions.commit([Change(before=last, after=replace(last, priority=9))])
     assert (ahead_of(store, last), ahead_of(store, first)) == (Ahead(jobs=0), Ahead(jobs=1))
 
 
 def test_a_request_that_compresses_well_may_exceed_an_item(store: Store) -> None:
     request = {"HyperParameters": {f"p{n}": "a long value " * 600 for n in range(100)}}
     assert len(json.dumps(request)) > 400 * 1024
-    store.submit(a_job("job1"), request)
-    assert store.request("job1") == request
+    store.jobs.submit(a_job("job1"), request)
+    assert store.jobs.request("job1") == request
 
 
 def test_a_request_too_large_when_compressed_is_refused_and_nothing_is_stored(store: Store) -> None:
     noise = random.Random(1).randbytes(600_000).hex()
     with pytest.raises(InvalidRequest, match="even when compressed"):
-        store.submit(a_job("job1"), {"Environment": {"noise": noise}})
-    assert store.job("job1") is None
-    assert store.load(NOW).snapshot.waiting == ()
+        store.jobs.submit(a_job("job1"), {"Environment": {"noise": noise}})
+    assert store.jobs.get("job1") is None
+    assert store.worlds.load(NOW).snapshot.waiting == ()
 
 
 def test_the_largest_accepted_request_fits_the_database(store: Store) -> None:
@@ -165,7 +167,7 @@ def test_the_largest_accepted_request_fits_the_database(store: Store) -> None:
     while high - low > 16:
         middle = (low + high) // 2
         try:
-            store.submit(a_job(f"try-{middle}"), {"noise": noise[:middle]})
+            store.jobs.submit(a_job(f"try-{middle}"), {"noise": noise[:middle]})
             low = middle
         except InvalidRequest:
             high = middle
@@ -175,17 +177,17 @@ def test_the_largest_accepted_request_fits_the_database(store: Store) -> None:
 def test_a_change_raises_the_version_by_one(store: Store) -> None:
     job = waits(store, "job1")
     after = replace(job, message="seen", version=99)
-    (kept,) = store.commit([Change(before=job, after=after)])
+    (kept,) = store.decisions.commit([Change(before=job, after=after)])
     assert kept == replace(after, version=2)
-    assert store.job("job1") == kept
+    assert store.jobs.get("job1") == kept
 
 
 def test_a_change_from_an_old_version_is_refused(store: Store) -> None:
     job = waits(store, "job1")
     newer = commit(store, Change(before=job, after=replace(job, message="first")))
     with pytest.raises(Conflict):
-        store.commit([Change(before=job, after=replace(job, message="second"))])
-    assert store.job("job1") == newer
+        store.decisions.commit([Change(before=job, after=replace(job, message="second"))])
+    assert store.jobs.get("job1") == newer
 
 
 def test_a_repeated_commit_is_refused_and_changes_nothing(store: Store) -> None:
@@ -193,30 +195,30 @@ def test_a_repeated_commit_is_refused_and_changes_nothing(store: Store) -> None:
     a_queue(store)
     change = starting(waits(store, "job1"))
     commit(store, change)
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     with pytest.raises(Conflict):
-        store.commit([change])
-    assert store.load(NOW) == world
+        store.decisions.commit([change])
+    assert store.worlds.load(NOW) == world
 
 
 def test_a_change_of_an_unknown_job_is_refused(store: Store) -> None:
     job = replace(a_job("ghost"), version=1)
     with pytest.raises(Conflict):
-        store.commit([cancelling(job)])
-    assert store.job("ghost") is None
+        store.decisions.commit([cancelling(job)])
+    assert store.jobs.get("ghost") is None
 
 
 def test_one_false_condition_undoes_the_whole_commit(store: Store) -> None:
     a_queue(store)
     fresh, stale = waits(store, "fresh"), waits(store, "stale")
     moved = commit(store, Change(before=stale, after=replace(stale, message="moved on")))
-    before = store.load(NOW)
+    before = store.worlds.load(NOW)
     with pytest.raises(Conflict):
-        store.commit([starting(fresh), starting(stale)])
-    assert store.load(NOW) == before
-    assert (store.job("fresh"), store.job("stale")) == (fresh, moved)
+        store.decisions.commit([starting(fresh), starting(stale)])
+    assert store.worlds.load(NOW) == before
+    assert (store.jobs.get("fresh"), store.jobs.get("stale")) == (fresh, moved)
     assert attempts_of(store, "fresh") == ()
-    assert store.job_of("fresh") is None
+    assert store.jobs.owner_of("fresh") is None
 
 
 def test_a_job_is_in_the_lists_of_its_state_all_its_life(store: Store) -> None:
@@ -243,7 +245,7 @@ def test_a_job_is_in_the_lists_of_its_state_all_its_life(store: Store) -> None:
     job = commit(store, starting(job))
     job = commit(store, completing(job))
     assert _seen(store) == {}
-    assert store.job("job1") == job
+    assert store.jobs.get("job1") == job
     assert [attempt.outcome for attempt in attempts_of(store, "job1")] == [
         AttemptOutcome.EVICTED,
         AttemptOutcome.NO_CAPACITY,
@@ -256,7 +258,7 @@ def _back(job: Job) -> Job:
 
 
 def _seen(store: Store, now: int = NOW) -> dict[str, Job]:
-    snapshot = store.load(now).snapshot
+    snapshot = store.worlds.load(now).snapshot
     parts = {"active": snapshot.active, "waiting": snapshot.waiting, "due": snapshot.due}
     return {part: job for part, jobs in parts.items() for job in jobs}
 
@@ -281,9 +283,9 @@ def test_every_attempt_is_found_by_its_training_job(store: Store) -> None:
     a_queue(store)
     job = commit(store, evicted(commit(store, evicting(runs(store, "job1"), "job2"))))
     commit(store, starting(job))
-    assert store.job_of("job1") == "job1"
-    assert store.job_of("job1-qstamp-2-abcdef") == "job1"
-    assert store.job_of("job1-qstamp-3-abcdef") is None
+    assert store.jobs.owner_of("job1") == "job1"
+    assert store.jobs.owner_of("job1-qstamp-2-abcdef") == "job1"
+    assert store.jobs.owner_of("job1-qstamp-3-abcdef") is None
 
 
 def test_attempts_are_in_order_beyond_the_tenth(store: Store) -> None:
@@ -299,49 +301,49 @@ def test_jobs_are_listed_by_state_latest_entry_first(store: Store) -> None:
     old, new = waits(store, "old", entry_time=NOW - 5), waits(store, "new", entry_time=NOW + 5)
     run = runs(store, "run")
     gone = commit(store, cancelling(waits(store, "gone")))
-    assert store.jobs([S.PENDING]) == (new, old)
-    assert store.jobs([S.PENDING], limit=1) == (new,)
-    assert set(store.jobs(JobState)) == {old, new, run, gone}
-    assert store.jobs([S.FAILED]) == ()
+    assert store.jobs.in_states([S.PENDING]) == (new, old)
+    assert store.jobs.in_states([S.PENDING], limit=1) == (new,)
+    assert set(store.jobs.in_states(JobState)) == {old, new, run, gone}
+    assert store.jobs.in_states([S.FAILED]) == ()
 
 
 def test_a_cut_listing_keeps_live_jobs(store: Store) -> None:
     commit(store, cancelling(waits(store, "gone")))
     pending = waits(store, "pending")
-    assert store.jobs(reversed(JobState), limit=1) == (pending,)
+    assert store.jobs.in_states(reversed(JobState), limit=1) == (pending,)
 
 
 def test_a_claim_and_several_pools_do_not_list_a_job_twice(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = commit(store, claiming(waits(store, "job1", pools=("p5", "p4"))))
-    assert store.jobs(JobState) == (job,)
+    assert store.jobs.in_states(JobState) == (job,)
 
 
 @settings(max_examples=40, suppress_health_check=SHARES_FIXTURES)
 @given(described=worlds.jobs(S.PENDING))
 def test_any_job_survives_storing(store: Store, described: Job) -> None:
-    if store.job(described.name) is not None:
+    if store.jobs.get(described.name) is not None:
         return
     for name in described.waits_for:
-        if store.job(name) is None:
-            store.submit(a_job(name, followed=True), REQUEST)
-    job = store.submit(described, REQUEST)
-    assert store.job(described.name) == job == replace(described, version=1)
-    assert job in store.jobs([S.PENDING], limit=100)
+        if store.jobs.get(name) is None:
+            store.jobs.submit(a_job(name, followed=True), REQUEST)
+    job = store.jobs.submit(described, REQUEST)
+    assert store.jobs.get(described.name) == job == replace(described, version=1)
+    assert job in store.jobs.in_states([S.PENDING], limit=100)
 
 
 @settings(max_examples=40, suppress_health_check=SHARES_FIXTURES)
 @given(described=worlds.jobs(), ended=worlds.attempts)
 def test_any_state_of_a_job_survives_storing(store: Store, described: Job, ended: Attempt) -> None:
     name, ended = described.name, replace(ended, ended_at=NOW)
-    if store.job(name) is not None:
+    if store.jobs.get(name) is not None:
         return
     used = [described.attempt.pool] if described.attempt else []
     a_queue(store, *(a_pool(pool, capacity=described.demand) for pool in used))
-    job = store.submit(a_job(name), REQUEST)
+    job = store.jobs.submit(a_job(name), REQUEST)
     after = replace(described, name=name)
-    (kept,) = store.commit([Change(before=job, after=after, ended=ended)])
-    assert store.job(name) == kept == replace(after, version=2)
+    (kept,) = store.decisions.commit([Change(before=job, after=after, ended=ended)])
+    assert store.jobs.get(name) == kept == replace(after, version=2)
     assert ended in attempts_of(store, name)
     gone = replace(kept, state=S.CANCELLED, attempt=None, claim=None, not_before=None)
     commit(store, Change(before=kept, after=gone))
@@ -350,15 +352,15 @@ def test_any_state_of_a_job_survives_storing(store: Store, described: Job, ended
 def test_all_resources_of_a_demand_are_held(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
     job = starts(store, "job1", demand=Demand(slots=1, gpus=8))
-    assert store.load(NOW).ledgers["p5"].used == job.demand
+    assert store.worlds.load(NOW).ledgers["p5"].used == job.demand
 
 
 def test_what_a_job_requires_of_its_pools_is_kept(store: Store) -> None:
     a_queue(store)
     requires = Demand({"mem_per_gpu_in_GiB": 16})
     job = waits(store, "job1", requires=requires)
-    assert (store.job("job1"), job.requires) == (job, requires)
-    assert store.load(NOW).snapshot.waiting == (job,)
+    assert (store.jobs.get("job1"), job.requires) == (job, requires)
+    assert store.worlds.load(NOW).snapshot.waiting == (job,)
 
 
 def test_jobs_are_found_by_project(store: Store) -> None:
@@ -374,15 +376,15 @@ def test_jobs_are_found_by_project(store: Store) -> None:
     starts(store, "active", project="b")
 
     def found(*projects: str, **more: int) -> list[str]:
-        return [job.name for job in store.jobs(S, projects=frozenset(projects), **more)]
+        return [job.name for job in store.jobs.in_states(S, projects=frozenset(projects), **more)]
 
     assert found("a") == [second.name, first.name, back.name]
     assert found("b") == [claimant.name, "held", "active"]
-    assert sorted(found("a", "b", "")) == sorted(job.name for job in store.jobs(S))
+    assert sorted(found("a", "b", "")) == sorted(job.name for job in store.jobs.in_states(S))
     assert found("") == [bare.name]
     assert found("c") == []
     assert found("a", limit=1) == [second.name]
-    assert store.jobs([S.PENDING], projects=frozenset("a"))[0] == second
+    assert store.jobs.in_states([S.PENDING], projects=frozenset("a"))[0] == second
 
 
 def test_waiting_jobs_of_a_project_are_read_without_those_of_others(
@@ -393,29 +395,31 @@ def test_waiting_jobs_of_a_project_are_read_without_those_of_others(
         waits(dynamo, f"other{n}", project="b", priority=n % 3)
     waits(dynamo, "job", project="a")
     with measured(client) as meter:
-        assert [job.name for job in dynamo.jobs([S.PENDING], projects=frozenset("a"))] == ["job"]
+        assert [
+            job.name for job in dynamo.jobs.in_states([S.PENDING], projects=frozenset("a"))
+        ] == ["job"]
     assert meter.calls == ["Query", "Query"]
 
 
 def test_the_longest_waiting_jobs_entry_is_known(store: Store) -> None:
     a_queue(store)
-    assert store.waiting_since() is None
+    assert store.jobs.waiting_since() is None
     waits(store, "young", entry_time=NOW + 2000)
     waits(store, "middle", entry_time=NOW + 1000)
-    assert store.waiting_since() == NOW + 1000
+    assert store.jobs.waiting_since() == NOW + 1000
     starts(store, "old", entry_time=NOW - 1000)
-    assert store.waiting_since() == NOW + 1000
+    assert store.jobs.waiting_since() == NOW + 1000
     waits(store, "oldest", entry_time=NOW - 2000)
-    assert store.waiting_since() == NOW - 2000
+    assert store.jobs.waiting_since() == NOW - 2000
 
 
 def test_the_longest_waiting_jobs_come_first_in_each_state(store: Store) -> None:
     a_queue(store)
-    assert store.longest_waiting(before=NOW, limit=5) == ()
+    assert store.jobs.longest_waiting(before=NOW, limit=5) == ()
     for name, entry_time in (("young", NOW), ("old", NOW - 2000), ("middle", NOW - 1000)):
         waits(store, name, entry_time=entry_time)
     starts(store, "running", entry_time=NOW - 3000)
-    found = store.longest_waiting(before=NOW, limit=5)
+    found = store.jobs.longest_waiting(before=NOW, limit=5)
     assert [job.name for job in found] == ["old", "middle"]
-    assert [job.name for job in store.longest_waiting(before=NOW, limit=1)] == ["old"]
-    assert store.longest_waiting(before=NOW - 2000, limit=5) == ()
+    assert [job.name for job in store.jobs.longest_waiting(before=NOW, limit=1)] == ["old"]
+    assert store.jobs.longest_waiting(before=NOW - 2000, limit=5) == ()

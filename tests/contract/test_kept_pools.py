@@ -43,7 +43,7 @@ def many(dynamo: DynamoStore) -> list[Job]:
     a_queue(dynamo, a_pool("p5", 2 * LARGE))
     jobs = [starts(dynamo, f"job{n:02d}") for n in range(LARGE + 1)]
     for _ in range(2):  # The first load learns that the pool is large.
-        dynamo.load(NOW)
+        dynamo.worlds.load(NOW)
     return jobs
 
 
@@ -60,12 +60,12 @@ Changing = Callable[[Job], Change]
 @pytest.fixture
 def truth(client: Any, table: str) -> Truth:
     """What a store that has kept nothing loads."""
-    return lambda: DynamoStore(client, table).load(NOW)
+    return lambda: DynamoStore(client, table).worlds.load(NOW)
 
 
 def seen_alike(kept: DynamoStore, truth: Truth) -> World:
     """What a store that keeps jobs loads; the same as one that reads everything."""
-    world = kept.load(NOW)
+    world = kept.worlds.load(NOW)
     assert world == truth()
     return world
 
@@ -74,7 +74,7 @@ def test_an_unchanged_large_pool_costs_two_read_units(
     dynamo: DynamoStore, many: list[Job], client: Any
 ) -> None:
     with measured(client) as meter:
-        world = dynamo.load(NOW)
+        world = dynamo.worlds.load(NOW)
     assert world.snapshot.active == tuple(many)
     assert Counter(meter.calls) == {"GetItem": 3, "Query": 3}
     assert meter.read_units == 6
@@ -85,7 +85,7 @@ def test_a_small_pool_is_read_as_a_whole(dynamo: DynamoStore, client: Any) -> No
     starts(dynamo, "job1")
     for _ in range(3):
         with measured(client) as meter:
-            dynamo.load(NOW)
+            dynamo.worlds.load(NOW)
         assert Counter(meter.calls)["GetItem"] == 1, "the revision"
 
 
@@ -102,7 +102,7 @@ def accepted(job: Job) -> Change:
 def test_each_change_of_an_active_job_is_seen_at_once(
     dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth, change: Changing
 ) -> None:
-    before = dynamo.load(NOW)
+    before = dynamo.worlds.load(NOW)
     commit(other, change(many[3]))
     assert seen_alike(dynamo, truth) != before
 
@@ -123,9 +123,9 @@ def test_each_change_of_a_claim_is_seen_at_once(
 def test_each_fact_about_the_pool_is_seen_at_once(
     dynamo: DynamoStore, other: DynamoStore, many: list[Job], truth: Truth
 ) -> None:
-    other.set_health("p5", PoolHealth(errors=1))
+    other.health.set("p5", PoolHealth(errors=1))
     assert seen_alike(dynamo, truth).snapshot.pools[0].health.errors == 1
-    other.set_foreign("p5", Demand(slots=1))
+    other.health.set_foreign("p5", Demand(slots=1))
     assert seen_alike(dynamo, truth).snapshot.pools[0].foreign == Demand(slots=1)
     a_queue(other, a_pool("p5", 3 * LARGE))
     assert seen_alike(dynamo, truth).snapshot.pools[0].capacity.slots == 3 * LARGE
@@ -137,10 +137,12 @@ def test_a_change_between_the_two_reads_is_not_missed(
     """The ledger is read first. What is read after it may be newer, never older."""
     commit(other, accepted(many[0]))
     with before_the_next(client, "Query", lambda: commit(other, accepted(many[1]))):
-        dynamo.load(NOW)
+        dynamo.worlds.load(NOW)
     seen_alike(dynamo, truth)
     with before_the_next(client, "Query", lambda: commit(other, accepted(many[2]))):
-        dynamo.load(NOW)  # Here the pool is kept, and the next Query is of another partition.
+        dynamo.worlds.load(
+            NOW
+        )  # Here the pool is kept, and the next Query is of another partition.
     seen_alike(dynamo, truth)
 
 
@@ -159,13 +161,13 @@ def test_repairs_are_seen_at_once(
 ) -> None:
     """Another handler meets a spoiled copy that this one has kept whole."""
     items.spoil_copy(by_hand.active("job03"), jobState=text("suspended"))
-    for poison in other.load(NOW).poison:
-        other.quarantine(poison)
+    for poison in other.worlds.load(NOW).poison:
+        other.repair.quarantine(poison)
     seen_alike(dynamo, truth)
     items.remove(by_hand.job("job04"))
     items.spoil_copy(by_hand.active("job04"), jobState=text("suspended"))
-    for poison in other.load(NOW).poison:
-        other.quarantine(poison)
+    for poison in other.worlds.load(NOW).poison:
+        other.repair.quarantine(poison)
     assert len(seen_alike(dynamo, truth).snapshot.active) == LARGE
 
 
@@ -174,7 +176,7 @@ def test_unreadable_health_is_reported_by_each_load(
 ) -> None:
     items.put(("POOL#p5", "HEALTH"), {"errors": text("some")})
     for _ in range(2):
-        assert [each.key for each in dynamo.load(NOW).poison] == ['["POOL#p5", "HEALTH"]']
+        assert [each.key for each in dynamo.worlds.load(NOW).poison] == ['["POOL#p5", "HEALTH"]']
 
 
 def test_a_refused_decision_forgets_what_was_kept(
@@ -184,7 +186,7 @@ def test_a_refused_decision_forgets_what_was_kept(
     ledger = items.get(by_hand.ledger())
     commit(other, accepted(many[0]))
     items.put(by_hand.ledger(), ledger)
-    assert dynamo.load(NOW).snapshot.active == tuple(many)
+    assert dynamo.worlds.load(NOW).snapshot.active == tuple(many)
     with pytest.raises(Conflict):
         commit(dynamo, running(many[0]))
     seen_alike(dynamo, truth)
@@ -193,7 +195,7 @@ def test_a_refused_decision_forgets_what_was_kept(
 def test_nothing_is_kept_for_long(dynamo: DynamoStore, many: list[Job], client: Any) -> None:
     for now, calls in ((NOW + KEPT_FOR - 1, 3), (NOW + KEPT_FOR, 4), (NOW, 4), (NOW - 1, 4)):
         with measured(client) as meter:
-            dynamo.load(now)
+            dynamo.worlds.load(now)
         assert Counter(meter.calls)["Query"] == calls, now
 
 
@@ -201,8 +203,8 @@ def test_a_start_from_what_was_kept_still_meets_the_ledgers_condition(
     dynamo: DynamoStore, other: DynamoStore, many: list[Job]
 ) -> None:
     job = waits(other, "next")
-    seen = {"p5": dynamo.load(NOW).ledgers["p5"].version}
+    seen = {"p5": dynamo.worlds.load(NOW).ledgers["p5"].version}
     commit(other, accepted(many[0]))  # An event refuses no decision.
-    dynamo.commit([starting(job)], seen=seen)
+    dynamo.decisions.commit([starting(job)], seen=seen)
     with pytest.raises(Conflict):
-        dynamo.commit([starting(waits(other, "last"))], seen=seen)
+        dynamo.decisions.commit([starting(waits(other, "last"))], seen=seen)

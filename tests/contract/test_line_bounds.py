@@ -18,12 +18,12 @@ from slotq_core.adapters.dynamodb.layout.lines import (
 from slotq_core.adapters.dynamodb.layout.table import LINES, line_key, waiting_key
 from slotq_core.adapters.dynamodb.repair.line_audit import AUDITED
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.order_keys import first_key, order_key
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import rank
 from slotq_core.ports.stored import Change
+from slotq_core.storage.order_keys import first_key, order_key
 from slotq_core.timestamps import FAR_OFF
 from tests.contract.by_hand import Table, number, text
 from tests.contract.evented_dynamodb import EventedDynamo
@@ -68,7 +68,7 @@ def set_bound(items: Table, job: Job, moment: int) -> None:
 def raised(store: DynamoStore, items: Table, first: str | None, now: int, job: Job = JOB) -> str:
     """The bound after a pass has read the line and this first key."""
     line = line_in(items.get(line_key(line_of(job))), now)
-    store._bounds.raise_to(line, first, now=now)
+    store.decisions._bounds.raise_to(line, first, now=now)
     return bound_of(items, job)
 
 
@@ -122,8 +122,8 @@ def test_a_raise_is_refused_if_somebody_has_returned_since(
     a_queue(dynamo)
     job = waits(dynamo, "job1", entry_time=OLD)
     line = line_in(items.get(line_key(LINE)), NOW)
-    dynamo._bounds.returned([LINE])
-    assert dynamo._bounds.raise_to(line, order_key(job), now=NOW)
+    dynamo.decisions._bounds.returned([LINE])
+    assert dynamo.decisions._bounds.raise_to(line, order_key(job), now=NOW)
     assert bound_of(items) == ""
     assert raised(dynamo, items, order_key(job), NOW) == "", "the return is too young"
     assert raised(dynamo, items, order_key(job), NOW + GRACE + 1) == order_key(job)
@@ -134,7 +134,7 @@ def test_a_slow_pass_lowers_no_bound(dynamo: DynamoStore, items: Table) -> None:
     waits(dynamo, "job1", entry_time=OLD)
     slow = line_in(items.get(line_key(LINE)), NOW)
     higher = raised(dynamo, items, key_at(OLD + HOUR // 2), NOW)
-    dynamo._bounds.raise_to(slow, key_at(OLD), now=NOW)
+    dynamo.decisions._bounds.raise_to(slow, key_at(OLD), now=NOW)
     assert bound_of(items) == higher
 
 
@@ -143,7 +143,7 @@ def test_a_removed_line_does_not_come_back_by_a_raise(dynamo: DynamoStore, items
     waits(dynamo, "job1", entry_time=OLD)
     line = line_in(items.get(line_key(LINE)), NOW)
     items.remove(line_key(LINE))
-    dynamo._bounds.raise_to(line, key_at(OLD), now=NOW)
+    dynamo.decisions._bounds.raise_to(line, key_at(OLD), now=NOW)
     assert items.get(line_key(LINE)) == {}
 
 
@@ -152,13 +152,13 @@ def test_an_empty_line_is_removed_long_after_its_last_touch(
 ) -> None:
     waits(a_queue(dynamo), "job1")
     line = line_in(items.get(line_key(LINE)), NOW)
-    dynamo._bounds.remove(line, now=NOW + LINE_KEPT)
+    dynamo.decisions._bounds.remove(line, now=NOW + LINE_KEPT)
     assert items.get(line_key(LINE))
     items.change(line_key(LINE), touched=number(NOW + 1))
-    dynamo._bounds.remove(line, now=NOW + LINE_KEPT + 1)
+    dynamo.decisions._bounds.remove(line, now=NOW + LINE_KEPT + 1)
     assert items.get(line_key(LINE)), "somebody has come since"
     line = line_in(items.get(line_key(LINE)), NOW)
-    dynamo._bounds.remove(line, now=NOW + LINE_KEPT + 2)
+    dynamo.decisions._bounds.remove(line, now=NOW + LINE_KEPT + 2)
     assert items.get(line_key(LINE)) == {}
 
 
@@ -234,7 +234,7 @@ def test_the_repair_of_a_lost_copy_is_a_return(dynamo: DynamoStore, items: Table
     job = waits(dynamo, "job1", entry_time=OLD)
     items.remove(waiting_key(job))
     set_bound(items, JOB, NOW)
-    assert [found.kind for found in dynamo.inspect(mend=True)] == ["copy"]
+    assert [found.kind for found in dynamo.repair.inspect(mend=True)] == ["copy"]
     assert (bound_of(items), waiting_key(job) in items.all()) == ("", True)
 
 
@@ -281,19 +281,19 @@ def hide(store: DynamoStore, items: Table, name: str, **fields: Any) -> Job:
 
 def test_an_audit_finds_a_hidden_job_and_heals(dynamo: DynamoStore, items: Table) -> None:
     job = hide(a_queue(dynamo), items, "job1")
-    (found,) = dynamo.audit(now=NOW)
+    (found,) = dynamo.repair.audit(now=NOW)
     assert (found.kind, found.subject, found.mended) == ("line", job.name, True)
     assert bound_of(items) == ""
-    assert list(dynamo.audit(now=NOW)) == []
+    assert list(dynamo.repair.audit(now=NOW)) == []
 
 
 def test_an_audit_mends_broken_values(dynamo: DynamoStore, items: Table) -> None:
     waits(a_queue(dynamo), "job1")
     items.change(line_key(LINE), bound=number(7))
     items.put((LINES, "no line"), {"touched": number(NOW)})
-    (found,) = dynamo.audit(now=NOW)
+    (found,) = dynamo.repair.audit(now=NOW)
     assert (found.kind, found.subject, found.mended) == ("unreadable", LINE, True)
-    assert list(dynamo.audit(now=NOW)) == []
+    assert list(dynamo.repair.audit(now=NOW)) == []
 
 
 def test_an_audit_removes_an_empty_line_that_no_pass_reads(
@@ -301,9 +301,9 @@ def test_an_audit_removes_an_empty_line_that_no_pass_reads(
 ) -> None:
     commit(dynamo, cancelling(waits(a_queue(dynamo), "job1")))
     set_bound(items, JOB, NOW)
-    dynamo.audit(now=NOW + LINE_KEPT)
+    dynamo.repair.audit(now=NOW + LINE_KEPT)
     assert items.get(line_key(LINE))
-    dynamo.audit(now=NOW + LINE_KEPT + 1)
+    dynamo.repair.audit(now=NOW + LINE_KEPT + 1)
     assert items.get(line_key(LINE)) == {}
 
 
@@ -319,10 +319,10 @@ def test_audits_take_turns_over_all_lines(
     evented_client.meta.events.register(
         "before-call.dynamodb", lambda model, **_: calls.append(model.name)
     )
-    found = [len(store.audit(now=NOW)) for _ in range(3)]
+    found = [len(store.repair.audit(now=NOW)) for _ in range(3)]
     assert found == [AUDITED, AUDITED, 3]
     assert len(calls) <= 3 * (3 + 2 * AUDITED)
-    assert [list(store.audit(now=NOW)) for _ in range(3)] == [[], [], []]
+    assert [list(store.repair.audit(now=NOW)) for _ in range(3)] == [[], [], []]
 
 
 def test_an_audit_of_an_idle_queue_takes_two_reads(
@@ -334,7 +334,7 @@ def test_an_audit_of_an_idle_queue_takes_two_reads(
     evented_client.meta.events.register(
         "before-call.dynamodb", lambda model, **_: calls.append(model.name)
     )
-    assert list(store.audit(now=NOW)) == []
+    assert list(store.repair.audit(now=NOW)) == []
     assert calls == ["GetItem", "Query"]
 
 
@@ -343,7 +343,7 @@ def test_the_doctor_examines_all_lines(dynamo: DynamoStore, items: Table, mend: 
     a_queue(dynamo)
     names = {hide(dynamo, items, f"job{n}", priority=n).name for n in range(3)}
     waits(dynamo, "seen", priority=9)
-    found = list(dynamo.inspect(mend=mend))
+    found = list(dynamo.repair.inspect(mend=mend))
     assert {each.subject for each in found} == names
     assert {(each.kind, each.mended) for each in found} == {("line", mend)}
-    assert len(list(dynamo.inspect())) == (0 if mend else 3)
+    assert len(list(dynamo.repair.inspect())) == (0 if mend else 3)

@@ -46,7 +46,7 @@ ADA, BOB = "arn:aws:iam::1:user/ada", "arn:aws:iam::1:user/bob"
 
 def lookup(store: Store) -> JobLookup:
     clock = StandingClock(NOW)
-    return JobLookup(store, clock, Authorizer(store), MemoryScripts(clock))
+    return JobLookup(store, clock, Authorizer(store.configuration), MemoryScripts(clock))
 
 
 def pages(
@@ -118,7 +118,7 @@ def test_the_jobs_of_one_state_are_read_behind_a_mark(store: Store) -> None:
 
     def read(state: JobState, *mark: Any, latest_first: bool = False) -> list[str]:
         after = Mark(entry_time=mark[0], name=mark[1]) if mark else None
-        found = store.in_state(state, after=after, latest_first=latest_first, at_once=2)
+        found = store.jobs.by_entry(state, after=after, latest_first=latest_first, at_once=2)
         return [job.name for job in found]
 
     assert read(S.PENDING) == IN_ORDER[2:8]
@@ -137,7 +137,7 @@ def test_a_job_that_starts_between_two_pages_hides_no_other(store: Store) -> Non
     first, after = lookup(store).page([S.PENDING], ANY_JOB, limit=3)
     assert [it.job.name for it in first] == ["early", "twin-a", "twin-b"]
     for name in ("twin-a", "twin-b"):
-        job = store.job(name)
+        job = store.jobs.get(name)
         assert job
         commit(store, cancelling(job))
     second, _ = lookup(store).page([S.PENDING], ANY_JOB, limit=9, after=after)
@@ -150,9 +150,9 @@ def test_a_job_that_moves_while_a_list_is_read_is_in_it_once(
 ) -> None:
     """It is cancelled after its state was read, and before that of the cancelled ones is."""
     some_jobs(store)
-    move = store.job("early")
+    move = store.jobs.get("early")
     assert move
-    in_state, jobs = store.in_state, store.jobs
+    in_state, jobs = store.jobs.by_entry, store.jobs.in_states
 
     def states_one_by_one(state: JobState, **asked: Any) -> Iterator[Job]:
         if state is S.CANCELLED:
@@ -164,8 +164,8 @@ def test_a_job_that_moves_while_a_list_is_read_is_in_it_once(
         commit(store, cancelling(move))
         return (*before, *(job for job in jobs(states, **asked) if job.name == "early"))
 
-    monkeypatch.setattr(store, "in_state", states_one_by_one)
-    monkeypatch.setattr(store, "jobs", all_states)
+    monkeypatch.setattr(store.jobs, "by_entry", states_one_by_one)
+    monkeypatch.setattr(store.jobs, "in_states", all_states)
     if with_places:
         found, _ = lookup(store).first(None, ANY_JOB, limit=99)
     else:
@@ -215,7 +215,7 @@ class TestSight:
             Project(name=name, access=Access(members=(who,)))
             for name, who in (("vision", ADA), ("speech", BOB))
         )
-        store.configure(sharing=Sharing(projects=projects), who="test", now=NOW)
+        store.configuration.change(sharing=Sharing(projects=projects), who="test", now=NOW)
         for number in range(12):
             mine = number % 4 == 3
             waits(

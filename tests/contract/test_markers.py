@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 
 from slotq.local.training.virtual_runner import VirtualClock
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts import S3Scripts
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_training import marker_name
 from tests.contract.worlds import NOW

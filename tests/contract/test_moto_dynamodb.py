@@ -94,7 +94,7 @@ def test_the_last_slot_goes_to_exactly_one(table: Any) -> None:
         with ThreadPoolExecutor(8) as threads:
             (winner,) = filter(None, threads.map(starts, jobs))
         commit(store, completing(winner))
-    assert store.load(NOW).ledgers["p5"].used == Demand()
+    assert store.worlds.load(NOW).ledgers["p5"].used == Demand()
 
 
 def test_a_transaction_costs_the_same_in_a_large_table(table: Any) -> None:

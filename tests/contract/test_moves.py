@@ -33,15 +33,15 @@ def moves(store: Store) -> Job:
 
 def test_a_moving_job_holds_its_slots_and_is_in_no_line_while_it_stops(store: Store) -> None:
     job = moves(store)
-    seen = store.load(NOW).snapshot
+    seen = store.worlds.load(NOW).snapshot
     assert [each.consolidate for each in seen.pools] == [False, True]
     assert (seen.active, seen.waiting) == ((job,), ())
-    assert store.job("job1") == job and job.claim and job.claim.moved
+    assert store.jobs.get("job1") == job and job.claim and job.claim.moved
 
 
 def test_a_moved_job_waits_with_its_claim_once_stopped(store: Store) -> None:
     job = commit(store, evicted(moves(store)))
-    seen = store.load(NOW).snapshot
+    seen = store.worlds.load(NOW).snapshot
     assert (seen.active, seen.waiting) == ((), (job,))
     assert job.claim and job.claim.pool == "p4"
 
@@ -51,7 +51,7 @@ def test_a_plan_that_has_not_seen_the_claim_is_refused(store: Store) -> None:
     stale."""
     job = moves(store)
     other = waits(store, "other")
-    versions = {name: each.version for name, each in store.load(NOW).ledgers.items()}
+    versions = {name: each.version for name, each in store.worlds.load(NOW).ledgers.items()}
     commit(store, evicted(job))
     with pytest.raises(Conflict):
-        store.commit([starting(other, "p4")], seen={"p4": versions["p4"]})
+        store.decisions.commit([starting(other, "p4")], seen={"p4": versions["p4"]})

@@ -34,7 +34,7 @@ def places(items: Table) -> set[tuple[str, str]]:
 
 
 def seen(store: DynamoStore, now: int = LATER) -> list[str]:
-    world = store.load(now)
+    world = store.worlds.load(now)
     assert world.poison == ()
     return sorted(job.name for job in all_waiting(world))
 
@@ -47,7 +47,7 @@ def test_jobs_are_moved_before_anything_is_planned(dynamo: DynamoStore, items: T
     assert seen(dynamo) == ["job0", "job1", "job2", "urgent"]
     assert places(items) == {waiting_key(job) for job in (*found, urgent)}
     assert items.get(line_key(line_of(found[0])))["touched"] == number(LATER)
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
     commit(dynamo, cancelling(found[1]))
     assert seen(dynamo) == ["job0", "job2", "urgent"]
 
@@ -64,7 +64,7 @@ def test_a_reader_sees_the_jobs_and_moves_none(dynamo: DynamoStore, items: Table
     a_queue(dynamo)
     as_another_version(items, waits(dynamo, "job1"))
     before = items.all()
-    world = dynamo.load_all(NOW)
+    world = dynamo.worlds.load_all(NOW)
     assert ([job.name for job in world.snapshot.waiting], world.poison) == (["job1"], ())
     assert world.ahead_of(a_job("job2")) == Ahead(jobs=0)
     assert items.all() == before
@@ -88,10 +88,10 @@ def test_an_unreadable_job_does_not_stop_the_others(dynamo: DynamoStore, items: 
     as_another_version(items, broken, whole)
     (key,) = [key for key in places(items) if key[1].endswith("#broken")]
     items.spoil_copy(key, jobState=text("suspended"))
-    world = dynamo.load(LATER)
+    world = dynamo.worlds.load(LATER)
     assert [job.name for job in world.snapshot.waiting] == ["whole"]
     (poison,) = world.poison
-    dynamo.quarantine(poison)
+    dynamo.repair.quarantine(poison)
     assert seen(dynamo) == ["broken", "whole"]
 
 

@@ -65,7 +65,7 @@ def a_full_queue(store: DynamoStore) -> None:
         commit(store, claiming(waits(store, f"claiming{n}", priority=7, entry_time=NOW + n)))
         commit(store, backing_off(starts(store, f"later{n}", pool="p4", pools=("p4",)), NOW + n))
         commit(store, completing(runs(store, f"done{n}")))
-        store.remember(
+        store.health.remember(
             Sighting(
                 training_job=f"foreign{n}",
                 ours=False,
@@ -77,22 +77,24 @@ def a_full_queue(store: DynamoStore) -> None:
     job = runs(store, "moved")
     job = commit(store, evicted(commit(store, evicting(job, "waiting0"))))
     commit(store, starting(job))
-    store.configure([*store.pools()[::-1]], who="somebody", now=NOW + 1)
-    store.set_foreign("p4", Demand(slots=1))
+    store.configuration.change([*store.configuration.pools()[::-1]], who="somebody", now=NOW + 1)
+    store.health.set_foreign("p4", Demand(slots=1))
 
 
 READS: dict[str, Callable[[DynamoStore], Any]] = {
-    "load": lambda store: store.load(NOW + HOUR),
-    "load_all": lambda store: store.load_all(NOW + HOUR),
-    "pools": lambda store: store.pools(),
-    "changes": lambda store: store.changes(limit=9),
-    "sightings": lambda store: store.sightings(),
+    "load": lambda store: store.worlds.load(NOW + HOUR),
+    "load_all": lambda store: store.worlds.load_all(NOW + HOUR),
+    "pools": lambda store: store.configuration.pools(),
+    "changes": lambda store: store.configuration.changes(limit=9),
+    "sightings": lambda store: store.health.sightings(),
     "attempts": lambda store: attempts_of(store, "moved"),
-    "jobs": lambda store: store.jobs(JobState),
-    "the first jobs": lambda store: store.jobs(JobState, limit=4),
-    "a state": lambda store: [*store.in_state(JobState.PENDING, latest_first=False, at_once=3)],
-    "ahead_of": lambda store: ahead_of(store, store.job("waiting1")),
-    "inspect": lambda store: list(store.inspect()),
+    "jobs": lambda store: store.jobs.in_states(JobState),
+    "the first jobs": lambda store: store.jobs.in_states(JobState, limit=4),
+    "a state": lambda store: [
+        *store.jobs.by_entry(JobState.PENDING, latest_first=False, at_once=3)
+    ],
+    "ahead_of": lambda store: ahead_of(store, store.jobs.get("waiting1")),
+    "inspect": lambda store: list(store.repair.inspect()),
 }
 
 
@@ -123,10 +125,10 @@ def test_findings_on_later_pages_are_repaired(full: DynamoStore, client: Any, ta
     for key in keys:
         client.delete_item(TableName=table, Key=key)
     with pages_of_one(client) as more:
-        found = list(full.inspect(mend=True))
+        found = list(full.repair.inspect(mend=True))
     assert len(found) >= len(keys) > 1
     assert "Scan" in more
-    assert list(full.inspect()) == []
+    assert list(full.repair.inspect()) == []
 
 
 def test_all_records_of_an_ended_job_expire(dynamo: DynamoStore, client: Any, table: str) -> None:
@@ -134,7 +136,7 @@ def test_all_records_of_an_ended_job_expire(dynamo: DynamoStore, client: Any, ta
     job = commit(dynamo, starting(commit(dynamo, evicted(runs(dynamo, "job1")))))
     commit(dynamo, completing(job))
     with pages_of_one(client):
-        assert dynamo.expire(now=NOW + HOUR) == 1
+        assert dynamo.repair.expire(now=NOW + HOUR) == 1
     kept = [
         item
         for item in client.scan(TableName=table)["Items"]

@@ -60,13 +60,13 @@ def a_pass(client: Any, count: int) -> tuple[Counter[str], int, list[str]]:
     a_queue(store, a_pool("p5", 3))
     runs(store, "low", priority=0)
     runs(store, "high", priority=9)
-    store.submit(a_job("first", priority=5), REQUEST)
-    store.submit(a_job("second", priority=4), REQUEST)
+    store.jobs.submit(a_job("first", priority=5), REQUEST)
+    store.jobs.submit(a_job("second", priority=4), REQUEST)
     fill(client, table, crowd(0, count))
     training = Training()
     manager = QueueManager(store=store, training=training, clock=Fixed(), notifier=Fixed())
     with measured(client) as meter:
-        result = manager.run_pass()
+        result = manager.passes.run()
     assert [type(decision).__name__ for decision in result.decisions] == ["Start", "Evict"]
     return Counter(meter.calls), meter.read_units, training.calls
 
@@ -85,15 +85,15 @@ def test_the_lease_costs_two_small_writes_and_a_refusal_one(evented_client: Even
     a_queue(store)
     manager = QueueManager(store=store, training=Training(), clock=Fixed(), notifier=Fixed())
     with measured(evented_client) as meter:
-        manager.run_pass(holder="one")
+        manager.passes.run(holder="one")
     first = ["GetItem", "Query"]  # the configuration's revision, and the configuration
     queries = ["Query"] * (1 + 1 + 1)  # pool, lines, due
     assert meter.calls == ["UpdateItem", *first, *queries, "UpdateItem"]
     with measured(evented_client) as meter:
-        manager.run_pass(holder="one")
+        manager.passes.run(holder="one")
     assert meter.calls == ["UpdateItem", first[0], *queries, "UpdateItem"]
     store.scheduler.take_lease("another", now=NOW, until=NOW + 40_000)
     with measured(evented_client) as meter:
-        assert manager.run_pass(holder="one").busy
+        assert manager.passes.run(holder="one").busy
     assert set(meter.calls) <= {"UpdateItem"}
     assert len(meter.calls) <= 1  # A refused write has no answer for the meter to count.

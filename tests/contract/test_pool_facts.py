@@ -35,27 +35,27 @@ ILL = PoolHealth(errors=3, not_before=NOW + 5, learned=1, learned_until=NOW + 9,
 
 def seen(store: Store, name: str = "p5") -> Pool:
     """The pool as a pass sees it, checked against `pool`."""
-    pools = {pool.name: pool for pool in store.load(NOW).snapshot.pools}
-    assert store.pool(name) == pools.get(name)
-    assert store.load_all(NOW).snapshot.pools == tuple(pools.values())
+    pools = {pool.name: pool for pool in store.worlds.load(NOW).snapshot.pools}
+    assert store.health.pool(name) == pools.get(name)
+    assert store.worlds.load_all(NOW).snapshot.pools == tuple(pools.values())
     return pools[name]
 
 
 def test_a_new_pool_is_healthy_without_foreign_use(store: Store) -> None:
     a_queue(store)
     assert seen(store) == a_pool()
-    assert store.pool("p4") is None
+    assert store.health.pool("p4") is None
 
 
 def test_health_is_stored_apart_from_the_definition(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
-    store.set_health("p5", ILL)
+    store.health.set("p5", ILL)
     assert seen(store).health == ILL
     assert seen(store, "p4").health == HEALTHY
-    assert store.pools() == (a_pool("p5"), a_pool("p4"))
-    store.set_health("p5", PoolHealth(errors=1))
+    assert store.configuration.pools() == (a_pool("p5"), a_pool("p4"))
+    store.health.set("p5", PoolHealth(errors=1))
     assert seen(store).health == PoolHealth(errors=1)
-    store.set_health("p5", HEALTHY)
+    store.health.set("p5", HEALTHY)
     assert seen(store).health == HEALTHY
 
 
@@ -71,35 +71,35 @@ def test_a_limit_learned_by_an_earlier_version_still_counts_and_ends() -> None:
 
 def test_health_outlives_a_change_of_the_pool_and_is_not_recorded(store: Store) -> None:
     a_queue(store)
-    store.set_health("p5", ILL)
-    version = store.load(NOW).ledgers["p5"].version
-    store.configure(store.load(NOW).snapshot.pools, who="the test", now=NOW)
-    assert store.load(NOW).ledgers["p5"].version == version
+    store.health.set("p5", ILL)
+    version = store.worlds.load(NOW).ledgers["p5"].version
+    store.configuration.change(store.worlds.load(NOW).snapshot.pools, who="the test", now=NOW)
+    assert store.worlds.load(NOW).ledgers["p5"].version == version
     a_queue(store, a_pool("p5", 5))
     assert seen(store) == a_pool("p5", 5, health=ILL)
-    assert store.pools() == (a_pool("p5", 5),)
+    assert store.configuration.pools() == (a_pool("p5", 5),)
 
 
 def test_health_does_not_change_held_slots(store: Store) -> None:
     a_queue(store)
     job = runs(store, "job1")
-    store.set_health("p5", ILL)
-    world = store.load(NOW)
+    store.health.set("p5", ILL)
+    world = store.worlds.load(NOW)
     assert world.snapshot.active == (job,)
     assert world.ledgers["p5"].used == Demand(slots=1)
 
 
 def test_foreign_slots_are_not_given_to_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 3))
-    store.set_foreign("p5", Demand(slots=2))
+    store.health.set_foreign("p5", Demand(slots=2))
     assert seen(store).foreign == Demand(slots=2)
     starts(store, "job1")
     job = waits(store, "job2")
     with pytest.raises(Conflict):
         commit(store, starting(job))
-    store.set_foreign("p5", Demand(slots=1))
+    store.health.set_foreign("p5", Demand(slots=1))
     commit(store, starting(job))
-    store.set_foreign("p5", Demand())
+    store.health.set_foreign("p5", Demand())
     starts(store, "job3")
     assert seen(store).foreign == Demand()
 
@@ -108,13 +108,13 @@ def test_foreign_use_may_overlap_held_slots(store: Store) -> None:
     """Nothing starts until both together are below the capacity."""
     a_queue(store)
     jobs = [runs(store, f"job{n}") for n in range(2)]
-    store.set_foreign("p5", Demand(slots=2))
+    store.health.set_foreign("p5", Demand(slots=2))
     late = waits(store, "late")
     for job in jobs:
         commit(store, completing(job))
         with pytest.raises(Conflict):
             commit(store, starting(late))
-    store.set_foreign("p5", Demand(slots=1))
+    store.health.set_foreign("p5", Demand(slots=1))
     commit(store, starting(late))
 
 
@@ -124,23 +124,25 @@ def test_the_later_of_two_foreign_counts_holds(
     """Each changes the ledger by the difference to its read; only one may rely on that."""
     a_queue(dynamo, a_pool("p5", 3))
     other = DynamoStore(client, table)
-    with before_the_next(client, "UpdateItem", lambda: other.set_foreign("p5", Demand(slots=2))):
-        dynamo.set_foreign("p5", Demand(slots=1))
+    with before_the_next(
+        client, "UpdateItem", lambda: other.health.set_foreign("p5", Demand(slots=2))
+    ):
+        dynamo.health.set_foreign("p5", Demand(slots=1))
     assert seen(dynamo).foreign == Demand(slots=1)
     commit(dynamo, starting(waits(dynamo, "job1", slots=2)))
     late = waits(dynamo, "late")
     with pytest.raises(Conflict):
         commit(dynamo, starting(late))
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_concurrent_foreign_counts_do_not_add_up(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 9))
     for _ in range(5):
         amounts = [Demand(slots=n) for n in range(1, 7)]
-        at_once(*(partial(store.set_foreign, "p5", amount) for amount in amounts))
+        at_once(*(partial(store.health.set_foreign, "p5", amount) for amount in amounts))
         assert seen(store).foreign in amounts
-        store.set_foreign("p5", Demand())
+        store.health.set_foreign("p5", Demand())
     commit(store, starting(waits(store, "all", slots=9)))
 
 
@@ -152,10 +154,10 @@ def test_foreign_use_of_a_removed_pool_is_not_counted(
     other = a_queue(DynamoStore(client, table), a_pool("p4"))
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
     with before_the_next(client, "UpdateItem", lambda: a_queue(other, a_pool("p4"))):
-        dynamo.set_foreign("p5", Demand(slots=1))
+        dynamo.health.set_foreign("p5", Demand(slots=1))
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
     assert seen(dynamo).foreign == Demand()
-    assert list(dynamo.inspect()) == []
+    assert list(dynamo.repair.inspect()) == []
 
 
 def test_what_others_occupy_opens_no_pool(dynamo: DynamoStore, client: Any, table: str) -> None:
@@ -164,7 +166,7 @@ def test_what_others_occupy_opens_no_pool(dynamo: DynamoStore, client: Any, tabl
     items = Table(client, table)
     interfere = partial(items.change, by_hand.ledger(), free_slots=None)
     with before_the_next(client, "UpdateItem", interfere):
-        dynamo.set_foreign("p5", Demand(slots=1))
+        dynamo.health.set_foreign("p5", Demand(slots=1))
     left = items.get(by_hand.ledger())
     assert "free_slots" not in left
     assert "foreign_slots" not in left
@@ -173,19 +175,19 @@ def test_what_others_occupy_opens_no_pool(dynamo: DynamoStore, client: Any, tabl
 def test_only_a_change_of_foreign_use_raises_the_version(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
-    first = {"p5": store.load(NOW).ledgers["p5"].version}
-    store.set_foreign("p5", Demand())
-    assert store.load(NOW).ledgers["p5"].version == first["p5"]
+    first = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
+    store.health.set_foreign("p5", Demand())
+    assert store.worlds.load(NOW).ledgers["p5"].version == first["p5"]
     for _ in range(2):
-        store.set_foreign("p5", Demand(slots=1))
-        assert store.load(NOW).ledgers["p5"].version == first["p5"] + 1
+        store.health.set_foreign("p5", Demand(slots=1))
+        assert store.worlds.load(NOW).ledgers["p5"].version == first["p5"] + 1
     with pytest.raises(Conflict):
-        store.commit([starting(job)], seen=first)
+        store.decisions.commit([starting(job)], seen=first)
 
 
 def test_a_change_of_the_pool_keeps_its_foreign_use(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
-    store.set_foreign("p5", Demand(slots=1))
+    store.health.set_foreign("p5", Demand(slots=1))
     a_queue(store, a_pool("p5", 2))
     assert seen(store) == replace(a_pool("p5", 2), foreign=Demand(slots=1))
     starts(store, "job1")
@@ -197,9 +199,9 @@ def test_a_change_of_the_pool_keeps_its_foreign_use(store: Store) -> None:
 
 def test_a_removed_pool_has_no_foreign_use(store: Store) -> None:
     a_queue(store, a_pool("p5", 2), a_pool("p4"))
-    store.set_foreign("p5", Demand(slots=1))
+    store.health.set_foreign("p5", Demand(slots=1))
     a_queue(store, a_pool("p4"))
-    store.set_foreign("p5", Demand(slots=1))
+    store.health.set_foreign("p5", Demand(slots=1))
     a_queue(store, a_pool("p5", 2), a_pool("p4"))
     assert seen(store).foreign == Demand()
     starts(store, "job1", slots=2)
@@ -207,7 +209,7 @@ def test_a_removed_pool_has_no_foreign_use(store: Store) -> None:
 
 def test_foreign_use_counts_every_resource(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
-    store.set_foreign("p5", Demand(slots=1, gpus=12))
+    store.health.set_foreign("p5", Demand(slots=1, gpus=12))
     with pytest.raises(Conflict):
         starts(store, "large", demand=Demand(slots=1, gpus=8))
     starts(store, "small", demand=Demand(slots=1, gpus=4))
@@ -221,15 +223,15 @@ def test_foreign_use_is_right_beside_concurrent_commits(racing_store: Store) -> 
     def start_and_end(n: int) -> None:
         for change in (starting, completing):
             while True:
-                job = store.job(f"job{n}")
+                job = store.jobs.get(f"job{n}")
                 assert job
                 try:
-                    store.commit([change(job)])
+                    store.decisions.commit([change(job)])
                     break
                 except Conflict:
                     continue
 
-    counts = [lambda n=n: store.set_foreign("p5", Demand(slots=n)) for n in range(1, 5)]
+    counts = [lambda n=n: store.health.set_foreign("p5", Demand(slots=n)) for n in range(1, 5)]
     at_once(*counts, *(lambda n=n: start_and_end(n) for n in range(len(jobs))))
     foreign = seen(store).foreign.slots
     assert 1 <= foreign <= 4

@@ -67,15 +67,15 @@ def test_the_last_slot_goes_to_exactly_one(racing_store: Store) -> None:
         results = at_once(*(_commit(store, starting(job)) for job in jobs))
         winner = won(results)
         assert len(winner) == 1
-        assert store.load(NOW).snapshot.active == winner[0]
+        assert store.worlds.load(NOW).snapshot.active == winner[0]
         commit(store, completing(winner[0][0]))
-    assert store.load(NOW).ledgers["p5"].used == Demand()
+    assert store.worlds.load(NOW).ledgers["p5"].used == Demand()
 
 
 def test_exactly_one_decision_on_a_ledger_version_holds(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", THREADS))
     jobs = [waits(store, f"job{n}") for n in range(THREADS)]
-    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    seen = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
     results = at_once(*(_commit(store, starting(job), seen) for job in jobs))
     assert len(won(results)) == 1
 
@@ -89,13 +89,13 @@ def test_use_adds_up_under_concurrent_starts_and_ends(racing_store: Store) -> No
         def life() -> None:
             job = waits(store, name)
             job = insist(store, starting(job))
-            highest.append(store.load(NOW).ledgers["p5"].used.slots)
+            highest.append(store.worlds.load(NOW).ledgers["p5"].used.slots)
             insist(store, completing(job))
 
         return life
 
     at_once(*(live(f"job{n}") for n in range(THREADS)))
-    assert store.load(NOW).ledgers["p5"].used == Demand()
+    assert store.worlds.load(NOW).ledgers["p5"].used == Demand()
     assert len(highest) == THREADS
     assert max(highest) <= 5
 
@@ -104,18 +104,18 @@ def test_a_name_submitted_concurrently_is_given_once(racing_store: Store) -> Non
     a_queue(racing_store)
     results = at_once(*(_submit(racing_store, a_job("job1", priority=n)) for n in range(THREADS)))
     (kept,) = won(results)
-    assert racing_store.job("job1") == kept
-    assert [job.name for job in racing_store.load_all(NOW).snapshot.waiting] == ["job1"]
+    assert racing_store.jobs.get("job1") == kept
+    assert [job.name for job in racing_store.worlds.load_all(NOW).snapshot.waiting] == ["job1"]
 
 
 def test_concurrent_submissions_cancel_neither_each_other_nor_a_pass(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 1))
     job = waits(store, "first")
-    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    seen = {"p5": store.worlds.load(NOW).ledgers["p5"].version}
     submissions = [_submit(store, a_job(f"job{n}")) for n in range(THREADS - 1)]
     results = at_once(_commit(store, starting(job), seen), *submissions)
     assert len(won(results)) == THREADS
-    assert len(store.load_all(NOW).snapshot.waiting) == THREADS - 1
+    assert len(store.worlds.load_all(NOW).snapshot.waiting) == THREADS - 1
 
 
 def holding(job: Job) -> Change:
@@ -131,11 +131,11 @@ def test_exactly_one_of_a_start_and_a_users_verb_holds(
         job = waits(store, f"job{turn}")
         results = at_once(_commit(store, starting(job)), _commit(store, verb(job)))
         assert len(won(results)) == 1
-        kept = store.job(job.name)
+        kept = store.jobs.get(job.name)
         assert kept == won(results)[0][0]
         if kept and kept.active:
             commit(store, completing(kept))
-    assert store.load(NOW).ledgers["p5"].used == Demand()
+    assert store.worlds.load(NOW).ledgers["p5"].used == Demand()
 
 
 def test_loads_beside_commits_are_consistent(racing_store: Store) -> None:
@@ -153,7 +153,7 @@ def test_loads_beside_commits_are_consistent(racing_store: Store) -> None:
     def looks() -> int:
         looked = 0
         while not (looked and done.is_set()):  # On a busy machine the lives may end first.
-            world = store.load(NOW)
+            world = store.worlds.load(NOW)
             held = sum((job.demand for job in world.snapshot.active), Demand())
             assert held == world.ledgers["p5"].used
             looked += 1
@@ -173,8 +173,8 @@ def test_a_line_touched_since_it_was_found_empty_is_kept(
     other = DynamoStore(client, table)
     job = a_job("new", entry_time=later, changed_at=later)
     with before_the_next(client, "DeleteItem", _submit(other, job)):
-        assert dynamo.load(later).snapshot.waiting == ()
-    assert [job.name for job in dynamo.load(later).snapshot.waiting] == ["new"]
+        assert dynamo.worlds.load(later).snapshot.waiting == ()
+    assert [job.name for job in dynamo.worlds.load(later).snapshot.waiting] == ["new"]
 
 
 def test_an_empty_line_is_removed_only_when_long_untouched(
@@ -182,9 +182,9 @@ def test_an_empty_line_is_removed_only_when_long_untouched(
 ) -> None:
     a_queue(dynamo)
     job = commit(dynamo, cancelling(waits(dynamo, "job1")))
-    dynamo.load(NOW + HOUR - 1)
+    dynamo.worlds.load(NOW + HOUR - 1)
     assert _item(client, table, line_key(line_of(job)))
-    dynamo.load(NOW + HOUR + 1)
+    dynamo.worlds.load(NOW + HOUR + 1)
     assert not _item(client, table, line_key(line_of(job)))
 
 
@@ -197,13 +197,13 @@ def test_a_load_in_the_middle_of_a_transaction_is_repeated(
     a_queue(dynamo, a_pool("p5", 1))
     victim, job = runs(dynamo, "victim"), waits(dynamo, "job1", priority=5)
     torn = _partition(client, table)
-    dynamo.commit([evicting(victim, "job1"), claiming(job)], seen=_seen(dynamo))
+    dynamo.decisions.commit([evicting(victim, "job1"), claiming(job)], seen=_seen(dynamo))
     whole = _partition(client, table)
     torn[-1] = whole[-1]
     assert "LEDGER" in torn[-1]["sk"]["S"]
     answers = iter([torn, torn[:1] + whole[1:], whole[:1] + torn[1:]])
     with answering(client, "POOL#p5", answers):
-        snapshot = dynamo.load(NOW).snapshot
+        snapshot = dynamo.worlds.load(NOW).snapshot
     assert [each.state for each in snapshot.active] == ["stopping"]
     assert [each.claim is not None for each in snapshot.waiting] == [True]
     assert next(answers, None) is None
@@ -212,11 +212,11 @@ def test_a_load_in_the_middle_of_a_transaction_is_repeated(
 def _commit(
     store: Store, change: Change, seen: dict[str, int] | None = None
 ) -> Callable[[], tuple[Job, ...]]:
-    return lambda: store.commit([change], seen=seen)
+    return lambda: store.decisions.commit([change], seen=seen)
 
 
 def _submit(store: Store, job: Job) -> Callable[[], Job]:
-    return lambda: store.submit(job, REQUEST)
+    return lambda: store.jobs.submit(job, REQUEST)
 
 
 def insist(store: Store, change: Change) -> Job:
@@ -224,12 +224,12 @@ def insist(store: Store, change: Change) -> Job:
         try:
             return commit(store, change)
         except Conflict:
-            before = store.job(change.before.name)
+            before = store.jobs.get(change.before.name)
             assert before == change.before
 
 
 def _seen(store: Store) -> dict[str, int]:
-    return {name: each.version for name, each in store.load(NOW).ledgers.items()}
+    return {name: each.version for name, each in store.worlds.load(NOW).ledgers.items()}
 
 
 def _item(client: Any, table: str, key: tuple[str, str]) -> Any:

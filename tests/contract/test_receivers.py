@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from moto import mock_aws
 
-from slotq_core.adapters.receivers import https, secrets
+from slotq_core.adapters.receivers import https, sending
 from slotq_core.adapters.receivers.https import post
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
+from slotq_core.model.notices import Receiver
+from slotq_core.notices.payloads import Message
 from tests.loopback import Web, serving
 
 NOW = 1_795_000_000_000
@@ -70,7 +70,7 @@ def sender(aws: Any, **settings: Any) -> Sender:
 
 
 def webhook(web: Web) -> Receiver:
-    return Receiver(webhook=f"{web.url}/hook", secret=REFERENCE)
+    return Receiver(channel="webhook", place=f"{web.url}/hook", secret=REFERENCE)
 
 
 def test_a_webhook_gets_a_signed_message(aws, web):
@@ -104,7 +104,7 @@ def test_a_webhook_gets_a_signed_message(aws, web):
 
 def test_slack_gets_text_that_mentions_and_links_nobody(aws, web):
     keep(aws, f"{web.url}/services/T/B/x\n")
-    sender(aws).send(MESSAGE, Receiver(slack=REFERENCE), now=NOW)
+    sender(aws).send(MESSAGE, Receiver(channel="slack", place=REFERENCE), now=NOW)
     (got,) = web.got
     assert got.path == "/services/T/B/x"
     body = json.loads(got.body)
@@ -117,7 +117,9 @@ def test_slack_gets_text_that_mentions_and_links_nobody(aws, web):
 def test_a_kept_url_that_is_not_slacks_is_not_called(aws, web):
     keep(aws, f"{web.url}/x")
     with pytest.raises(NotDelivered, match=r"no URL of hooks\.slack"):
-        sender(aws, loopback=False).send(MESSAGE, Receiver(slack=REFERENCE), now=NOW)
+        sender(aws, loopback=False).send(
+            MESSAGE, Receiver(channel="slack", place=REFERENCE), now=NOW
+        )
     assert web.got == []
 
 
@@ -131,7 +133,7 @@ def test_a_topic_gets_the_text_and_its_attributes(aws, fifo):
     client.meta.events.register(
         "provide-client-params.sns.Publish", lambda params, **_: asked.append(params)
     )
-    Sender(lambda _: client, queue="q").send(MESSAGE, Receiver(topic=topic), now=NOW)
+    Sender(lambda _: client, queue="q").send(MESSAGE, Receiver(channel="sns", place=topic), now=NOW)
     (request,) = asked
     assert (request["Subject"], request["Message"]) == (MESSAGE.title, MESSAGE.text)
     attributes = {k: v["StringValue"] for k, v in request["MessageAttributes"].items()}
@@ -148,7 +150,7 @@ def test_a_topic_gets_the_text_and_its_attributes(aws, fifo):
 def test_a_missing_topic_is_told_by_its_code(aws):
     topic = "arn:aws:sns:us-east-1:123456789012:none"
     with pytest.raises(NotDelivered, match="SNS does not take it \\(NotFound"):
-        sender(aws).send(MESSAGE, Receiver(topic=topic), now=NOW)
+        sender(aws).send(MESSAGE, Receiver(channel="sns", place=topic), now=NOW)
 
 
 def test_a_secret_of_secrets_manager_is_used_and_read_once(aws, web):
@@ -160,13 +162,13 @@ def test_a_secret_of_secrets_manager_is_used_and_read_once(aws, web):
         return aws(service)
 
     its = sender(client)
-    receiver = Receiver(webhook=f"{web.url}/hook", secret=made["ARN"])
+    receiver = Receiver(channel="webhook", place=f"{web.url}/hook", secret=made["ARN"])
     for now in (NOW, NOW + 1000):
         its.send(MESSAGE, receiver, now=now)
     assert calls == ["secretsmanager"]
     aws("secretsmanager").put_secret_value(SecretId=made["ARN"], SecretString="another")
-    its.send(MESSAGE, receiver, now=NOW + secrets.KEPT)
-    text = f"{(NOW + secrets.KEPT) // 1000}.".encode() + web.got[-1].body
+    its.send(MESSAGE, receiver, now=NOW + sending.KEPT)
+    text = f"{(NOW + sending.KEPT) // 1000}.".encode() + web.got[-1].body
     assert hmac.new(b"another", text, hashlib.sha256).hexdigest() in str(web.got[-1].headers)
 
 

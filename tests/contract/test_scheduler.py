@@ -228,13 +228,13 @@ def a_sighting(training_job: str, *, ours: bool = False, stopped: bool = False) 
 
 
 def test_sightings_are_kept_until_forgotten(store: Store) -> None:
-    store.remember(a_sighting("orphan", ours=True))
-    store.remember(a_sighting("foreign"))
-    store.remember(a_sighting("orphan", ours=True, stopped=True))
-    assert store.sightings() == (
+    store.health.remember(a_sighting("orphan", ours=True))
+    store.health.remember(a_sighting("foreign"))
+    store.health.remember(a_sighting("orphan", ours=True, stopped=True))
+    assert store.health.sightings() == (
         a_sighting("foreign"),
         a_sighting("orphan", ours=True, stopped=True),
     )
-    store.forget("orphan")
-    store.forget("never-seen")
-    assert store.sightings() == (a_sighting("foreign"),)
+    store.health.forget("orphan")
+    store.health.forget("never-seen")
+    assert store.health.sightings() == (a_sighting("foreign"),)

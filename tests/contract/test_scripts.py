@@ -19,7 +19,7 @@ import slotq_training
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, Threads
 from slotq_core.adapters.memory.scripts import MemoryScripts
-from slotq_core.adapters.scripts.s3 import LONGEST_BATCH, S3Scripts
+from slotq_core.adapters.scripts import LONGEST_BATCH, S3Scripts
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import (
     LONGEST_TEXT,

@@ -18,8 +18,7 @@ from slotq_core.admission.contents import declared
 from slotq_core.errors import ConfigurationLost, Conflict, PoolInUse
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import NO_SHARING, Sharing, Subscription
 from slotq_core.operations.configuring.jobs_in_need import check_removal
 from slotq_core.operations.configuring.moving import Mover
@@ -83,35 +82,35 @@ def many(projects: int, *, note: str = "") -> Sharing:
 
 
 def share(store: Store, sharing: Sharing, *, who: str = "ada", seen: int | None = None) -> None:
-    store.configure(sharing=sharing, who=who, now=NOW, seen=seen)
+    store.configuration.change(sharing=sharing, who=who, now=NOW, seen=seen)
 
 
 def test_everything_is_read_back_as_it_was(store: Store) -> None:
     a_queue(store)
     share(store, FULL)
-    stand = store.configuration()
+    stand = store.configuration.read()
     assert (stand.sharing, stand.revision) == (FULL, 2)
 
 
 def test_a_pass_plans_with_the_projects_and_those_without_one(store: Store) -> None:
     a_queue(store)
     share(store, many(2))
-    snapshot = store.load(NOW).snapshot
+    snapshot = store.worlds.load(NOW).snapshot
     assert snapshot.departments == many(2).departments
     assert [each.name for each in snapshot.projects] == ["project-0000", "project-0001", ""]
     assert snapshot.projects[-1].weight == 0
-    assert store.load_all(NOW).snapshot.projects == snapshot.projects
+    assert store.worlds.load_all(NOW).snapshot.projects == snapshot.projects
 
 
 def test_without_projects_there_is_one_implicit_project(store: Store) -> None:
     a_queue(store)
-    assert store.load(NOW).snapshot.projects == ()
+    assert store.worlds.load(NOW).snapshot.projects == ()
 
 
 def test_a_switch_turns_weights_off(store: Store) -> None:
     a_queue(store)
     share(store, FULL)
-    snapshot = store.load(NOW).snapshot
+    snapshot = store.worlds.load(NOW).snapshot
     assert [each.weight for each in snapshot.departments] == [None] * 3
     assert [each.weight for each in snapshot.projects[:-1]] == [None] * 2
 
@@ -120,11 +119,15 @@ def test_changes_name_both_sides_and_only_what_changed(store: Store) -> None:
     a_queue(store)
     share(store, FULL)
     share(store, FULL, who="grace")  # Nothing changes, so nothing is recorded.
-    store.configure(limits=limits_from({"waiting": 2}), who="grace", now=NOW)
-    limits, shared, pools = store.changes(limit=9)
+    store.configuration.change(limits=limits_from({"waiting": 2}), who="grace", now=NOW)
+    limits, shared, pools = store.configuration.changes(limit=9)
     assert shared.sharing == (NO_SHARING, FULL)
     assert (limits.sharing, pools.sharing) == (None, None)
-    assert store.changes(limit=9, sharing=False) == (limits, replace(shared, sharing=None), pools)
+    assert store.configuration.changes(limit=9, sharing=False) == (
+        limits,
+        replace(shared, sharing=None),
+        pools,
+    )
     assert shared.limits_before == shared.limits_after
     assert [declared(pool) for pool in shared.after] == [*shared.before]
 
@@ -132,8 +135,8 @@ def test_changes_name_both_sides_and_only_what_changed(store: Store) -> None:
 def test_pools_limits_and_projects_change_together(store: Store) -> None:
     a_queue(store)
     limits = limits_from({"waiting": 2})
-    store.configure([a_pool("new")], limits=limits, sharing=FULL, who="ada", now=NOW)
-    stand = store.configuration()
+    store.configuration.change([a_pool("new")], limits=limits, sharing=FULL, who="ada", now=NOW)
+    stand = store.configuration.read()
     assert [declared(pool) for pool in stand.pools] == [a_pool("new")]
     assert (stand.limits, stand.sharing) == (limits, FULL)
     assert stand.revision == 2
@@ -148,11 +151,11 @@ def test_jobs_move_to_another_project_with_their_lines(store: Store, jobs: int) 
     for number in range(jobs):
         waits(store, f"job{number}", project=old, priority=number % 7)
     assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == jobs + 1
-    world = store.load_all(NOW)
+    world = store.worlds.load_all(NOW)
     assert {job.project for job in world.snapshot.waiting} == {new}
     assert [job.project for job in world.snapshot.active] == [new]
     assert len(world.snapshot.waiting) == jobs
-    assert list(store.inspect()) == []
+    assert list(store.repair.inspect()) == []
     assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == 0
 
 
@@ -165,36 +168,36 @@ def test_jobs_after_many_others_move_too(store: Store) -> None:
     for number in range(15):
         waits(store, f"last{number}", project=old, after=tuple(first))
     assert Mover(store, VirtualClock(NOW)).move(old, new, by="olga") == 15
-    assert {job.project for job in store.followers("first9")} == {new}
+    assert {job.project for job in store.jobs.followers("first9")} == {new}
 
 
 def test_what_is_refused_changes_nothing(store: Store) -> None:
     a_queue(store)
     runs(store, "busy")
     with pytest.raises(PoolInUse):
-        store.configure([a_pool("new")], sharing=FULL, who="ada", now=NOW)
+        store.configuration.change([a_pool("new")], sharing=FULL, who="ada", now=NOW)
     with pytest.raises(Conflict):
         share(store, FULL, seen=7)
-    assert store.configuration().sharing == NO_SHARING
+    assert store.configuration.read().sharing == NO_SHARING
 
 
 def test_a_thousand_projects_change_at_once(store: Store) -> None:
     a_queue(store)
     share(store, many(1000))
     share(store, many(1000, note="new-"))
-    assert store.configuration().sharing == many(1000, note="new-")
-    assert store.changes(limit=1)[0].sharing == (many(1000), many(1000, note="new-"))
+    assert store.configuration.read().sharing == many(1000, note="new-")
+    assert store.configuration.changes(limit=1)[0].sharing == (many(1000), many(1000, note="new-"))
 
 
 def test_unchanged_projects_cost_a_pass_nothing(dynamo: DynamoStore, client: Any) -> None:
     a_queue(dynamo)
-    dynamo.load(NOW)
+    dynamo.worlds.load(NOW)
     with measured(client) as without:
-        dynamo.load(NOW)
+        dynamo.worlds.load(NOW)
     share(dynamo, many(1000))
-    dynamo.load(NOW)
+    dynamo.worlds.load(NOW)
     with measured(client) as meter:
-        dynamo.load(NOW)
+        dynamo.worlds.load(NOW)
     assert (meter.calls, meter.read_units) == (without.calls, without.read_units)
 
 
@@ -211,9 +214,9 @@ def test_an_interrupted_apply_leaves_the_old_configuration(
     with before_the_next(client, call, die), pytest.raises(KeyboardInterrupt):
         share(dynamo, FULL)
     for store in (dynamo, DynamoStore(client, table)):
-        assert store.configuration().sharing == many(3)
+        assert store.configuration.read().sharing == many(3)
     share(dynamo, FULL)
-    assert dynamo.configuration().sharing == FULL
+    assert dynamo.configuration.read().sharing == FULL
 
 
 def test_a_document_larger_than_an_item_comes_in_parts(dynamo: DynamoStore, client: Any) -> None:
@@ -222,7 +225,7 @@ def test_a_document_larger_than_an_item_comes_in_parts(dynamo: DynamoStore, clie
     with measured(client) as meter:
         share(dynamo, noise)
     assert meter.calls.count("PutItem") == 2
-    assert dynamo.configuration().sharing == noise
+    assert dynamo.configuration.read().sharing == noise
 
 
 def test_without_its_document_nothing_is_planned(
@@ -233,9 +236,9 @@ def test_without_its_document_nothing_is_planned(
     share(dynamo, FULL)
     Table(client, table).remove(sharing_key(name_of(FULL), 0))
     fresh = DynamoStore(client, table)
-    assert "nothing starts until they are restored" in fresh.load(NOW).undecidable
+    assert "nothing starts until they are restored" in fresh.worlds.load(NOW).undecidable
     with pytest.raises(ConfigurationLost, match="slotq doctor --fix"):
-        fresh.configuration()
+        fresh.configuration.read()
 
 
 def weighted(store: Store, times: int) -> None:
@@ -249,7 +252,7 @@ def test_the_record_reads_each_document_once() -> None:
     weighted(metered.store(), 5)
     reader = metered.store()
     metered.reset()
-    assert [each.revision for each in reader.changes(limit=5)] == [5, 4, 3, 2, 1]
+    assert [each.revision for each in reader.configuration.changes(limit=5)] == [5, 4, 3, 2, 1]
     assert metered.calls == {"query": 1 + 5}
 
 
@@ -258,7 +261,7 @@ def test_a_cold_start_reads_no_project_of_the_past() -> None:
     metered = Metered()
     store = metered.store()
     take_in(store, [a_pool("p5", 1)], now=NOW, check_jobs=check_removal)
-    store.configure([a_pool("p5", 2)], who="grace", now=NOW)
+    store.configuration.change([a_pool("p5", 2)], who="grace", now=NOW)
     weighted(store, 60)
     fresh = metered.store()
     metered.reset()

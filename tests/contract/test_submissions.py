@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import touched_lines
+from slotq_core.adapters.dynamodb import line_bounds
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
-from slotq_core.adapters.dynamodb.reading import places
+from slotq_core.adapters.dynamodb.line_bounds import KEPT_FOR, TouchedLines
+from slotq_core.adapters.dynamodb.reading import line_reading as places
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
 from slotq_core.adapters.memory import store as memory_store
 from slotq_core.errors import Conflict, InvalidRequest
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.prescriptions import APPROVAL
+from slotq_core.model.projects import APPROVAL
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.store import Store
@@ -46,19 +46,19 @@ def test_a_job_whose_line_the_table_cannot_name_is_refused(dynamo: DynamoStore) 
     person = f"arn:aws:iam::123456789012:user/{'p' * 510}/{'u' * 64}"
     few, many = (tuple(f"a-pool-of-some-kind-{n:02}" for n in range(most)) for most in (8, 16))
     job = a_job("job1", project="vision", submitter=person, pools=few)
-    assert dynamo.submit(job, REQUEST).person == person
+    assert dynamo.jobs.submit(job, REQUEST).person == person
     with pytest.raises(InvalidRequest, match="name fewer pools"):
-        dynamo.submit(replace(job, name="job2", pools=many), REQUEST)
-    assert dynamo.job("job2") is None
+        dynamo.jobs.submit(replace(job, name="job2", pools=many), REQUEST)
+    assert dynamo.jobs.get("job2") is None
 
 
 def test_a_taken_name_brings_the_job_as_it_stands(store: Store) -> None:
     a_queue(store)
     waiting, running = waits(store, "waiting"), runs(store, "running")
-    (ended,) = store.commit([completing(runs(store, "ended"))])
+    (ended,) = store.decisions.commit([completing(runs(store, "ended"))])
     for job in (waiting, running, ended):
         with pytest.raises(StoredAlready, match=job.name) as raised:
-            store.submit(a_job(job.name, priority=7), REQUEST)
+            store.jobs.submit(a_job(job.name, priority=7), REQUEST)
         assert raised.value.job == job
 
 
@@ -81,12 +81,12 @@ def test_a_line_is_touched_again_only_after_ten_minutes(client: Any, table: str)
     store = DynamoStore(client, table)
     with measured(client) as meter:
         for number, minutes in enumerate((0, 1, 9.99, 10, 12, 20)):
-            store.submit(entering(f"job{number}", minutes), REQUEST)
+            store.jobs.submit(entering(f"job{number}", minutes), REQUEST)
     assert meter.calls == [TOUCH, STORE, STORE, STORE, TOUCH, STORE, STORE, TOUCH, STORE]
     with measured(client) as meter:
-        DynamoStore(client, table).submit(entering("other", 20), REQUEST)
-        store.submit(replace(entering("another-line", 20), priority=2), REQUEST)
-        store.submit(entering("clock-set-back", 1), REQUEST)
+        DynamoStore(client, table).jobs.submit(entering("other", 20), REQUEST)
+        store.jobs.submit(replace(entering("another-line", 20), priority=2), REQUEST)
+        store.jobs.submit(entering("clock-set-back", 1), REQUEST)
     assert meter.calls == [TOUCH, STORE] * 3
 
 
@@ -95,24 +95,24 @@ def test_a_line_that_a_submission_relies_on_is_never_removed(client: Any, table:
     store = a_queue(DynamoStore(client, table))
     commit(store, cancelling(waits(store, "first")))
     late = entering("late", (KEPT_FOR - 1) / 60_000)
-    DynamoStore(client, table).load(late.entry_time + HANDLER_LIFETIME)
-    store.submit(late, REQUEST)
-    assert [job.name for job in store.load(late.entry_time).snapshot.waiting] == ["late"]
+    DynamoStore(client, table).worlds.load(late.entry_time + HANDLER_LIFETIME)
+    store.jobs.submit(late, REQUEST)
+    assert [job.name for job in store.worlds.load(late.entry_time).snapshot.waiting] == ["late"]
     assert KEPT_FOR + HANDLER_LIFETIME < LINE_KEPT / 5, "clocks may differ by the rest"
 
 
 def test_a_line_touched_lately_is_open_and_no_other(dynamo: DynamoStore, items: Table) -> None:
     waits(dynamo, "first")
-    dynamo.submit(a_job("second"), REQUEST, opens_line=False)
+    dynamo.jobs.submit(a_job("second"), REQUEST, opens_line=False)
     with pytest.raises(Conflict):
-        dynamo.submit(a_job("third", priority=5), REQUEST, opens_line=False)
+        dynamo.jobs.submit(a_job("third", priority=5), REQUEST, opens_line=False)
     assert not items.get(line_key(line_of(a_job("third", priority=5))))
     with pytest.raises(Conflict):  # What was refused is not remembered.
-        dynamo.submit(a_job("third", priority=5), REQUEST, opens_line=False)
+        dynamo.jobs.submit(a_job("third", priority=5), REQUEST, opens_line=False)
 
 
 def test_no_more_lines_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touched_lines, "MOST_KEPT", 10)
+    monkeypatch.setattr(line_bounds, "MOST_KEPT", 10)
     lines = TouchedLines()
     for priority in range(25):
         lines.note(a_job("job", priority=priority))
@@ -130,7 +130,7 @@ def test_the_place_is_counted_up_to_a_bound(store: Store, monkeypatch: pytest.Mo
     for number in range(3):
         waits(store, f"urgent{number}", priority=9)
     assert ahead_of(store, last) == Ahead(jobs=21, or_more=True)
-    first = store.job("job0000")
+    first = store.jobs.get("job0000")
     assert first is not None
     assert ahead_of(store, first) == Ahead(jobs=3)
 
@@ -143,12 +143,12 @@ def test_the_place_counts_fifty_lines_at_most_and_no_lower_ranks(client: Any, ta
     ]
     lower = [replace(a_job(f"low{n}", priority=-n), version=1) for n in range(1, 20)]
     fill(client, table, [*own, *higher, *lower])
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     with measured(client) as meter:
         assert world.ahead_of(own[2]) == Ahead(jobs=2 + 49)
     assert meter.calls == ["Query"] * 50
     fill(client, table, [replace(a_job(f"more{n}", priority=60 + n), version=1) for n in range(9)])
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     with measured(client) as meter:
         assert world.ahead_of(own[2]) == Ahead(jobs=2 + 49, or_more=True)
     assert meter.calls == ["Query"] * 50
@@ -160,12 +160,12 @@ def test_a_line_whose_bound_is_behind_the_job_is_not_counted(client: Any, table:
     first = replace(a_job("first", entry_time=NOW), version=1)
     later = replace(a_job("later", slots=2, entry_time=NOW + 9), version=1)
     fill(client, table, [first, later])
-    world = store.load(NOW + LINE_KEPT)
+    world = store.worlds.load(NOW + LINE_KEPT)
     with measured(client) as meter:
         assert world.ahead_of(first) == Ahead(jobs=0)
     assert meter.calls == ["Query"] * 2
     world.keep_bounds()
-    world = store.load(NOW + LINE_KEPT)
+    world = store.worlds.load(NOW + LINE_KEPT)
     with measured(client) as meter:
         assert (world.ahead_of(first), world.ahead_of(later)) == (Ahead(jobs=0), Ahead(jobs=1))
     assert meter.calls == ["Query"]
@@ -174,11 +174,11 @@ def test_a_line_whose_bound_is_behind_the_job_is_not_counted(client: Any, table:
 def test_a_job_that_begins_as_held_waits_once_it_is_released(store: Store) -> None:
     a_queue(store)
     job = a_job("job1", state=JobState.HELD, cause=APPROVAL, message="waits for approval")
-    held = store.submit(job, REQUEST)
-    assert store.load(NOW).snapshot.waiting == ()
-    assert store.jobs([JobState.HELD]) == (held,)
+    held = store.jobs.submit(job, REQUEST)
+    assert store.worlds.load(NOW).snapshot.waiting == ()
+    assert store.jobs.in_states([JobState.HELD]) == (held,)
     commit(store, Change(before=held, after=move(held, JobState.PENDING, at=NOW)))
-    assert [waiting.name for waiting in store.load(NOW).snapshot.waiting] == ["job1"]
+    assert [waiting.name for waiting in store.worlds.load(NOW).snapshot.waiting] == ["job1"]
 
 
 def test_a_job_moves_to_another_line_with_its_class(store: Store) -> None:
@@ -186,13 +186,15 @@ def test_a_job_moves_to_another_line_with_its_class(store: Store) -> None:
     before = waits(store, "job1")
     after = replace(before, workload=Workload.INTERACTIVE)
     commit(store, Change(before=before, after=after))
-    assert [job.workload for job in store.load(NOW).snapshot.waiting] == [Workload.INTERACTIVE]
+    assert [job.workload for job in store.worlds.load(NOW).snapshot.waiting] == [
+        Workload.INTERACTIVE
+    ]
 
 
 def test_waiting_jobs_are_counted_by_project(store: Store) -> None:
     a_queue(store)
     waits(store, "job1", project="vision")
-    store.submit(a_job("job2", project="vision", state=JobState.HELD), REQUEST)
+    store.jobs.submit(a_job("job2", project="vision", state=JobState.HELD), REQUEST)
     waits(store, "job3")
     runs(store, "job4", project="vision")
     assert store.counters.census().projects == {"vision": 2, "": 1}

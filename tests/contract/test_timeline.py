@@ -42,7 +42,7 @@ LATER = NOW + 2 * HOUR
 
 
 def pages(store: Store, *, now: int = LATER, **asked: Any) -> Iterator[TimelinePage]:
-    reads, after = Timeline(store, StandingClock(now)), None
+    reads, after = Timeline(store.usage, StandingClock(now)), None
     while True:
         page = reads.page(after=after, **asked)
         yield page
@@ -238,7 +238,7 @@ def test_what_has_expired_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR + n)
     now = MIDNIGHT + 20 * DAY
     add_up(store, now)
-    store.expire(now=now)
+    store.repair.expire(now=now)
     (page,) = pages(store, start=MIDNIGHT, end=MIDNIGHT + DAY, now=now)
     assert (page.attempts, page.gone) == ((), 3)
     monkeypatch.setattr(timeline, "MOST_READS", 1)
@@ -278,7 +278,7 @@ class Watcher:
         """All attempts, and the number of those that are gone."""
         found, gone, is_whole, after = [*self._kept], self._gone, True, self._next
         while True:
-            page = Timeline(self._store, StandingClock(now)).page(after=after, **self._asked)
+            page = Timeline(self._store.usage, StandingClock(now)).page(after=after, **self._asked)
             settled = page.settled
             if is_whole and settled is not None:
                 self._kept = [*found, *page.attempts[: settled.attempts]]
@@ -341,7 +341,7 @@ def test_what_has_expired_is_counted_once_by_later_looks() -> None:
         lives(store, f"job{n}", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR + n)
     now = MIDNIGHT + 20 * DAY
     add_up(store, now)
-    store.expire(now=now)
+    store.repair.expire(now=now)
     watcher = Watcher(store, start=MIDNIGHT)
     assert [watcher.look(now + n * DAY) for n in range(3)] == [([], 3)] * 3
 

@@ -33,7 +33,7 @@ def documents(items: Table) -> list[by_hand.Key]:
 
 
 def found(store: DynamoStore, *, mend: bool = False) -> list[Finding]:
-    return list(store.inspect(mend=mend))
+    return list(store.repair.inspect(mend=mend))
 
 
 @pytest.mark.parametrize("version", [None, number(0), {"N": "1.5"}, number(1 << 62)], ids=str)
@@ -45,11 +45,11 @@ def test_a_ledger_without_a_version_closes_its_pool_until_repaired(
     runs(dynamo, "job1")
     items.change(by_hand.ledger(), version=version)
     assert [each.kind for each in found(dynamo)] == ["ledger"]
-    assert [each.key for each in dynamo.load(NOW).poison] == ['["POOL#p5", "LEDGER"]']
+    assert [each.key for each in dynamo.worlds.load(NOW).poison] == ['["POOL#p5", "LEDGER"]']
     world = quarantine(dynamo)
     job = waits(dynamo, "job2")
     seen = {"p5": world.ledgers["p5"].version}
-    dynamo.commit([starting(job)], seen=seen)
+    dynamo.decisions.commit([starting(job)], seen=seen)
 
 
 @pytest.mark.parametrize("broken", [number(0), number(-3), {"N": "1.5"}, text("two")], ids=str)
@@ -62,13 +62,13 @@ def test_a_count_that_no_commit_could_rely_on_is_mended(
     assert {(each.kind, each.subject) for each in found(dynamo)} == {("unreadable", count)}
     quarantine(dynamo)
     assert found(dynamo) == []
-    world = dynamo.load(NOW)
+    world = dynamo.worlds.load(NOW)
     job = waits(dynamo, "job1")
-    dynamo.commit([starting(job)], group_decisions=world.group_decisions)
-    spent = dynamo.configuration().month_sum
+    dynamo.decisions.commit([starting(job)], group_decisions=world.group_decisions)
+    spent = dynamo.configuration.read().month_sum
     dynamo.usage.keep_month(spent, replace(spent, month=NOW))
-    dynamo.configure([a_pool("p5", 3)], who="ann", now=NOW)
-    assert dynamo.pools() == (a_pool("p5", 3),)
+    dynamo.configuration.change([a_pool("p5", 3)], who="ann", now=NOW)
+    assert dynamo.configuration.pools() == (a_pool("p5", 3),)
 
 
 def test_a_lost_document_stops_decisions_alone(dynamo: DynamoStore, items: Table) -> None:
@@ -76,16 +76,16 @@ def test_a_lost_document_stops_decisions_alone(dynamo: DynamoStore, items: Table
     and whoever asks hears why. What has been decided goes on."""
     a_queue(dynamo)
     job = runs(dynamo, "job1")
-    dynamo.configure(sharing=sharing("a"), who="ann", now=NOW)
+    dynamo.configuration.change(sharing=sharing("a"), who="ann", now=NOW)
     for key in documents(items):
         items.remove(key)
     fresh = DynamoStore(dynamo._calls._client, items.name, clock=lambda: NOW)
     with pytest.raises(ConfigurationLost):
-        fresh.configuration()
-    world = fresh.load(NOW)
+        fresh.configuration.read()
+    world = fresh.worlds.load(NOW)
     assert world.undecidable
     assert (world.snapshot.active, world.poison) == ((job,), ())
-    assert fresh.pools() == (a_pool("p5"),)
+    assert fresh.configuration.pools() == (a_pool("p5"),)
     (finding,) = found(fresh, mend=True)
     assert (finding.kind, finding.subject, finding.mended) == ("unreadable", "projects", False)
 
@@ -95,19 +95,19 @@ def test_a_lost_document_gives_way_to_the_last_that_can_be_read(
 ) -> None:
     """On the record, when a person asks for it."""
     a_queue(dynamo)
-    dynamo.configure(sharing=sharing("a"), who="ann", now=NOW)
+    dynamo.configuration.change(sharing=sharing("a"), who="ann", now=NOW)
     before = documents(items)
-    dynamo.configure(sharing=sharing("a", "b"), who="ann", now=NOW + 1)
+    dynamo.configuration.change(sharing=sharing("a", "b"), who="ann", now=NOW + 1)
     (lost,) = [key for key in documents(items) if key not in before]
     items.remove(lost)
     fresh = DynamoStore(dynamo._calls._client, items.name, clock=lambda: NOW + 2)
     assert [each.mended for each in found(fresh)] == [False]
     assert [each.mended for each in found(fresh, mend=True)] == [True]
     assert found(fresh) == []
-    assert fresh.configuration().sharing == sharing("a")
-    assert fresh.load(NOW).undecidable == ""
-    assert fresh.changes(limit=1)[0].who == "slotq doctor --fix"
-    fresh.configure(sharing=sharing("a", "c"), who="ann", now=NOW + 3)
+    assert fresh.configuration.read().sharing == sharing("a")
+    assert fresh.worlds.load(NOW).undecidable == ""
+    assert fresh.configuration.changes(limit=1)[0].who == "slotq doctor --fix"
+    fresh.configuration.change(sharing=sharing("a", "c"), who="ann", now=NOW + 3)
 
 
 def test_a_decision_in_parts_without_its_mark_is_marked(dynamo: DynamoStore, items: Table) -> None:
@@ -119,12 +119,12 @@ def test_a_decision_in_parts_without_its_mark_is_marked(dynamo: DynamoStore, ite
     kept = replace(job, message="x")
     decision = InParts(number=0, kind=PartsKind.FINISH, steps=((job, kept),))
     part = Part(of=decision, opens=True)
-    dynamo.commit([Change(before=job, after=kept)], group_decisions=0, part=part)
+    dynamo.decisions.commit([Change(before=job, after=kept)], group_decisions=0, part=part)
     items.change(REVISION, inParts=None)
-    assert dynamo.load(NOW).in_parts is None
+    assert dynamo.worlds.load(NOW).in_parts is None
     assert [each.kind for each in found(dynamo)] == ["unmarked_decision"]
     assert [each.mended for each in found(dynamo, mend=True)] == [True]
-    assert dynamo.load(NOW).in_parts is not None
+    assert dynamo.worlds.load(NOW).in_parts is not None
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_an_unreadable_note_keeps_no_other_from_expiring(dynamo: DynamoStore, it
     commit(dynamo, completing(starts(dynamo, "job1")))
     for each in range(25):
         items.put((table.HISTORY, f"2000-{each:02d}#old"), {"jobName": number(each)})
-    assert dynamo.expire(now=NOW, limit=25) == 0
-    assert dynamo.expire(now=NOW, limit=25) == 1
+    assert dynamo.repair.expire(now=NOW, limit=25) == 0
+    assert dynamo.repair.expire(now=NOW, limit=25) == 1
 
 
 def test_a_sum_is_extended_whatever_its_row_says_of_defaults(
@@ -188,16 +188,16 @@ def test_a_line_with_an_unreadable_touch_is_mended(
     assert [each.mended for each in found(dynamo, mend=True)] == [True]
     assert found(dynamo) == []
     items.change(key, waiting={"N": "1.5"})
-    dynamo.audit(now=NOW)
+    dynamo.repair.audit(now=NOW)
 
 
 def test_the_last_restore_is_read_from_its_row(dynamo: DynamoStore, items: Table) -> None:
     """One that cannot be read counts as none."""
-    assert dynamo.last_restore() is None
+    assert dynamo.repair.last_restore() is None
     moments = {"copiedAt": text("2026-11-20T10:30:00Z"), "restoredAt": text("2026-11-20T11:00:00Z")}
     items.put(table.restored_key(), moments)
-    found = dynamo.last_restore()
+    found = dynamo.repair.last_restore()
     assert found is not None
     assert found.restored_at - found.copied_at == 1_800_000
     items.change(table.restored_key(), copiedAt=number(5))
-    assert dynamo.last_restore() is None
+    assert dynamo.repair.last_restore() is None

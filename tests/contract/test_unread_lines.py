@@ -43,8 +43,8 @@ def items(metered: Metered, store: DynamoStore) -> Table:
 
 def bounded(store: DynamoStore, now: int = LATER) -> World:
     """What a load gives after a pass has raised the bounds."""
-    store.load(now).keep_bounds()
-    return store.load(now)
+    store.worlds.load(now).keep_bounds()
+    return store.worlds.load(now)
 
 
 def asked(world: World, number: int = 0) -> list[Job]:
@@ -61,7 +61,7 @@ def test_a_line_with_a_bound_is_not_read_until_the_plan_asks(
     world = bounded(store)
     assert len(world.snapshot.unread) == len(world.snapshot.waiting) == 3
     metered.reset()
-    world = store.load(LATER)
+    world = store.worlds.load(LATER)
     assert metered.calls["query"] == 3, "pool, lines, back-offs"
     assert asked(world) == [jobs[2]]
     assert metered.calls["query"] == 4
@@ -76,12 +76,12 @@ def test_a_stand_in_is_not_behind_the_first_job(store: DynamoStore) -> None:
 
 def test_a_new_line_and_one_that_a_job_has_returned_to_are_read(store: DynamoStore) -> None:
     job = waits(store, "job1")
-    world = store.load(LATER)
+    world = store.worlds.load(LATER)
     assert (world.snapshot.waiting, world.snapshot.unread) == ((job,), frozenset())
     claimant = commit(store, claiming(job))
     commit(store, cancelling(claimant))
     bounded(store)
-    store._bounds.returned([line_of(job)], now=LATER)
+    store.decisions._bounds.returned([line_of(job)], now=LATER)
     second = waits(store, "job2")
     world = bounded(store)
     assert (world.snapshot.waiting, world.snapshot.unread) == ((second,), frozenset())
@@ -110,7 +110,7 @@ def test_an_empty_line_gives_no_jobs_and_goes_after_an_hour(
     commit(store, cancelling(job))
     assert asked(bounded(store)) == []
     assert items.get(line_key(line_of(job)))
-    world = store.load(LATER + LINE_KEPT)
+    world = store.worlds.load(LATER + LINE_KEPT)
     assert asked(world) == []
     world.keep_bounds()
     assert items.get(line_key(line_of(job))) == {}
@@ -148,7 +148,7 @@ def test_what_cannot_be_read_is_told_by_the_next_load(store: DynamoStore, items:
     world = bounded(store)
     items.spoil_copy(waiting_key(job), jobState=text("suspended"))
     assert asked(world) == []
-    assert [each.key for each in store.load(LATER).poison] == [_key(job)]
+    assert [each.key for each in store.worlds.load(LATER).poison] == [_key(job)]
 
 
 def _key(job: Job) -> str:
@@ -162,7 +162,7 @@ def test_a_pass_raises_so_many_bounds_and_the_next_goes_on(
     for n in range(10):
         waits(store, f"job{n}", priority=n)
     for unread in (0, 4, 8, 10, 10):
-        world = store.load(LATER)
+        world = store.worlds.load(LATER)
         assert len(world.snapshot.unread) == unread
         world.keep_bounds()
 
@@ -181,5 +181,5 @@ def test_a_look_by_a_user_writes_nothing(
 ) -> None:
     waits(store, "job1")
     before = items.all()
-    store.load(LATER)
+    store.worlds.load(LATER)
     assert items.all() == before

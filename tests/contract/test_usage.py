@@ -90,7 +90,7 @@ def records(store: Store, day: str = TODAY) -> list[AttemptUse]:
 
 
 def add_up(store: Store, now: int) -> None:
-    DaySums(store, StandingClock(now)).run_if_due(now)
+    DaySums(store.usage, store.scheduler, StandingClock(now)).run_if_due(now)
 
 
 def read(
@@ -100,7 +100,7 @@ def read(
     totals: Totals = {}
     after, clock = None, StandingClock(now)
     while True:
-        page = UsageReport(store, clock).page(start=start, end=end, by=by, after=after)
+        page = UsageReport(store.usage, clock).page(start=start, end=end, by=by, after=after)
         assert page.unreadable == 0
         merge(totals, page.totals.items())
         if page.next is None:
@@ -230,9 +230,9 @@ def test_the_memory_store_forgets_expired_records() -> None:
     store = MemoryStore(history=DAY)
     a_queue(store)
     lives(store, "job1", admitted=NOW, ended=NOW)
-    store.expire(now=NOW + 7 * DAY - 1000)
+    store.repair.expire(now=NOW + 7 * DAY - 1000)
     assert len(records(store)) == 1
-    store.expire(now=NOW + 7 * DAY + 1000)
+    store.repair.expire(now=NOW + 7 * DAY + 1000)
     assert records(store) == []
 
 
@@ -316,7 +316,7 @@ def test_a_large_day_is_added_up_in_several_ticks(
         now = MIDNIGHT + 2 * DAY + n * 60_000
         clock = StandingClock(now)
         clock.ticks = day_sums.BUDGET
-        DaySums(store, clock).run_if_due(now)
+        DaySums(store.usage, store.scheduler, clock).run_if_due(now)
         seen.append([(each.attempts, each.whole) for each in store.usage.sums()])
         assert read(store, MIDNIGHT) == expected
     assert seen[:2] == [[(2, False)], [(4, False)]]
@@ -339,7 +339,7 @@ def test_two_handlers_at_once_add_nothing_twice(store: Store) -> None:
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)
     now = MIDNIGHT + DAY + SETTLED
     expected = read(store, MIDNIGHT)
-    first, second = (DaySums(store, StandingClock(now)) for _ in range(2))
+    first, second = (DaySums(store.usage, store.scheduler, StandingClock(now)) for _ in range(2))
     unfinished = [next(iter(each._unfinished(now))) for each in (first, second)]
     first._extend(unfinished[0], now + 1)
     with pytest.raises(Conflict):
@@ -458,7 +458,7 @@ def test_pages_add_up_to_the_whole(store: Store, monkeypatch: pytest.MonkeyPatch
     assert read(store, MIDNIGHT, now=now, by=("project",)) == whole
     add_up(store, MIDNIGHT + 2 * DAY + SETTLED)
     assert read(store, MIDNIGHT, now=now, by=("project",)) == whole
-    page = UsageReport(store, StandingClock(now)).page(start=MIDNIGHT, by=("project",))
+    page = UsageReport(store.usage, StandingClock(now)).page(start=MIDNIGHT, by=("project",))
     assert page.next is not None
     assert len(page.totals) < len(whole)
 
@@ -473,7 +473,7 @@ def test_long_histograms_end_a_page_too(store: Store, monkeypatch: pytest.Monkey
     whole = read(store, MIDNIGHT, now=now)
     monkeypatch.setattr(report, "MOST_BUCKETS", 2)
     assert read(store, MIDNIGHT, now=now) == whole
-    page = UsageReport(store, StandingClock(now)).page(start=MIDNIGHT)
+    page = UsageReport(store.usage, StandingClock(now)).page(start=MIDNIGHT)
     (amounts,) = page.totals.values()
     assert page.next is not None
     assert len(amounts.waits.buckets) == 2
@@ -497,9 +497,9 @@ def test_a_day_that_is_added_up_between_two_pages_counts_once(
         if number in {pages_before, pages_before + 1}:  # A part of the day, then all of it.
             summing = StandingClock(now + number * 60_000)
             summing.ticks = day_sums.BUDGET if number == pages_before else 0
-            DaySums(store, summing).run_if_due(summing.moment)
+            DaySums(store.usage, store.scheduler, summing).run_if_due(summing.moment)
         clock.moment = now
-        page = UsageReport(store, clock).page(start=begin, end=now, after=after)
+        page = UsageReport(store.usage, clock).page(start=begin, end=now, after=after)
         merge(totals, page.totals.items())
         after = page.next
         if after is None:
@@ -524,7 +524,7 @@ def test_the_cursor_names_no_job(
     clock.ticks = report.PAGE_BUDGET
     for _ in range(40):
         clock.moment = now
-        page = UsageReport(store, clock).page(start=NOW, end=now, after=after)
+        page = UsageReport(store.usage, clock).page(start=NOW, end=now, after=after)
         merge(totals, page.totals.items())
         if page.next is None:
             break
@@ -543,7 +543,7 @@ def test_a_page_ends_when_its_time_is_up(store: Store) -> None:
     clock.ticks = report.PAGE_BUDGET
     seen = [Position(day=TODAY)]
     for _ in range(9):
-        page = UsageReport(store, clock).page(start=MIDNIGHT, after=seen[-1])
+        page = UsageReport(store.usage, clock).page(start=MIDNIGHT, after=seen[-1])
         if page.next is None:
             break
         seen.append(page.next)
@@ -553,7 +553,7 @@ def test_a_page_ends_when_its_time_is_up(store: Store) -> None:
 
 def test_the_default_is_this_month_so_far(store: Store) -> None:
     a_queue(store)
-    page = UsageReport(store, StandingClock(NOW)).page()
+    page = UsageReport(store.usage, StandingClock(NOW)).page()
     assert page.window.start == begin_of("2023-11-01")
     assert page.window.end == NOW
 
@@ -561,13 +561,13 @@ def test_the_default_is_this_month_so_far(store: Store) -> None:
 def test_an_empty_window_is_refused(store: Store) -> None:
     for end in (NOW, NOW - 1):
         with pytest.raises(InvalidRequest):
-            UsageReport(store, StandingClock(NOW)).page(start=NOW, end=end)
+            UsageReport(store.usage, StandingClock(NOW)).page(start=NOW, end=end)
 
 
 def test_a_window_that_begins_in_future_is_empty(store: Store) -> None:
     a_queue(store)
     lives(store, "job1", admitted=NOW, ended=None)
-    page = UsageReport(store, StandingClock(NOW)).page(start=NOW + DAY, end=NOW + 2 * DAY)
+    page = UsageReport(store.usage, StandingClock(NOW)).page(start=NOW + DAY, end=NOW + 2 * DAY)
     assert page.totals == {}
 
 
@@ -594,12 +594,12 @@ def test_unreadable_records_are_counted_and_stop_nothing(dynamo: DynamoStore, it
     broken = next(key for key in items.all() if key[0].startswith("ENDED"))
     for change in ({"endedAt": {"N": "9" * 30}}, {"slots": {"S": "many"}}, {"endedAt": None}):
         items.change(broken, **change)
-        page = UsageReport(dynamo, StandingClock(NOW)).page(start=MIDNIGHT)
+        page = UsageReport(dynamo.usage, StandingClock(NOW)).page(start=MIDNIGHT)
         assert page.unreadable == 1
         assert slot_hours(page.totals) == 2
     add_up(dynamo, MIDNIGHT + 3 * DAY)
     later = StandingClock(MIDNIGHT + 4 * DAY)
-    page = UsageReport(dynamo, later).page(start=MIDNIGHT)
+    page = UsageReport(dynamo.usage, later).page(start=MIDNIGHT)
     assert (page.unreadable, slot_hours(page.totals)) == (1, 2)
 
 
@@ -609,7 +609,7 @@ def test_an_unreadable_sum_is_made_up_for_by_the_records(dynamo: DynamoStore, it
     add_up(dynamo, MIDNIGHT + 2 * DAY)
     items.change(("USAGE", TODAY), attempts={"S": "many"})
     later = StandingClock(MIDNIGHT + 4 * DAY)
-    page = UsageReport(dynamo, later).page(start=MIDNIGHT)
+    page = UsageReport(dynamo.usage, later).page(start=MIDNIGHT)
     assert (page.unreadable, slot_hours(page.totals)) == (1, 1)
     add_up(dynamo, MIDNIGHT + 5 * DAY)
     assert dynamo.usage.last_sum().day == day_of(MIDNIGHT + 3 * DAY)
@@ -624,7 +624,7 @@ def test_an_unreadable_part_is_counted(dynamo: DynamoStore, items: Table) -> Non
     another = zlib.compress(next(iter(parts_of([(TODAY, Group(), Amounts(slot_ms=1))]))).encode())
     for wrong in (b"?", zlib.compress(b"{}"), another):
         items.change(part, cells={"B": wrong})
-        page = UsageReport(dynamo, later).page(start=MIDNIGHT)
+        page = UsageReport(dynamo.usage, later).page(start=MIDNIGHT)
         assert (page.unreadable, slot_hours(page.totals)) == (1, 0)
     items.remove(part)
-    assert UsageReport(dynamo, later).page(start=MIDNIGHT).unreadable == 1
+    assert UsageReport(dynamo.usage, later).page(start=MIDNIGHT).unreadable == 1

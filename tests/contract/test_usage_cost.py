@@ -61,10 +61,10 @@ def test_a_report_reads_one_part_a_day(
     a_queue(store)
     fill(evented_client, table, attempts_a_day)
     now = START + DAYS * DAY + SETTLED - 1
-    DaySums(store, StandingClock(now)).run_if_due(now)
+    DaySums(store.usage, store.scheduler, StandingClock(now)).run_if_due(now)
     assert len(store.usage.sums()) == DAYS - 1
     with measured(evented_client) as meter:
-        page = UsageReport(store, StandingClock(now)).page(start=START, by=("project",))
+        page = UsageReport(store.usage, StandingClock(now)).page(start=START, by=("project",))
     assert page.next is None
     assert sum(each.attempts for each in page.totals.values()) == DAYS * attempts_a_day
     assert len(meter.calls) == CALLS_OF_A_REPORT + DAYS - 1
@@ -77,7 +77,7 @@ def test_a_tick_that_has_nothing_to_add_up_asks_once_an_hour(
 ) -> None:
     store, _ = evented_store
     a_queue(store)
-    sums, now = DaySums(store, StandingClock(START)), START
+    sums, now = DaySums(store.usage, store.scheduler, StandingClock(START)), START
     sums.run_if_due(now)
     with measured(evented_client) as meter:
         for minute in range(60):

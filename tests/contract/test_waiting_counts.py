@@ -29,16 +29,18 @@ MANY = 25
 def queue(store: Store) -> None:
     a_queue(store, a_pool("p5", 40))
     projects = (Project(name="a"), Project(name="b"))
-    store.configure(sharing=Sharing(projects=projects), who="ada", now=NOW)
+    store.configuration.change(sharing=Sharing(projects=projects), who="ada", now=NOW)
 
 
 def enter(store: Store, name: str, **fields: Any) -> Job:
     job = replace(a_job(name), project=fields.pop("project", "a"), **fields)
-    return store.submit(job, {"TrainingJobName": name})
+    return store.jobs.submit(job, {"TrainingJobName": name})
 
 
 def asked(store: Store, now: int = NOW) -> int:
-    (found,) = [each for each in standings(store.load(now).snapshot, now) if each.name == "a"]
+    (found,) = [
+        each for each in standings(store.worlds.load(now).snapshot, now) if each.name == "a"
+    ]
     return found.waiting
 
 
@@ -58,8 +60,8 @@ def test_a_line_that_is_not_read_counts_too(dynamo: DynamoStore) -> None:
     queue(dynamo)
     for n in range(MANY):
         enter(dynamo, f"j{n}")
-    dynamo.load(LATER).keep_bounds()
-    world = dynamo.load(LATER)
+    dynamo.worlds.load(LATER).keep_bounds()
+    world = dynamo.worlds.load(LATER)
     assert world.snapshot.unread
     assert asked(dynamo, LATER) == MANY
 
@@ -68,10 +70,10 @@ def test_a_line_that_nobody_waits_in_asks_for_nothing(dynamo: DynamoStore) -> No
     """Lines outlive their jobs, and a stand-in is no job."""
     queue(dynamo)
     first, second = enter(dynamo, "j"), enter(dynamo, "k")
-    dynamo.load(LATER).keep_bounds()
-    dynamo.commit([starting(first)])
-    dynamo.commit([claiming(second)])
-    world = dynamo.load(LATER)
+    dynamo.worlds.load(LATER).keep_bounds()
+    dynamo.decisions.commit([starting(first)])
+    dynamo.decisions.commit([claiming(second)])
+    world = dynamo.worlds.load(LATER)
     assert world.snapshot.unread
     (a,) = [each for each in standings(world.snapshot, LATER) if each.name == "a"]
     assert (a.held, a.waiting) == (2, 0)
@@ -80,17 +82,17 @@ def test_a_line_that_nobody_waits_in_asks_for_nothing(dynamo: DynamoStore) -> No
 def test_who_starts_or_leaves_is_counted_out(dynamo: DynamoStore, client: Any, table: str) -> None:
     queue(dynamo)
     first, second, third = (enter(dynamo, f"j{n}") for n in range(3))
-    dynamo.commit([starting(first)])
-    dynamo.commit([cancelling(second)])
+    dynamo.decisions.commit([starting(first)])
+    dynamo.decisions.commit([cancelling(second)])
     assert counted(client, table, third) == 1
 
 
 def test_who_comes_back_is_counted_in(dynamo: DynamoStore, client: Any, table: str) -> None:
     queue(dynamo)
     job = enter(dynamo, "j")
-    (held,) = dynamo.commit([Change(before=job, after=move(job, JobState.HELD, at=NOW))])
+    (held,) = dynamo.decisions.commit([Change(before=job, after=move(job, JobState.HELD, at=NOW))])
     assert counted(client, table, job) == 0
-    dynamo.commit([Change(before=held, after=move(held, JobState.PENDING, at=NOW))])
+    dynamo.decisions.commit([Change(before=held, after=move(held, JobState.PENDING, at=NOW))])
     assert counted(client, table, job) == 1
 
 
@@ -101,7 +103,7 @@ def test_jobs_without_a_project_are_not_counted(
     job = enter(dynamo, "j", project="")
     assert counted(client, table, job) is None
     with measured(client) as meter:
-        dynamo.commit([starting(job)])
+        dynamo.decisions.commit([starting(job)])
     assert meter.calls == ["TransactWriteItems"]
 
 
@@ -112,8 +114,8 @@ def test_an_audit_corrects_a_wrong_count(
     queue(dynamo)
     job = enter(dynamo, "j")
     Table(client, table).change(line_key(line_of(job)), waiting=wrong)
-    assert dynamo.load(NOW).snapshot.waiting
-    assert dynamo.audit(now=NOW) == []
+    assert dynamo.worlds.load(NOW).snapshot.waiting
+    assert dynamo.repair.audit(now=NOW) == []
     assert counted(client, table, job) == 1
 
 
@@ -125,7 +127,7 @@ def test_a_refused_submission_is_counted_out_by_the_audit(
     with pytest.raises(StoredAlready):
         enter(dynamo, "j")
     assert counted(client, table, job) == 2
-    dynamo.audit(now=NOW)
+    dynamo.repair.audit(now=NOW)
     assert counted(client, table, job) == 1
 
 
@@ -134,7 +136,7 @@ def test_a_claimant_asks_once(dynamo: DynamoStore) -> None:
     queue(dynamo)
     job = enter(dynamo, "j")
     enter(dynamo, "k")
-    dynamo.commit([claiming(job)])
-    snapshot = dynamo.load(NOW).snapshot
+    dynamo.decisions.commit([claiming(job)])
+    snapshot = dynamo.worlds.load(NOW).snapshot
     (a,) = [each for each in standings(snapshot, NOW) if each.name == "a"]
     assert a.held + a.waiting == 2

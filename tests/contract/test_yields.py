@@ -10,7 +10,6 @@ import pytest
 from slotq_core.adapters.dynamodb.layout import table as layout
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.yields import KEPT_FOR
 from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, Workload
@@ -18,6 +17,7 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
+from slotq_core.storage.yields import KEPT_FOR
 from tests.contract.conftest import a_store
 from tests.contract.metered import Metered
 from tests.contract.worlds import (
@@ -51,8 +51,8 @@ def yielding(job: Job, *, at: int = NOW + 3) -> Change:
 
 
 def yields(store: Store, now: int = NOW + 4) -> set[tuple[str, int, int]]:
-    found = store.load(now).snapshot.yields
-    assert set(store.load_all(now).snapshot.yields) == set(found)
+    found = store.worlds.load(now).snapshot.yields
+    assert set(store.worlds.load_all(now).snapshot.yields) == set(found)
     assert len({each.of for each in found}) == len(found)
     return {(each.user, each.priority, each.at) for each in found}
 
@@ -93,7 +93,7 @@ def test_the_last_yield_of_each_user_and_rank_counts(store: Store) -> None:
     first = runs(store, "a", submitter=USERS[0], pools=("p5", "p4"))
     other = runs(store, "b", submitter=USERS[1])
     lower = runs(store, "c", submitter=USERS[0], priority=0)
-    store.commit([yielding(first), yielding(other), yielding(lower)])
+    store.decisions.commit([yielding(first), yielding(other), yielding(lower)])
     assert yields(store) == {
         (USERS[0], 1, NOW + 3),
         (USERS[1], 1, NOW + 3),
@@ -108,7 +108,7 @@ def test_the_last_yield_of_each_user_and_rank_counts(store: Store) -> None:
 def test_a_workload_class_is_part_of_the_rank(store: Store) -> None:
     sliced(store)
     commit(store, yielding(runs(store, "a", submitter=USERS[0], workload=Workload.INTERACTIVE)))
-    (found,) = store.load(NOW + 4).snapshot.yields
+    (found,) = store.worlds.load(NOW + 4).snapshot.yields
     assert found == Yielded(
         user=USERS[0], workload=Workload.INTERACTIVE, priority=1, at=NOW + 3, project=""
     )
@@ -119,18 +119,18 @@ def test_a_yield_counts_in_its_project(store: Store) -> None:
     sliced(store, "p5", "p4")
     commit(store, yielding(runs(store, "a", submitter=USERS[0], project="x")))
     other = commit(store, yielding(runs(store, "b", submitter=USERS[0], project="y"), at=NOW + 5))
-    at = {each.project: each.at for each in store.load(NOW + 6).snapshot.yields}
+    at = {each.project: each.at for each in store.worlds.load(NOW + 6).snapshot.yields}
     assert at == {"x": NOW + 3, "y": NOW + 5}
     mine = waits(store, "mine", submitter=USERS[0], project="z", line_by_user=True)
     theirs = waits(
         store, "theirs", submitter=USERS[1], project="z", entry_time=NOW + 1, line_by_user=True
     )
-    assert [store.load(NOW + 6).ahead_of(job).jobs for job in (mine, theirs)] == [0, 1]
+    assert [store.worlds.load(NOW + 6).ahead_of(job).jobs for job in (mine, theirs)] == [0, 1]
     late = NOW + 5 + KEPT_FOR
     waits(store, "older", submitter=USERS[0], project="x", entry_time=NOW - 1, line_by_user=True)
     commit(store, completing(other))
-    store.load(late).keep_bounds()
-    kept = {each.project for each in store.load(late + 1).snapshot.yields}
+    store.worlds.load(late).keep_bounds()
+    kept = {each.project for each in store.worlds.load(late + 1).snapshot.yields}
     assert kept == {"x"}, "the yield in y is forgotten: no job of that project can notice it"
 
 
@@ -148,11 +148,11 @@ def test_a_yield_is_forgotten_when_nobody_can_notice_it(store: Store) -> None:
     behind = waits(store, "behind", submitter=USERS[0], line_by_user=True)
     commit(store, completing(commit(store, yielding(job))))
     late = NOW + 3 + KEPT_FOR
-    store.load(late).keep_bounds()
+    store.worlds.load(late).keep_bounds()
     assert yields(store, late)
     commit(store, cancelling(behind))
     for moment in (late, late + 1, late + 2):  # The empty line is read, and removed.
-        world = store.load(moment)
+        world = store.worlds.load(moment)
         plan(world.snapshot, moment, more=world.more)
         world.keep_bounds()
     assert yields(store, late + 3) == set()
@@ -163,9 +163,9 @@ def test_a_yield_is_kept_for_longer_than_any_back_off(store: Store) -> None:
     commit(store, completing(commit(store, yielding(runs(store, "a", submitter=USERS[0])))))
     waits(store, "younger", submitter=USERS[0], entry_time=NOW + 4)
     late = NOW + 3 + KEPT_FOR
-    store.load(late - 1).keep_bounds()
+    store.worlds.load(late - 1).keep_bounds()
     assert yields(store, late)
-    store.load(late).keep_bounds()
+    store.worlds.load(late).keep_bounds()
     assert yields(store, late) == set()
 
 
@@ -173,7 +173,7 @@ def test_a_later_yield_is_not_forgotten_with_an_earlier_one(store: Store) -> Non
     sliced(store)
     commit(store, completing(commit(store, yielding(runs(store, "a", submitter=USERS[0])))))
     late = NOW + 3 + KEPT_FOR
-    world = store.load(late)
+    world = store.worlds.load(late)
     again = yielding(runs(store, "b", submitter=USERS[0]), at=late)
     commit(store, completing(commit(store, again)))
     world.keep_bounds()
@@ -181,7 +181,7 @@ def test_a_later_yield_is_not_forgotten_with_an_earlier_one(store: Store) -> Non
 
 
 def names(store: Store) -> set[str]:
-    return {job.name for job in store.load(NOW).snapshot.waiting}
+    return {job.name for job in store.worlds.load(NOW).snapshot.waiting}
 
 
 @pytest.mark.parametrize("setting", [{"time_slice": SLICE}, {"consolidate": True}], ids=str)
@@ -197,12 +197,12 @@ def test_a_line_that_mixes_users_is_read_whole_where_users_matter(
     assert "b" not in names(store)
     a_queue(store, a_pool("p5", 3, **setting))
     assert len(names(store)) == 41
-    store.load(NOW).keep_bounds()
+    store.worlds.load(NOW).keep_bounds()
     assert {"a00", "b"} <= names(store)
     runs(store, "c", submitter="", entry_time=NOW - 9, slots=3)
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     planned = plan(world.snapshot, NOW, more=world.more)
-    everything = store.load_all(NOW).snapshot
+    everything = store.worlds.load_all(NOW).snapshot
     assert planned.decisions == plan(everything, NOW).decisions
 
 
@@ -214,12 +214,12 @@ def test_jobs_come_into_lines_of_their_users(evented_store: tuple[DynamoStore, s
         user = USERS[number % 2]
         waits(store, f"{number:02d}", submitter=user, entry_time=NOW + number)
     sliced(store)
-    store.load(NOW).keep_bounds()
+    store.worlds.load(NOW).keep_bounds()
     assert len(names(store)) < 25
-    assert {job.name for job in store.load_all(NOW).snapshot.waiting} == {
+    assert {job.name for job in store.worlds.load_all(NOW).snapshot.waiting} == {
         f"{number:02d}" for number in range(60)
     }
-    assert not [*store.inspect()]
+    assert not [*store.repair.inspect()]
 
 
 def test_a_job_in_a_line_of_its_user_stays_there(store: Store) -> None:
@@ -231,9 +231,9 @@ def test_a_job_in_a_line_of_its_user_stays_there(store: Store) -> None:
     for number in range(20):
         waits(store, f"b{number}", submitter=USERS[1], line_by_user=True, entry_time=NOW + 1)
     a_queue(store, a_pool("p5", 3))
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     planned = plan(world.snapshot, NOW, more=world.more)
-    assert planned.decisions == plan(store.load_all(NOW).snapshot, NOW).decisions
+    assert planned.decisions == plan(store.worlds.load_all(NOW).snapshot, NOW).decisions
     assert len(planned.decisions) == 3
 
 
@@ -256,11 +256,11 @@ def test_an_unreadable_yield_stops_nothing(fake_client: Any) -> None:
     sliced(store)
     broken: Item = {"pk": {"S": "POOL#p5"}, "sk": {"S": "YIELD#training#1#x"}, "at": {"S": "no"}}
     fake_client.put_item(TableName="t", Item=broken)
-    world = store.load(NOW)
+    world = store.worlds.load(NOW)
     (poison,) = world.poison
     assert world.snapshot.pools[0].foreign.slots == 0
-    store.quarantine(poison)
-    assert store.load(NOW).poison == ()
+    store.repair.quarantine(poison)
+    assert store.worlds.load(NOW).poison == ()
 
 
 def test_a_pass_costs_nothing_more_with_time_slices() -> None:
@@ -275,9 +275,9 @@ def test_a_pass_costs_nothing_more_with_time_slices() -> None:
         for number in range(5):
             waits(store, f"w{number}", submitter=USERS[0], line_by_user=True, priority=number)
         a_queue(store, a_pool("p5", 3, time_slice=time_slice))
-        store.load(NOW)
+        store.worlds.load(NOW)
         metered.reset()
-        store.load(NOW)
+        store.worlds.load(NOW)
         return metered.calls, metered.rounds, metered.read_units
 
     assert cost(SLICE) == cost(None)

@@ -120,12 +120,12 @@ def cancelling(job: Job) -> Change:
 
 def a_queue(store: Store, *pools: Pool) -> Store:
     """The store with these pools (default: p5 with 2 slots)."""
-    store.configure(pools or (a_pool(),), who="the test", now=NOW)
+    store.configuration.change(pools or (a_pool(),), who="the test", now=NOW)
     return store
 
 
 def waits(store: Store, name: str, **fields: Any) -> Job:
-    return store.submit(a_job(name, **fields), REQUEST)
+    return store.jobs.submit(a_job(name, **fields), REQUEST)
 
 
 def starts(store: Store, name: str, *, pool: str = "p5", **fields: Any) -> Job:
@@ -137,7 +137,7 @@ def runs(store: Store, name: str, **fields: Any) -> Job:
 
 
 def commit(store: Store, change: Change) -> Job:
-    (job,) = store.commit([change])
+    (job,) = store.decisions.commit([change])
     return job
 
 
@@ -240,12 +240,12 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
 
 def attempts_of(store: Store, name: str) -> tuple[Attempt, ...]:
     """The job's attempts; none if there is no such job."""
-    found = store.job_and_attempts(name)
+    found = store.jobs.with_attempts(name)
     return found[1] if found else ()
 
 
 def ahead_of(store: Store, job: Job) -> Ahead:
-    return store.load(NOW).ahead_of(job)
+    return store.worlds.load(NOW).ahead_of(job)
 
 
 def all_waiting(world: World) -> list[Job]:

@@ -77,16 +77,16 @@ def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
     queue = QueueClient()
     made = cli(*creation(tmp_path, request(aws, "low", STOPPED_ONCE)))
     assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
-    until(lambda: queue.job("low").state == "running", "low does not run")
+    until(lambda: queue.jobs.view("low").state == "running", "low does not run")
     # By boto3: the log grows quicker than the CLI reads its pages.
     until(lambda: "step 1" in test_boto3.log_of(boto3.Session(), "low"), "low does nothing")
     urgent = [{"Key": "priority", "Value": "5"}]
     cli(*creation(tmp_path, request(aws, "high", ENDLESS, Tags=urgent)))
-    until(lambda: queue.job("low").state == "preempted", "low was not evicted")
+    until(lambda: queue.jobs.view("low").state == "preempted", "low was not evicted")
     assert described(cli, "low") == ("InProgress", "Pending")
     cli("sagemaker", "stop-training-job", "--training-job-name", "high")
 
-    until(lambda: queue.job("low").state == "completed", "low has not completed")
+    until(lambda: queue.jobs.view("low").state == "completed", "low has not completed")
     cli(
         "sagemaker", "wait", "training-job-completed-or-stopped", "--training-job-name", "low"
     )  # The CLI's waiter polls every two minutes, so it is not used.
@@ -97,14 +97,14 @@ def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
 def test_a_waiting_job_is_listed_and_stopped(aws, cli, tmp_path):
     queue = QueueClient()
     cli(*creation(tmp_path, request(aws, "first", ENDLESS)))
-    until(lambda: queue.job("first").state == "running", "first does not run")
+    until(lambda: queue.jobs.view("first").state == "running", "first does not run")
     cli(*creation(tmp_path, request(aws, "second", 5)))
     rows = cli("sagemaker", "list-training-jobs", "--name-contains", "second")
     assert [row["TrainingJobName"] for row in rows["TrainingJobSummaries"]] == ["second"]
     cli("sagemaker", "stop-training-job", "--training-job-name", "second")
     assert described(cli, "second") == ("Stopped", "Stopped")
-    queue.cancel("first")
-    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+    queue.jobs.cancel("first")
+    until(lambda: queue.jobs.view("first").state == "cancelled", "first was not cancelled")
 
 
 def test_slotq_exec_passes_the_commands_output_and_exit_code(aws, tmp_path):

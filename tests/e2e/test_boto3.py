@@ -95,24 +95,24 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     sagemaker = session.client("sagemaker")
     made = sagemaker.create_training_job(**request(aws, "low", STOPPED_ONCE))
     assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
-    until(lambda: queue.job("low").state == "running", "low does not run")
+    until(lambda: queue.jobs.view("low").state == "running", "low does not run")
     until(lambda: "step 5" in log_of(session, "low"), "low does nothing")
 
     slotq.install(session, priority=5)
     session.client("sagemaker").create_training_job(**request(aws, "high", ENDLESS))
     shown = sagemaker.describe_training_job(TrainingJobName="low")
     assert shown["TrainingJobStatus"] == "InProgress"
-    until(lambda: queue.job("low").state == "preempted", "low was not evicted")
+    until(lambda: queue.jobs.view("low").state == "preempted", "low was not evicted")
     shown = sagemaker.describe_training_job(TrainingJobName="low")
     assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Pending")
     assert "evicted for high" in log_of(session, "low")[-1]
-    queue.cancel("high")
+    queue.jobs.cancel("high")
 
     waiter = sagemaker.get_waiter("training_job_completed_or_stopped")
     waiter.wait(TrainingJobName="low", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
     shown = sagemaker.describe_training_job(TrainingJobName="low")
     assert (shown["TrainingJobName"], shown["TrainingJobStatus"]) == ("low", "Completed")
-    last = queue.job("low").attempts[-1]
+    last = queue.jobs.view("low").attempts[-1]
     assert shown["TrainingJobArn"].endswith(f"/{last.training_job}")
     assert shown["ModelArtifacts"]["S3ModelArtifacts"] == last.artifact
     lines = log_of(session, "low")
@@ -125,7 +125,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
         sagemaker.describe_training_job(TrainingJobName="low")
     with pytest.raises(ClientError, match="not found"):
         sagemaker.delete_training_job(TrainingJobName="low")
-    assert queue.job("low").state == "completed"
+    assert queue.jobs.view("low").state == "completed"
 
 
 def test_a_waiting_job_answers_every_call(aws, session):
@@ -134,7 +134,7 @@ def test_a_waiting_job_answers_every_call(aws, session):
     sagemaker.create_training_job(**request(aws, "first", ENDLESS))
     tags = [{"Key": "team", "Value": "vision"}]
     sagemaker.create_training_job(**request(aws, "second", 5, Tags=tags))
-    until(lambda: queue.job("first").state == "running", "first does not run")
+    until(lambda: queue.jobs.view("first").state == "running", "first does not run")
 
     anew = boto3.Session()  # another process, which has submitted nothing
     slotq.install(anew)
@@ -154,8 +154,8 @@ def test_a_waiting_job_answers_every_call(aws, session):
 
     other.stop_training_job(TrainingJobName="second")
     assert other.describe_training_job(TrainingJobName="second")["TrainingJobStatus"] == "Stopped"
-    queue.cancel("first")
-    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+    queue.jobs.cancel("first")
+    until(lambda: queue.jobs.view("first").state == "cancelled", "first was not cancelled")
     with pytest.raises(ClientError, match="cancelled") as raised:
         other.add_tags(ResourceArn=arn, Tags=tags)
     assert raised.value.response["Error"]["Code"] == "ValidationException"

@@ -23,8 +23,8 @@ from sagemaker.estimator import Estimator
 
 from slotq import QueueTrainingJobSession
 from slotq.cli.exits import Exit
-from slotq.demo.evidence import Evidence
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
+from slotq.demo.proof import Evidence
 from slotq.demo.world import emulator
 from slotq_core.wire.views.jobs import JobView
 from tests.e2e.test_people import Person
@@ -109,7 +109,7 @@ class Cluster:
         return self._folder / f"{department}-may-finish"
 
     def job(self, name: str) -> JobView:
-        return self._queue.job(name)
+        return self._queue.jobs.view(name)
 
     def among(self, state: str) -> set[str]:
         """The names of the jobs in this state."""

@@ -72,15 +72,18 @@ def ended(group: str) -> dict[str, str]:
     """How each member has ended, once all have."""
     queue = QueueClient()
     jobs = {"completed", "cancelled", "failed", "stopped"}
-    until(lambda: {job.state for job in queue.group(group).jobs} <= jobs, f"{group} has not ended")
-    return {job.name: f"{job.state} {job.cause}".strip() for job in queue.group(group).jobs}
+    until(
+        lambda: {job.state for job in queue.groups.view(group).jobs} <= jobs,
+        f"{group} has not ended",
+    )
+    return {job.name: f"{job.state} {job.cause}".strip() for job in queue.groups.view(group).jobs}
 
 
 def model_of(job: str) -> dict[str, Any]:
     import io
     import tarfile
 
-    place = QueueClient().job(job).attempts[-1].artifact
+    place = QueueClient().jobs.view(job).attempts[-1].artifact
     bucket, _, key = place.removeprefix("s3://").partition("/")
     content = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -94,7 +97,7 @@ def test_it_runs_on_the_sites_that_have_room() -> None:
     busy["Tags"] = [{"Key": "slotq:pools", "Value": "site-4"}]
     queue = QueueClient()
     queue.submit(busy)
-    until(lambda: queue.job("busy").state == "running", "site-4 is not busy")
+    until(lambda: queue.jobs.view("busy").state == "running", "site-4 is not busy")
     first, logs, show = (line.split()[1:] for line in blocks("sh")[0].splitlines())
     slotq(*first)
     said = slotq(*logs).output
@@ -114,9 +117,9 @@ def test_it_runs_on_the_sites_that_have_room() -> None:
     assert average(*CLIENTS) != pytest.approx(average(*CLIENTS, "site-4"), abs=1e-3)
     shown = slotq(*show).output
     assert "completed" in shown
-    assert queue.job("averaging-server").attempts[-1].artifact in shown
-    queue.cancel("busy")
-    until(lambda: queue.job("busy").state == "cancelled", "site-4 is not free again")
+    assert queue.jobs.view("averaging-server").attempts[-1].artifact in shown
+    queue.jobs.cancel("busy")
+    until(lambda: queue.jobs.view("busy").state == "cancelled", "site-4 is not free again")
 
 
 SERVER_LEAVES = """

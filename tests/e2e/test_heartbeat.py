@@ -86,20 +86,23 @@ def test_a_client_that_hangs_is_stopped_and_the_others_complete(
     assert done.exit_code == Exit.OK, done.output
 
     def states() -> dict[str, str]:
-        return {job.name.removeprefix("silence-"): job.state for job in queue.group("silence").jobs}
+        return {
+            job.name.removeprefix("silence-"): job.state
+            for job in queue.groups.view("silence").jobs
+        }
 
     until(lambda: {*states().values()} == {"running"}, "they do not run")
-    until(lambda: queue.job("silence-north").progress, "north has reported nothing")
+    until(lambda: queue.jobs.view("silence-north").progress, "north has reported nothing")
     tick(aws)
     time.sleep(LEAST_HEARTBEAT)  # The processes keep the real time.
     assert {*states().values()} == {"running"}
     tick(aws)
     until(lambda: states()["north"] == "failed", "nobody misses north")
-    north = queue.job("silence-north")
+    north = queue.jobs.view("silence-north")
     assert re.search("its script has reported nothing for 6[0-9] s", north.message), north.message
     others = {"server": "running", "south": "running", "east": "running"}
     assert states() == {**others, "north": "failed"}
 
     enough.touch()
-    until(lambda: queue.group("silence").state == "completed", "the others do not complete")
+    until(lambda: queue.groups.view("silence").state == "completed", "the others do not complete")
     assert states() == {**dict.fromkeys(others, "completed"), "north": "failed"}

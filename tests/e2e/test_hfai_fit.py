@@ -13,7 +13,7 @@ pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not i
 from sagemaker.estimator import Estimator
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
 from slotq.demo.world import emulator
 from tests.e2e.waiting import until
 
@@ -55,7 +55,7 @@ OTHER = "import os\nprint(*(os.environ.get(name) for name in NAMES), flush=True)
 def _aws():
     with quiet(), emulator("two=2@ml.p5.48xlarge"):
         boto3.Session().client("s3").create_bucket(Bucket=BUCKET)
-        QueueClient().set_pool("two", {"suspend_grace": 60})
+        QueueClient().pools.set("two", {"suspend_grace": 60})
         yield
 
 
@@ -106,15 +106,15 @@ def test_a_script_for_hfai_is_evicted_and_resumes(tmp_path):
     fit(tmp_path / "low", "low", 1)
 
     def both_begin():
-        said = lines("low") if queue.job("low").state == "running" else []
+        said = lines("low") if queue.jobs.view("low").state == "running" else []
         return len(said) == 2 and all(any("from 0 0" in line for line in node) for node in said)
 
     until(both_begin, "low has not begun on two nodes")
     fit(tmp_path / "high", "high", 5)
-    until(lambda: queue.job("high").state == "completed", "high has not completed")
-    until(lambda: queue.job("low").state == "completed", "low has not completed")
+    until(lambda: queue.jobs.view("high").state == "completed", "high has not completed")
+    until(lambda: queue.jobs.view("low").state == "completed", "low has not completed")
 
-    attempts = queue.job("low").attempts
+    attempts = queue.jobs.view("low").attempts
     assert [attempt.outcome for attempt in attempts] == ["evicted", "completed"]
     for attempt in attempts:
         nodes = [
@@ -136,6 +136,6 @@ def test_an_hfai_of_the_users_own_is_not_shadowed(tmp_path):
     (tmp_path / "train.py").write_text("import hfai\nprint(hfai.mine, flush=True)\n")
     queue = QueueClient()
     fit(tmp_path, "own", 1)
-    until(lambda: queue.job("own").state == "completed", "it has not completed")
+    until(lambda: queue.jobs.view("own").state == "completed", "it has not completed")
     assert all("True" in node for node in lines("own"))
-    assert json.dumps(queue.request("own"))  # The request names the archive that was shipped.
+    assert json.dumps(queue.jobs.request("own"))  # The request names the archive that was shipped.

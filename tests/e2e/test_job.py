@@ -29,7 +29,7 @@ def test_a_job_object_goes_from_submission_to_result():
 
     clone = waits.clone("again", priority=7)
     assert clone.wait(180, poll=0.2, say=print).state == "completed"
-    assert queue.request("again")["TrainingJobName"] == "again"
+    assert queue.jobs.request("again")["TrainingJobName"] == "again"
     runs.cancel()
     with pytest.raises(NotCompleted, match="cancelled"):
         runs.result(30, poll=0.2, say=print)

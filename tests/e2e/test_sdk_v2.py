@@ -17,9 +17,9 @@ from sagemaker.pytorch import PyTorch
 from sagemaker.tuner import HyperparameterTuner, IntegerParameter
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
-from slotq.demo.sdk import quiet
+from slotq.demo.play import quiet
+from slotq.demo.proof import Evidence
 from slotq.errors import CheckpointsRequired, InvalidRequest, NameTaken, NeverFits
 from tests.e2e.waiting import in_background, until
 
@@ -66,10 +66,10 @@ def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
 
     high = estimator("high", steps=20, priority=5)
     high.fit(job_name="high", wait=False)
-    until(lambda: queue.job("high").state == "completed", "high has not completed")
+    until(lambda: queue.jobs.view("high").state == "completed", "high has not completed")
     assert join() is None
 
-    job = queue.job("low")
+    job = queue.jobs.view("low")
     assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
     assert job.attempts[0].stopped_for == "high"
     first, last = (attempt.training_job for attempt in job.attempts)
@@ -104,8 +104,8 @@ def test_fit_warns_of_a_job_without_checkpoints(aws, estimator, said):
 def pool_rule():
     """Sets what the pool does with jobs without checkpoints, and takes that back."""
     queue = QueueClient()
-    yield lambda rule: queue.set_pool("one", {"checkpoints": rule})
-    queue.set_pool("one", {"checkpoints": "warn"})
+    yield lambda rule: queue.pools.set("one", {"checkpoints": rule})
+    queue.pools.set("one", {"checkpoints": "warn"})
 
 
 def test_a_job_goes_on_from_the_place_that_its_pool_provides(aws, estimator, said, pool_rule):
@@ -117,7 +117,7 @@ def test_a_job_goes_on_from_the_place_that_its_pool_provides(aws, estimator, sai
     until(lambda: any("step 15 " in line for line in said), "provided has saved nothing")
     estimator("passes", steps=2, priority=5).fit(job_name="passes", wait=False)
     assert join() is None
-    job = queue.job("provided")
+    job = queue.jobs.view("provided")
     assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
     resumed = evidence.resumed_from(job.attempts[1].training_job)
     assert resumed is not None and resumed > 0
@@ -138,7 +138,7 @@ def test_a_pool_that_requires_checkpoints_refuses_fit(estimator, pool_rule):
 def test_an_estimators_tag_has_two_spellings(aws, estimator):
     tag = [{"Key": "slotq:priority", "Value": "7"}]
     estimator("spelled", steps=2, priority=1, tags=tag).fit(job_name="spelled")
-    assert QueueClient().job("spelled").priority == 7
+    assert QueueClient().jobs.view("spelled").priority == 7
 
 
 def test_a_framework_estimator_works(aws, estimator, said):
@@ -149,12 +149,12 @@ def test_a_framework_estimator_works(aws, estimator, said):
     torch = estimator("torch", steps=20, priority=1, kind=PyTorch, **settings)
     join = in_background(lambda: torch.fit(job_name="torch"))
     until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")
-    image = queue.request("torch")["AlgorithmSpecification"]["TrainingImage"]
+    image = queue.jobs.request("torch")["AlgorithmSpecification"]["TrainingImage"]
     assert image.endswith("/pytorch-training:2.1-gpu-py310")
 
     estimator("first-of-all", steps=10, priority=5).fit(job_name="first-of-all", wait=False)
     assert join() is None
-    outcomes = [attempt.outcome for attempt in queue.job("torch").attempts]
+    outcomes = [attempt.outcome for attempt in queue.jobs.view("torch").attempts]
     assert outcomes == ["evicted", "completed"]
     assert torch.latest_training_job.describe()["TrainingJobStatus"] == "Completed"
     assert len(evidence.model(torch.model_data)) == len(begin())
@@ -168,14 +168,14 @@ def test_a_fit_comes_after_a_group_and_one_after_it(aws, estimator):
     """A group whose members come after each other, with the requests of an estimator."""
     queue = QueueClient()
     estimator("like", steps=2, priority=1).fit(job_name="like")
-    request = {key: it for key, it in queue.request("like").items() if key != "Tags"}
+    request = {key: it for key, it in queue.jobs.request("like").items() if key != "Tags"}
     members = [request | {"TrainingJobName": name} for name in ("part-2", "part-1")]
     members[0]["Tags"] = [{"Key": "slotq:after", "Value": "part-1"}]
-    group = queue.submit_group("parts", members, max_parallel=2)
+    group = queue.groups.submit("parts", members, max_parallel=2)
     last = estimator("last", steps=2, priority=9)
     with last.sagemaker_session.after(group):
         last.fit(job_name="last")
-    jobs = {name: queue.job(name) for name in ("part-1", "part-2", "last")}
+    jobs = {name: queue.jobs.view(name) for name in ("part-1", "part-2", "last")}
     assert {job.state for job in jobs.values()} == {"completed"}
     assert (jobs["part-2"].after, jobs["last"].after) == (["part-1"], ["group:parts"])
     begun = [job.attempts[0].admitted_at for job in jobs.values()]
@@ -219,7 +219,7 @@ def test_a_time_box_keeps_its_model_and_fit_returns(estimator):
     bucket, _, key = box.model_data.removeprefix("s3://").partition("/")
     s3 = box.sagemaker_session.boto_session.client("s3")
     assert s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
-    job = QueueClient().job("box")
+    job = QueueClient().jobs.view("box")
     assert (job.state, job.cause) == ("failed", "max_runtime")
 
 
@@ -231,11 +231,11 @@ def test_a_waiting_job_can_be_described_and_cancelled_and_its_fit_raises(estimat
     join = in_background(lambda: second.fit(job_name="second"))
     until(lambda: second.latest_training_job is not None, "second was not submitted")
     assert second.latest_training_job.describe()["SecondaryStatus"] == "Pending"
-    assert queue.job("second").place == 1
+    assert queue.jobs.view("second").place == 1
     second.latest_training_job.stop()
     assert isinstance(join(), UnexpectedStatusException)
     first.latest_training_job.stop()
-    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+    until(lambda: queue.jobs.view("first").state == "cancelled", "first was not cancelled")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from sagemaker.core.utils.exceptions import FailedStatusError
 from sagemaker.train import ModelTrainer
 
 from slotq import QueueClient, QueueTrainingJobSession
-from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
+from slotq.demo.proof import Evidence
 from tests.e2e.waiting import in_background, until
 
 
@@ -76,10 +76,10 @@ def test_a_train_waits_is_evicted_resumes_and_completes(aws, trainer, said, capl
 
     high = trainer("high", steps=20, priority=5)
     high.train(wait=False, logs=False)
-    until(lambda: queue.job(submitted("high")).state == "completed", "high has not completed")
+    until(lambda: queue.jobs.view(submitted("high")).state == "completed", "high has not completed")
     assert join() is None
 
-    job = queue.job(submitted("low"))
+    job = queue.jobs.view(submitted("low"))
     assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
     assert job.attempts[0].stopped_for == submitted("high")
     first, last = (attempt.training_job for attempt in job.attempts)
@@ -121,7 +121,7 @@ def test_a_waiting_job_is_read_tagged_listed_and_stopped(trainer):
     second = trainer("second", steps=10, priority=1)
     second.train(wait=False, logs=False)
     name = submitted("second")
-    until(lambda: queue.job(submitted("first")).state == "running", "first does not run")
+    until(lambda: queue.jobs.view(submitted("first")).state == "running", "first does not run")
 
     aws = second.sagemaker_session.boto_session
     found = TrainingJob.get(training_job_name=name, session=aws)
@@ -136,11 +136,13 @@ def test_a_waiting_job_is_read_tagged_listed_and_stopped(trainer):
         (name, "Pending")
     ]
     found.stop()
-    assert queue.job(name).state == "cancelled"
+    assert queue.jobs.view(name).state == "cancelled"
     found.wait(poll=1)
     assert found.training_job_status == "Stopped"
     first._latest_training_job.stop()
-    until(lambda: queue.job(submitted("first")).state == "cancelled", "first was not cancelled")
+    until(
+        lambda: queue.jobs.view(submitted("first")).state == "cancelled", "first was not cancelled"
+    )
 
 
 def test_a_refusal_says_what_to_change(trainer):

@@ -43,13 +43,13 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
         return {each["Key"].removeprefix(prefix) for each in found}
 
     until(lambda: "_slotq/first/report.json" in kept(), "no report in S3")
-    until(lambda: queue.job("first").progress is not None, "GET shows no progress")
-    progress = queue.job("first").progress
+    until(lambda: queue.jobs.view("first").progress is not None, "GET shows no progress")
+    progress = queue.jobs.view("first").progress
     assert progress is not None
     assert progress.step and (progress.of, progress.metrics) == (20000, {"loss": 0.5})
     listed = {job.name: job for job in queue.jobs()}
     assert listed["first"].progress is not None
-    until(lambda: queue.job("first").progress.eta_seconds, "the pace is not known")
+    until(lambda: queue.jobs.view("first").progress.eta_seconds, "the pace is not known")
     knob = Request(
         f"{os.environ['AWS_ENDPOINT_URL']}/_slotq/knobs",
         data=b'{"grace_seconds": 5}',
@@ -60,13 +60,13 @@ def test_an_evicted_script_saves_and_goes_on_where_it_was(aws, tmp_path):
     urgent = request("urgent", "true") | {"Tags": [{"Key": "priority", "Value": "5"}]}
     queue.submit(urgent)
     until(lambda: any(name.startswith("slot-") for name in kept()), "no checkpoint in S3")
-    until(lambda: queue.job("first").state == "completed", "it does not complete")
+    until(lambda: queue.jobs.view("first").state == "completed", "it does not complete")
     log = slotq("logs", "first").output
     begins = [line.rsplit(None, 1)[-1] for line in log.splitlines() if "begins at" in line]
     assert len(begins) == 2, log
     assert int(begins[1]) > 0, log
-    assert queue.job("urgent").state == "completed"
-    done = queue.job("first")
+    assert queue.jobs.view("urgent").state == "completed"
+    done = queue.jobs.view("first")
     assert done.progress is None
     evicted = done.attempts[0]
     assert evicted.saved is not None and evicted.saved.step == int(begins[1])
@@ -104,8 +104,8 @@ def test_a_script_that_is_asked_releases_its_slots_and_resumes(aws, tmp_path):
     log = "attempt 1 begins"
     until(lambda: log in slotq("logs", "heeds").output, "it does not begin")
     queue.submit(request("hurries", "true") | {"Tags": [{"Key": "priority", "Value": "5"}]})
-    until(lambda: queue.job("hurries").state == "completed", "it does not start")
-    until(lambda: queue.job("heeds").state == "completed", "it does not complete")
+    until(lambda: queue.jobs.view("hurries").state == "completed", "it does not start")
+    until(lambda: queue.jobs.view("heeds").state == "completed", "it does not complete")
     first = boto3.client("sagemaker").describe_training_job(TrainingJobName="heeds")
     assert first["TrainingJobStatus"] == "Failed"
     assert "slotq-released" in first["FailureReason"]
@@ -114,7 +114,7 @@ def test_a_script_that_is_asked_releases_its_slots_and_resumes(aws, tmp_path):
     begins = [int(line.rsplit(None, 1)[-1]) for line in lines if "begins at" in line]
     assert len(begins) == 2
     assert begins[1] > 0
-    seen = queue.job("heeds")
+    seen = queue.jobs.view("heeds")
     assert (seen.evictions, seen.attempts[0].outcome) == (1, "evicted")
 
 
@@ -124,13 +124,13 @@ def test_a_script_that_ignores_it_is_stopped_when_its_grace_is_over(aws, tmp_pat
     queue = QueueClient()
     until(lambda: "runs" in slotq("logs", "ignores").output, "it does not begin")
     queue.submit(request("waits", "true") | {"Tags": [{"Key": "priority", "Value": "5"}]})
-    until(lambda: queue.job("ignores").state == "stopping", "it is not evicted")
+    until(lambda: queue.jobs.view("ignores").state == "stopping", "it is not evicted")
     sagemaker = boto3.client("sagemaker")
 
     def described():
         return sagemaker.describe_training_job(TrainingJobName="ignores")
 
-    asked = from_iso(queue.job("ignores").changed_at) / 1000
+    asked = from_iso(queue.jobs.view("ignores").changed_at) / 1000
     until(lambda: described()["TrainingJobStatus"] != "InProgress", "it is not stopped")
     (stopping,) = [
         each["StartTime"].timestamp()
@@ -138,5 +138,5 @@ def test_a_script_that_ignores_it_is_stopped_when_its_grace_is_over(aws, tmp_pat
         if each["Status"] == "Stopping"
     ]
     assert stopping >= asked + 4 - 1, "it has its grace; SageMaker's times may be whole seconds"
-    until(lambda: queue.job("waits").state == "completed", "it does not start")
-    queue.cancel("ignores")
+    until(lambda: queue.jobs.view("waits").state == "completed", "it does not start")
+    queue.jobs.cancel("ignores")

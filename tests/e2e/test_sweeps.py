@@ -22,9 +22,11 @@ from slotq.session.installed_sdk import sdk_version
 PATIENCE = 180.0
 """Seconds for sixty processes."""
 
-TRIALS = 60
-RATES = [0.05 * n for n in range(1, 13)]
-SIZES = [1, 2, 3, 4, 5]
+SDK_2 = sdk_version() == 2
+"""With version 3 only the estimator differs, so a fifth of the trials do there."""
+RATES = [0.05 * n for n in (range(1, 13) if SDK_2 else range(5, 9))]
+SIZES = [1, 2, 3, 4, 5] if SDK_2 else [1, 2, 3]
+TRIALS = len(RATES) * len(SIZES)
 
 TRAIN = """
 import argparse
@@ -123,15 +125,15 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def ended(name: str) -> int:
     try:
-        states = QueueClient().group(name).states
+        states = QueueClient().groups.view(name).states
     except Exception:  # noqa: BLE001 - it is not submitted yet
         return 0
     return states.get("completed", 0)
 
 
 @pytest.mark.timeout(400)
-def test_sixty_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
-    installed = V2 if sdk_version() == 2 else V3
+def test_many_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
+    installed = V2 if SDK_2 else V3
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(TRAIN)
     program = tmp_path / "sweep.py"
@@ -139,7 +141,7 @@ def test_sixty_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
     command = str(program), aws.bucket, str(tmp_path / "code")
 
     first = start(*command, file="first")
-    until(lambda: ended("grid") >= 10 or first.poll() is not None, "nothing has completed")
+    until(lambda: ended("grid") >= TRIALS // 6 or first.poll() is not None, "nothing has completed")
     first.kill()
     first.wait()
     assert ended("grid") < TRIALS, (tmp_path / "first").read_text()
@@ -150,7 +152,7 @@ def test_sixty_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
     assert again.returncode == 0, said
 
     queue = QueueClient()
-    sweep = queue.get_sweep("grid")
+    sweep = queue.sweeps.get("grid")
     trials = sweep.results()
     points = [*product(RATES, SIZES)]
     assert [trial.parameters for trial in trials] == [
@@ -162,7 +164,7 @@ def test_sixty_processes_and_a_submitter_that_is_killed(aws, tmp_path, start):
     assert best is not None
     assert best.parameters == {"rate": pytest.approx(0.35), "size": 2}
     assert f"BEST {best.name}" in said
-    group = queue.group("grid")
+    group = queue.groups.view("grid")
     assert group.states == {"completed": TRIALS}
     assert {job.attempts_begun for job in group.jobs} == {1}, "no trial ran twice"
 
@@ -220,7 +222,7 @@ def test_a_halving_goes_on_after_its_submitter_is_killed(aws, tmp_path, start):
     until(lambda: again.poll() is not None, "the second process does not end")
     assert again.returncode == 0, (tmp_path / "again").read_text()
 
-    sweep = QueueClient().get_sweep("halved")
+    sweep = QueueClient().sweeps.get("halved")
     assert [len(each.jobs) for each in sweep.rounds] == [6, 2, 1]
     best = sweep.best()
     assert best is not None

@@ -13,27 +13,31 @@ from collections import Counter
 from tests.faults import campaign
 from tests.faults.campaign import FULL, SHORT, Outcome, Task
 
+OF_THE_TREE = "tree"
+
 
 def main() -> int:
     asked = _arguments()
+    seed = campaign.seed_of_tree() if asked.seed == OF_THE_TREE else int(asked.seed)
     if asked.replay:
         world = campaign.replay(asked.replay)
         print("\n".join(world.history))
         print("\n".join(map(str, world.watch.broken)) or "nothing is broken")
         return 1 if world.watch.broken else 0
     began = time.monotonic()
-    work = campaign.tasks(SHORT if asked.short else FULL, asked.seed)[asked.first :]
+    work = campaign.tasks(SHORT if asked.short else FULL, seed)[asked.first :]
+    print(f"seed {seed}; the same again: make faults ARGS='{_again(asked, seed)}'", flush=True)
     total, left = _perform(work, asked.processes, began + (asked.seconds or float("inf")))
     for line in total.killed:
         print(f"caught: {line}")
     for number, violation in enumerate(total.violations, 1):
-        print(f"\nVIOLATION {number} (seed {asked.seed})\n{violation}", flush=True)
+        print(f"\nVIOLATION {number} (seed {seed})\n{violation}", flush=True)
     figures = {
         **dict(sorted(total.counts.items())),
         "tasks_not_done": left,
         "violations": len(total.violations),
         "seconds": round(time.monotonic() - began),
-        "seed": asked.seed,
+        "seed": seed,
     }
     print(json.dumps(figures))
     if left:
@@ -43,8 +47,10 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="a part of it: some ten minutes")
-    parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
+    parser.add_argument("--short", action="store_true", help="a part of it: some five minutes")
+    parser.add_argument(
+        "--seed", default="1", help="of everything that is left to chance; 'tree': by the commit"
+    )
     parser.add_argument(
         "--seconds", type=int, help="begin nothing after so long, and exit 2 if anything is left"
     )
@@ -54,6 +60,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8))
     parser.add_argument("--replay", help="one run again, as a violation names it")
     return parser.parse_args()
+
+
+def _again(asked: argparse.Namespace, seed: int) -> str:
+    return f"{'--short ' * asked.short}--seed {seed}"
 
 
 def _perform(work: list[Task], processes: int, until: float) -> tuple[Outcome, int]:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from slotq_core.adapters.dynamodb import transactions
-from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.reading.loading import DynamoWorlds
 from slotq_core.model.jobs import Job
 from slotq_core.operations import decisions_in_parts
 from slotq_core.operations.passes import Passes
@@ -22,12 +22,12 @@ Broken = AbstractContextManager[Any]
 
 def met_by_nobody() -> Broken:
     """A load does not look for a decision in parts."""
-    right = DynamoStore.load
+    right = DynamoWorlds.load
 
-    def wrong(self: DynamoStore, now: int) -> World:
+    def wrong(self: DynamoWorlds, now: int) -> World:
         return replace(right(self, now), in_parts=None)
 
-    return patch.object(DynamoStore, "load", wrong)
+    return patch.object(DynamoWorlds, "load", wrong)
 
 
 def effects_of_each_part() -> Broken:
@@ -35,14 +35,14 @@ def effects_of_each_part() -> Broken:
     right = Passes._committed
 
     def wrong(self: Passes, *what: Any) -> Iterator[Any]:
-        commit = self._store.commit
+        commit = self._store.decisions.commit
 
         def and_effects(changes: Any, **more: Any) -> Any:
             jobs = commit(changes, **more)
             self._effects.carry_out_all(jobs)
             return jobs
 
-        with patch.object(self._store, "commit", and_effects):
+        with patch.object(self._store.decisions, "commit", and_effects):
             yield from right(self, *what)
 
     return patch.object(Passes, "_committed", wrong)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from traceback import format_exc
 
 from tests.contract import dynamodb_local
-from tests.faults import chaos, crashes, interleavings, mutants
+from tests.faults import chaos, crashes, interleavings, mutants, world
 from tests.faults.branches import Branch, tried
 from tests.faults.crashes import Crash
+from tests.faults.gate import Call
 from tests.faults.interleavings import Schedule
 from tests.faults.lines import mutants as mutants_of_lines
 from tests.faults.lines.cases import CASES as CASES_OF_LINES
@@ -52,8 +57,11 @@ class Size:
     stride: int = 1
     """One of this many crash points is tried."""
     doubles: int = 30
+    """Of each scenario: crash points at which a second fault follows."""
     exhaustively: int = 700
     """The most schedules of one case."""
+    drawn: bool = False
+    """Whether the seed draws these schedules; otherwise they are those with few switches."""
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
     states: int = 400_000
@@ -65,15 +73,17 @@ class Size:
 
 FULL = Size()
 SHORT = Size(
-    slices=2,
-    stride=9,
-    doubles=3,
-    exhaustively=40,
-    by_chance=10,
+    slices=1,
+    stride=36,
+    doubles=2,
+    exhaustively=15,
+    drawn=True,
+    by_chance=5,
     chaos_jobs=(80,),
     states=5_000,
-    real=3,
+    real=2,
 )
+"""Every scenario, case and mutant; the seed draws the crash points and schedules."""
 
 ON_THE_REAL_ENGINE = (
     "submit_and_complete",
@@ -97,19 +107,32 @@ def tasks(size: Size, seed: int) -> list[Task]:
     found: list[Task] = [("chaos", str(seed), str(jobs)) for jobs in size.chaos_jobs]
     found += [("real", part, str(seed), str(size.real)) for part in ("crash", "race", "chaos")]
     for case in interleavings.CASES:
-        found.append(("race", case.name, str(size.exhaustively)))
+        found.append(("race", case.name, str(size.exhaustively), *[str(seed)] * size.drawn))
         found.append(("chance", case.name, str(seed), str(size.by_chance)))
     parts = size.slices
     for scenario in SCENARIOS:
         offset = seed % size.stride
         found += [
             ("crash", scenario.name, f"{part}/{parts}", f"{offset}/{size.stride}")
-            for part in range(parts)
+            for part in range(1, parts)
         ]
-        found.append(("double", scenario.name, str(seed), str(size.doubles)))
+        first = ("crash", scenario.name, f"0/{parts}", f"{offset}/{size.stride}")
+        found.append((*first, f"{seed}/{size.doubles}"))
     found += [("model", case.name, str(size.states)) for case in CASES_OF_LINES]
     found += [("mutant", mutant.name) for mutant in MUTANTS[: size.mutants]]
     return found
+
+
+def seed_of_tree() -> int:
+    """A seed by the content of the last commit: the same for whoever checks it out, another one for
+    the next. 1 without Git."""
+    ran = subprocess.run(
+        ["git", "rev-parse", "HEAD^{tree}"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        check=False,
+    )
+    return int(hashlib.sha256(ran.stdout).hexdigest()[:6], 16) if ran.returncode == 0 else 1
 
 
 def perform(task: Task) -> Outcome:
@@ -122,28 +145,29 @@ def perform(task: Task) -> Outcome:
     return outcome
 
 
-def _crash(outcome: Outcome, name: str, share: str, sample: str) -> None:
-    """`share`: which part of how many; `sample`: the first point, and one of how many."""
+@lru_cache(maxsize=1)
+def _counted(name: str, _engine: object) -> tuple[list[Call], World]:
+    return crashes.count_calls(_scenario(name))
+
+
+def _crash(outcome: Outcome, name: str, share: str, sample: str, doubles: str = "1/0") -> None:
+    """`share`: which part of how many; `sample`: the first point, and one of how many; `doubles`:
+    a seed, and how many pairs of faults it draws."""
     part, parts = map(int, share.split("/"))
     offset, stride = map(int, sample.split("/"))
-    scenario = _scenario(name)
-    calls, world = crashes.count_calls(scenario)
-    if world.watch.broken:
-        outcome.violations.append(f"{name} breaks with no fault at all\n{_told(world)}")
+    calls, ran = _counted(name, world.make_dynamo)
+    if ran.watch.broken:
+        outcome.violations.append(f"{name} breaks with no fault at all\n{_told(ran)}")
         return
     if part == 0:
         outcome.counts["scenarios"] += 1
         outcome.counts["calls_in_scenarios"] += len(calls)
         if stride == 1:
             outcome.counts["crash_points"] += crashes.points_covered(calls)
-    points = list(crashes.crash_points(calls))[offset::stride]
-    _try_all(outcome, name, points[part::parts])
-
-
-def _double(outcome: Outcome, name: str, seed: str, count: str) -> None:
-    calls, _ = crashes.count_calls(_scenario(name))
-    rng = random.Random(f"{name}-{seed}")
-    _try_all(outcome, name, crashes.double_crashes(calls, int(count), rng))
+    points = list(crashes.crash_points(calls))[offset::stride][part::parts]
+    seed, count = doubles.split("/")
+    points += crashes.double_crashes(calls, int(count), random.Random(f"{name}-{seed}"))
+    _try_all(outcome, name, points)
 
 
 def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash]) -> None:
@@ -165,9 +189,10 @@ def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash])
             return
 
 
-def _race(outcome: Outcome, name: str, most: str) -> None:
-    case = _case(name)
-    _follow(outcome, name, interleavings.exhaustively(case, int(most)), "exhaustive_schedules")
+def _race(outcome: Outcome, name: str, most: str, seed: str = "") -> None:
+    rng = random.Random(f"{name}-{seed}") if seed else None
+    found = interleavings.exhaustively(_case(name), int(most), rng)
+    _follow(outcome, name, found, "exhaustive_schedules")
 
 
 def _chance(outcome: Outcome, name: str, seed: str, count: str) -> None:
@@ -178,13 +203,13 @@ def _chance(outcome: Outcome, name: str, seed: str, count: str) -> None:
 def _follow(
     outcome: Outcome, name: str, found: Iterator[tuple[Schedule, World]], counted: str
 ) -> None:
-    for schedule, world in found:
-        _count(outcome, world, counted)
+    for schedule, ran in found:
+        _count(outcome, ran, counted)
         outcome.counts["interleavings"] += 1
-        if world.watch.broken:
+        if ran.watch.broken:
             case = _case(name)
             fewer, least, shown = (
-                (case, schedule, world) if outcome.real else interleavings.shortest(case, schedule)
+                (case, schedule, ran) if outcome.real else interleavings.shortest(case, schedule)
             )
             handlers = " | ".join(label for label, _ in fewer.handlers)
             choices = ",".join(map(str, schedule.taken))
@@ -202,13 +227,13 @@ _WEATHER = (
 
 
 def _chaos(outcome: Outcome, seed: str, count: str) -> None:
-    world = chaos.run(int(seed), int(count))
-    outcome.counts["chaos_jobs"] += len(world.watch.jobs)
-    outcome.counts["calls"] += world.calls
+    ran = chaos.run(int(seed), int(count))
+    outcome.counts["chaos_jobs"] += len(ran.watch.jobs)
+    outcome.counts["calls"] += ran.calls
     for key in _WEATHER:
-        outcome.counts[f"chaos_{key}" if "events_" not in key else key] += world.weather.count[key]
-    if world.watch.broken:
-        least = world if outcome.real else chaos.fewest(int(seed), int(count))
+        outcome.counts[f"chaos_{key}" if "events_" not in key else key] += ran.weather.count[key]
+    if ran.watch.broken:
+        least = ran if outcome.real else chaos.fewest(int(seed), int(count))
         names = ",".join(least.wanted)
         outcome.violations.append(
             f"chaos, seed {seed}: {len(least.wanted)} of {count} jobs do it: "
@@ -266,14 +291,13 @@ def _on_the_real_engine(part: str, seed: str, count: int) -> Iterator[Task]:
             yield "chance", name, seed, str(count // 2)
     if part == "crash":
         for name in ON_THE_REAL_ENGINE:
-            points = len([*crashes.crash_points(crashes.count_calls(_scenario(name))[0])])
+            points = len([*crashes.crash_points(_counted(name, world.make_dynamo)[0])])
             stride = points // count
             yield "crash", name, "0/1", f"{int(seed) % stride}/{stride}"
 
 
 _KINDS: dict[str, Callable[..., None]] = {
     "crash": _crash,
-    "double": _double,
     "race": _race,
     "chance": _chance,
     "chaos": _chaos,
@@ -307,14 +331,14 @@ def _of_crash(name: str, crash: Crash) -> str:
     return f"crash|{name}|{crash.kind}|{crash.mode}|{crash.call}|{crash.again or ''}"
 
 
-def _count(outcome: Outcome, world: World | Branch, what: str) -> None:
+def _count(outcome: Outcome, ran: World | Branch, what: str) -> None:
     outcome.counts[what] += 1
-    outcome.counts["calls"] += world.calls
+    outcome.counts["calls"] += ran.calls
 
 
-def _told(world: World) -> str:
-    lines = [line for line in world.history if not line.endswith("] tick")]
-    broken = "\n".join(f"  {each}" for each in world.watch.broken[:5])
+def _told(ran: World) -> str:
+    lines = [line for line in ran.history if not line.endswith("] tick")]
+    broken = "\n".join(f"  {each}" for each in ran.watch.broken[:5])
     return "\n".join([broken, *(line[:200] for line in lines[-SHOWN:])])
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
 from slotq_core.timestamps import to_datetime

@@ -42,10 +42,13 @@ Choices = tuple[int, ...]
 
 
 class Schedule:
-    """The handler that goes on at each choice; after the last one, the running handler."""
+    """The handler that goes on at each choice; where none is given, the running handler."""
 
-    def __init__(self, choices: Sequence[int], rng: random.Random | None = None) -> None:
-        self._given, self._rng = list(choices), rng
+    def __init__(
+        self, choices: Sequence[int] | Mapping[int, int], rng: random.Random | None = None
+    ) -> None:
+        self._given = dict(choices if isinstance(choices, Mapping) else enumerate(choices))
+        self._rng = rng
         self.taken: list[int] = []
         self.could: list[tuple[int, ...]] = []
         """The handlers that could have gone on at each point; the running one comes first if it
@@ -55,7 +58,7 @@ class Schedule:
     def choose(self, able: Sequence[int], current: int | None) -> int:
         point = len(self.taken)
         usual: int = able[0] if current is None or current not in able else current
-        if point < len(self._given) and self._given[point] in able:
+        if self._given.get(point) in able:
             chosen = self._given[point]
         elif self._rng and self._rng.random() < 0.3:
             chosen = self._rng.choice(able)
@@ -210,12 +213,16 @@ def run(case: Case, schedule: Schedule) -> World:
     return world
 
 
-def exhaustively(case: Case, most: int | None = None) -> Iterator[tuple[Schedule, World]]:
+def exhaustively(
+    case: Case, most: int | None = None, rng: random.Random | None = None
+) -> Iterator[tuple[Schedule, World]]:
     """Every schedule with at most `case.bound` preemptions, each once, up to a maximum; few
-    switches first."""
+    switches first. With `rng`, in an order by chance."""
     waiting: deque[Choices] = deque([()])
     count = 0
     while waiting and (most is None or count < most):
+        if rng:
+            waiting.rotate(-rng.randrange(len(waiting)))
         given = waiting.popleft()
         schedule = Schedule(given)
         world = run(case, schedule)
@@ -324,9 +331,9 @@ def a_return_that_dies(name: str) -> tuple[str, Handler]:
 
     def touch_and_die(manager: QueueManager, _: Invocation) -> None:
         store = store_of(manager)
-        job = store.job(name)
+        job = store.jobs.get(name)
         assert job is not None
-        store._bounds.returned([line_of(job)])
+        store.decisions._bounds.returned([line_of(job)])
         raise Killed
 
     return f"return {name} and die", lambda world: ignored(world.invoke("return", touch_and_die))

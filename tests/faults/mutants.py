@@ -7,37 +7,31 @@ catch it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import (
-    calls,
-    configured_pools,
-    touched_lines,
-    transactions,
-)
-from slotq_core.adapters.dynamodb import (
-    store as dynamodb_store,
-)
+from slotq_core.adapters.dynamodb import calls, line_bounds, transactions
+from slotq_core.adapters.dynamodb import configuration as dynamodb_configuration
+from slotq_core.adapters.dynamodb import jobs as dynamodb_jobs
 from slotq_core.adapters.dynamodb.accounting.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.decisions import DynamoDecisions
+from slotq_core.adapters.dynamodb.layout import changed_items, items
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
-from slotq_core.adapters.dynamodb.layout import items
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
 from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.reading import loading
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
-from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.repair.upkeep import DynamoRepair
 from slotq_core.adapters.dynamodb.wake import DynamoScheduler
-from slotq_core.adapters.ended_attempts import record_of
-from slotq_core.adapters.notifiers.alarms import MessageAlarm
+from slotq_core.adapters.notifiers import MessageAlarm
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.quota_sentences import quota_in
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -65,9 +59,11 @@ from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.lifecycle.suspend import grace_ends
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import RIGHTS, Observation, Verdict
+from slotq_core.storage.ends import record_of
 from tests.faults import broken_gangs, crashes, interleavings
 from tests.faults.branches import tried
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
+from tests.faults.interleavings import Schedule
 from tests.faults.promises import (
     ATTEMPTS,
     BLAMELESS,
@@ -134,22 +130,31 @@ def caught(mutant: Mutant) -> Broken | None:
 # --- where they are hunted
 
 
-def crash(name: str, *modes: str, kind: str = BEFORE) -> Hunt:
-    """The crash points of one scenario, after an undisturbed run."""
+def crash(name: str, *modes: str, kind: str = BEFORE, first: int | None = None) -> Hunt:
+    """The crash points of one scenario, each moment once, after an undisturbed run. `first`: before
+    all others the one at this call, which has shown the mutant."""
 
     def hunt() -> Iterator[Watched]:
         scenario = next(each for each in SCENARIOS if each.name == name)
         calls, world = crashes.count_calls(scenario)
         yield world
+        if first is not None:
+            yield crashes.run(scenario, Crash(first, kind, modes[0]))
+        points = [*crashes.crash_points(calls)]
         for mode in modes:
-            yield from tried(scenario, (Crash(number, kind, mode) for number in range(len(calls))))
+            yield from tried(scenario, (p for p in points if (p.kind, p.mode) == (kind, mode)))
 
     return hunt
 
 
-def race(name: str, most: int = 500) -> Hunt:
+def race(name: str, most: int = 500, first: Mapping[int, int] | None = None) -> Hunt:
+    """The schedules of one case. `first`: before all others the one with these switches (at which
+    choice, to which handler), which has shown the mutant: the search need not come to it."""
+
     def hunt() -> Iterator[World]:
         case = next(each for each in interleavings.CASES if each.name == name)
+        if first:
+            yield interleavings.run(case, Schedule(first))
         for _, world in interleavings.exhaustively(case, most):
             yield world
 
@@ -329,7 +334,7 @@ def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
 
 def _touches_remembered_too_long() -> AbstractContextManager[Any]:
     """A container relies on a touch from before a pass may have removed the line."""
-    return patch.object(touched_lines, "KEPT_FOR", 4 * LINE_KEPT)
+    return patch.object(line_bounds, "KEPT_FOR", 4 * LINE_KEPT)
 
 
 def _all_is_seen_to() -> AbstractContextManager[Any]:
@@ -358,7 +363,7 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
 
 def _never_recorded() -> AbstractContextManager[Any]:
     """The end of an attempt leaves no record of what it used."""
-    return patch.object(transactions, "record_of", lambda *_: None)
+    return patch.object(changed_items, "record_of", lambda *_: None)
 
 
 def _one_record_a_job() -> AbstractContextManager[Any]:
@@ -369,7 +374,7 @@ def _one_record_a_job() -> AbstractContextManager[Any]:
         record = right(change, history)
         return record and replace(record, position=record.use.job)
 
-    return patch.object(transactions, "record_of", wrong)
+    return patch.object(changed_items, "record_of", wrong)
 
 
 def _refusals_end_jobs() -> AbstractContextManager[Any]:
@@ -437,7 +442,7 @@ def _opens_any_line() -> AbstractContextManager[Any]:
     """A user's change is committed as a pass's is."""
 
     def wrong(self: Admitter, change: Change, *, by: str) -> Any:
-        return self._store.commit([change])
+        return self._store.decisions.commit([change])
 
     return patch.object(Admitter, "entering", wrong)
 
@@ -474,9 +479,9 @@ def _attempts_come_early() -> AbstractContextManager[Any]:
 
 def _counted_by_a_write_of_its_own() -> AbstractContextManager[Any]:
     """A failed attempt is counted first, and the job backs off then."""
-    right = DynamoStore.commit
+    right = DynamoDecisions.commit
 
-    def wrong(self: DynamoStore, changes: Any, **more: Any) -> Any:
+    def wrong(self: DynamoDecisions, changes: Any, **more: Any) -> Any:
         one = changes[0]
         if one.after.cause != NOT_SCHEDULED or not one.before.waits:
             return right(self, changes, **more)
@@ -484,7 +489,7 @@ def _counted_by_a_write_of_its_own() -> AbstractContextManager[Any]:
         (kept,) = right(self, [replace(one, after=counted)], **more)
         return right(self, [replace(one, before=kept)], **more)
 
-    return patch.object(DynamoStore, "commit", wrong)
+    return patch.object(DynamoDecisions, "commit", wrong)
 
 
 def _pools_kept_too_long() -> AbstractContextManager[Any]:
@@ -499,7 +504,7 @@ def _pools_kept_too_long() -> AbstractContextManager[Any]:
 
 
 def _configuration_kept_too_long() -> AbstractContextManager[Any]:
-    return patch.object(configured_pools, "_label", lambda _: {"revision": {"N": "1"}})
+    return patch.object(dynamodb_configuration, "_label", lambda _: {"revision": {"N": "1"}})
 
 
 def _ends_unknown_until_the_tick() -> AbstractContextManager[Any]:
@@ -615,7 +620,7 @@ def _told_after_it_is_settled() -> AbstractContextManager[Any]:
     right = Followers.hand_on
 
     def wrong(self: Followers, ended: Job, *, until: int) -> None:
-        (settled,) = self._store.commit(
+        (settled,) = self._store.decisions.commit(
             [Change(before=ended, after=replace(ended, followed=False))]
         )
         right(self, settled, until=until)
@@ -655,7 +660,7 @@ def _nobody_is_told_of_a_group() -> AbstractContextManager[Any]:
     """A job is stored after a group, whatever has become of the group's watch."""
     right = transactions.submit_actions
     return patch.object(
-        dynamodb_store, "submit_actions", lambda name, job, request, _: right(name, job, request)
+        dynamodb_jobs, "submit_actions", lambda name, job, request, _: right(name, job, request)
     )
 
 
@@ -703,13 +708,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a member joins whom another pass evicts",
         without_condition(dynamodb_expressions, "decide_about_groups"),
-        race("a_member_joins_while_its_gang_is_evicted"),
+        race("a_member_joins_while_its_gang_is_evicted", first={14: 2, 39: 1}),
         GANG,
     ),
     Mutant(
         "a decision in parts is met by nobody",
         broken_gangs.met_by_nobody,
-        crash("a_gang_starts_in_parts", SILENT),
+        crash("a_gang_starts_in_parts", SILENT, first=202),
         CONVERGENT,
     ),
     Mutant(
@@ -721,25 +726,27 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a start in parts is not undone",
         broken_gangs.undone_by_nobody,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={15: 1}),
         GANG,
     ),
     Mutant(
         "a part does not ask for its record",
         broken_gangs.parts_without_their_record,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race(
+            "a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={21: 1, 28: 2}
+        ),
         GANG,
     ),
     Mutant(
         "a start in parts goes on without a member",
         broken_gangs.started_without_the_rest,
-        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts"),
+        race("a_mandatory_member_is_cancelled_while_its_gang_starts_in_parts", first={15: 1}),
         GANG,
     ),
     Mutant(
         "who changes meanwhile is not evicted with its gang",
         broken_gangs.changed_members_are_spared,
-        race("a_member_runs_while_its_gang_is_evicted_in_parts"),
+        race("a_member_runs_while_its_gang_is_evicted_in_parts", first={20: 2}),
         GANG,
     ),
     Mutant(
@@ -751,7 +758,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a reconciliation starts half a gang",
         broken_gangs.reconciled_too_early,
-        crash("a_gang_starts_in_parts_at_a_tick", TOLD),
+        crash("a_gang_starts_in_parts_at_a_tick", TOLD, first=274),
         GANG,
     ),
     Mutant(
@@ -769,7 +776,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a group is withdrawn that is begun again",
         without_condition(dynamodb_expressions, "withdraw_group"),
-        race("a_group_is_finished_while_it_is_withdrawn"),
+        race("a_group_is_finished_while_it_is_withdrawn", first={4: 1, 12: 0}),
     ),
     Mutant(
         "a caller's count has no limit",
@@ -1070,7 +1077,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a restore is not remembered",
-        lambda: patch.object(DynamoStore, "last_restore", lambda _: None),
+        lambda: patch.object(DynamoRepair, "last_restore", lambda _: None),
         crash("the_table_is_restored", TOLD),
     ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),

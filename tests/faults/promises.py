@@ -1,9 +1,11 @@
-"""The promises of DESIGN section 3, watched at every write of the store and every step of
+"""The promises of docs/protocol.md, watched at every write of the store and every step of
 the plane.
 
 What is checked is read from the table's raw items and from the training plane itself, not from the
 queue's own view of them. Nothing is raised, for the queue may survive an exception: what is broken
 is noted in `broken`, and the campaign looks there after each step.
+
+See docs/protocol.md#why-each-promise-holds.
 """
 
 from __future__ import annotations
@@ -97,6 +99,8 @@ class Watch:
     gangs: WholeGangs = field(init=False)
     _cancelled: set[str] = field(default_factory=set)
     _tokens: dict[str, str] = field(default_factory=dict)
+    _read: dict[int, tuple[Item, Job]] = field(default_factory=dict)
+    """What stored items say, by their identity: nobody changes an item that is stored."""
 
     def __post_init__(self) -> None:
         self.gangs = WholeGangs(self.jobs)
@@ -135,6 +139,11 @@ class Watch:
             self._check_ledger(pool)
         self._check_lines(changes)
         self._check_groups(changes)
+
+    def _job_of(self, item: Item) -> Job:
+        if id(item) not in self._read:
+            self._read[id(item)] = item, job_of(item)
+        return self._read[id(item)][1]
 
     def _pool_changed(self, key: Key, after: Item) -> None:
         if key[0].startswith("POOL#") and key[1] == HEALTH:
@@ -185,7 +194,7 @@ class Watch:
             (now.name, was.attempt.number)
             for key, before, after in changes
             if key[0].startswith("JOB#") and key[1] == "JOB" and before and after
-            for was, now in [(job_of(before), job_of(after))]
+            for was, now in [(self._job_of(before), self._job_of(after))]
             if was.attempt and (now.attempt is None or now.attempt.number != was.attempt.number)
             if now.attempts >= was.attempts  # Otherwise the attempt is taken back.
         )
@@ -247,7 +256,7 @@ class Watch:
         if after is None:
             self.note(LOST, f"{name}: the job's own item is gone ({before and before['jobState']})")
             return name
-        now = job_of(after)
+        now = self._job_of(after)
         self.jobs[name] = now
         if was is None:
             if now.state is not JobState.PENDING:
@@ -315,7 +324,7 @@ class Watch:
         if after is None:
             held.pop(name, None)
         else:
-            job = job_of(after)
+            job = self._job_of(after)
             held[name] = dict(job.parts).get(pool, job.demand)
         return pool
 
@@ -330,7 +339,7 @@ class Watch:
         if kinds != sorted(_places(job)):
             self.note(LOST, f"{name} is {job.state}, but stands in {kinds or 'no list'}")
         for key, item in found.items():
-            if job_of(item).version != job.version:
+            if self._job_of(item).version != job.version:
                 self.note(LOST, f"{name}: the copy {key} is of another version")
 
     def _check_ledger(self, pool: str) -> None:

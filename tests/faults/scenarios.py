@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
+from slotq.local.training.request_check import PlaneError
 from slotq.local.training.runner import Exit
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
@@ -370,7 +370,7 @@ def orders_with_grace(world: World) -> Iterator[tuple[str, int]]:
     """The training jobs that had a grace, each with its end (ms)."""
     store = DynamoStore(world.dynamo, TABLE)
     for name in world.watch.jobs:
-        found = store.job_and_attempts(name)
+        found = store.jobs.with_attempts(name)
         for attempt in found[1] if found else ():
             if attempt.stop and attempt.stop.grace_until:
                 yield attempt.training_job, attempt.stop.grace_until
@@ -449,7 +449,7 @@ def yields_are_as_the_attempts_tell(world: World) -> str:
     store = DynamoStore(world.dynamo, TABLE)
     told: dict[str, int] = {}
     for name in ("a", "b", "c"):
-        found = store.job_and_attempts(name)
+        found = store.jobs.with_attempts(name)
         for attempt in found[1] if found else ():
             if attempt.stop and attempt.stop.cause is StopCause.YIELDED:
                 told[name] = max(attempt.stop.at, told.get(name, 0))

@@ -795,6 +795,7 @@ STORIES: tuple[Scenario, ...] = (
             by_hand(200, "a ledger without its version", ledger_key("p"), without_version),
             submit(210, "y"),
             doctor(400),
+            doctor(1_000),  # Nothing else mends the record: one that was killed is given again.
         ),
         done("x", "y", "a"),
         pools=(pool(slots=4), pool("q")),

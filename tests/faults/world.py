@@ -23,14 +23,14 @@ from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb.layout.items import write_restore
 from slotq_core.adapters.dynamodb.layout.table import restored_key
+from slotq_core.adapters.dynamodb.line_bounds import TouchedLines
 from slotq_core.adapters.dynamodb.reading.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
-from slotq_core.adapters.notifiers.alarms import MessageAlarm
-from slotq_core.adapters.notifiers.lambda_wake import AsynchronousPass
+from slotq_core.adapters.notifiers import AsynchronousPass, MessageAlarm
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
-from slotq_core.adapters.scripts.s3 import S3Scripts
+from slotq_core.adapters.scripts import S3Scripts
+from slotq_core.api.job_changes import amendment_of
 from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Restore
@@ -41,8 +41,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.jobs.groups import NewGroup
-from slotq_core.routes.job_changes import amendment_of
-from slotq_core.wire.amendment import parse_amendment
+from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
 from tests.faults.clients import (
     SOON,
@@ -61,8 +60,7 @@ from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
-for _name in ("alarms", "lambda_wake"):
-    logging.getLogger(f"slotq_core.adapters.notifiers.{_name}").disabled = True
+logging.getLogger("slotq_core.adapters.notifiers").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"
@@ -170,7 +168,9 @@ class World:
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(self.pools, limits=limits, sharing=sharing, who="campaign", now=START)
+        store.configuration.change(
+            self.pools, limits=limits, sharing=sharing, who="campaign", now=START
+        )
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, knobs: Knobs | None) -> Plane:
@@ -324,18 +324,18 @@ class World:
         """An operator changes the pools."""
         self.pools = pools
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(pools, who="campaign", now=self.clock.now())
+        store.configuration.change(pools, who="campaign", now=self.clock.now())
         store.scheduler.bump()
 
     def share(self, sharing: Sharing) -> None:
         """An operator changes the projects."""
         store = DynamoStore(self.dynamo, TABLE)
-        store.configure(sharing=sharing, who="campaign", now=self.clock.now())
+        store.configuration.change(sharing=sharing, who="campaign", now=self.clock.now())
         store.scheduler.bump()
 
     def doctor(self, *, tries: int = 3) -> None:
         """An operator lets the queue mend itself."""
-        self._user("doctor", lambda manager, _: manager.doctor(fix=True), tries)
+        self._user("doctor", lambda manager, _: manager.doctor.examine(fix=True), tries)
 
     def by_hand(self, key: tuple[str, str], change: Callable[[Item], Item]) -> None:
         """Somebody edits an item of the table, as no code of ours would."""
@@ -495,8 +495,8 @@ class World:
             clock=self.clock.now,
             **self._settings,
         )
-        store._touched = self._touched
-        store._world._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
+        store.jobs._touched = self._touched
+        store.worlds._held.large_from = -1  # Every pool's jobs are kept: it must do no harm.
         return QueueManager(
             store=store,
             training=training,
@@ -533,15 +533,15 @@ class World:
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}", only_news=True)
+    manager.passes.run(holder=f"invocation-{invocation.number}", only_news=True)
 
 
 def on_wake(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
+    manager.passes.run(holder=f"invocation-{invocation.number}", bump=True)
 
 
 def on_tick(manager: QueueManager, invocation: Invocation) -> None:
-    tick = getattr(manager, "tick", manager.run_pass)
+    tick = getattr(manager, "tick", manager.passes.run)
     tick(holder=f"invocation-{invocation.number}")
 
 
@@ -550,7 +550,7 @@ def on_event(
 ) -> Callable[[QueueManager, Invocation], None]:
     def take_in(manager: QueueManager, invocation: Invocation) -> None:
         if manager.observe(observation_of(event["detail"], at=now())).calls_for_pass:
-            manager.run_pass(holder=f"invocation-{invocation.number}", bump=True)
+            manager.passes.run(holder=f"invocation-{invocation.number}", bump=True)
 
     return take_in
 

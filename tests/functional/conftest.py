@@ -9,7 +9,7 @@ from moto import mock_aws
 
 import app
 from slotq.local.services import moto_dynamodb
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from tests.functional.account import LETTERS, TABLE, Account, dynamodb_client, forget
 from tests.functional.checked_dynamodb import CheckedDynamo
 

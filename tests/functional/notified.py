@@ -11,11 +11,11 @@ import boto3
 import pytest
 
 import notifier
-from slotq.local.services.stream import JobStream, attached
+from slotq.local.services.moto_dynamodb import JobStream, attached
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
+from slotq_core.model.notices import Receiver
+from slotq_core.notices.payloads import Message
 from tests.functional.account import TABLE, Account, context, sample
 
 REFERENCE = "ssm:/slotq/notifications/hook"

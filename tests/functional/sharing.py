@@ -9,8 +9,7 @@ from typing import Any
 import app
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.projects import EVERYWHERE, Prescription, Project
 from slotq_core.model.sharing import Sharing
 from tests.functional.account import NOW, Account, add_job, sample
 
@@ -51,7 +50,7 @@ SHARING = Sharing(
 
 
 def share(sharing: Sharing = SHARING) -> None:
-    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    app.manager()._store.configuration.change(sharing=sharing, who="test", now=NOW)
 
 
 def request(

@@ -9,10 +9,10 @@ import pytest
 
 import app
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.api import METHODS
+from slotq_core.api.routes import METHODS
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import JobState
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations import status
 from slotq_core.usage.calendar_days import DAY
@@ -211,7 +211,9 @@ def test_a_warm_container_judges_by_what_another_has_just_changed(
     assert submit(shared, "before", "vision", by=MEMBER, priority="2")[0] == 202
     other = DynamoStore(shared.dynamodb, TABLE_NAME)
     vision = replace(VISION, **change)
-    other.configure(sharing=replace(SHARING, projects=(vision, SPEECH)), who="test", now=NOW)
+    other.configuration.change(
+        sharing=replace(SHARING, projects=(vision, SPEECH)), who="test", now=NOW
+    )
     status, told = submit(shared, "after", "vision", by=MEMBER, priority="2")
     assert (status, told.get("code") or told["state"]) == answer
 
@@ -317,7 +319,7 @@ class TestUsage:
         for _ in range(2):  # Two run at a time.
             account.settle()
             account.clock.set(account.clock.now() + HOUR)
-            active = app.manager()._store.jobs([JobState.RUNNING, JobState.STARTING])
+            active = app.manager()._store.jobs.in_states([JobState.RUNNING, JobState.STARTING])
             for job in active:
                 account.completes(job.name)
         account.clock.set(account.clock.now() + 1000)
@@ -392,8 +394,8 @@ def test_a_listing_reads_the_configuration_only_where_jobs_have_projects(
     reads: list[str] = []
     manager = app.manager()
     store = manager._store
-    monkeypatch.setattr(store, "configuration", lambda: reads.append("read"))
-    job = store.job("old")
+    monkeypatch.setattr(store.configuration, "read", lambda: reads.append("read"))
+    job = store.jobs.get("old")
     assert job is not None and manager.authorizer.sight([job], by=NOBODY) is None
     assert manager.authorizer.sees(job, by=NOBODY)
     manager.changes.cancel("old", by=OWNER)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core import api
 from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.api.routes import METHODS
 from slotq_core.model.groups import Group, StoredGroup
-from slotq_core.operations.listing.answer_size import MOST_ANSWER
+from slotq_core.operations.listing.cursor import MOST_ANSWER
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.functional.account import NOW, TABLE, Account, add_job, sample
 
@@ -28,7 +28,7 @@ QUERIES: dict[str, tuple[dict[str, str], ...]] = {
     "/groups": ({}, {"ended": "true"}),
     "/groups/<name>": ({}, {"attempts": "true"}),
 }
-READING = [path for path, actions in api.ACTIONS.items() if "GET" in actions]
+READING = [path for path, methods in METHODS.items() if "GET" in methods]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def fill(account: Account) -> None:
     unchecked = FakeDynamo()
     unchecked.tables = account.dynamodb.tables
     store = DynamoStore(unchecked, TABLE)
-    seed, request = store.job("seed"), store.request("seed")
+    seed, request = store.jobs.get("seed"), store.jobs.request("seed")
     assert seed is not None
     long = replace(seed, message="because " * 40)
     jobs = [replace(long, name=f"job{n:04}", entry_time=NOW + n) for n in range(WAITING)]
@@ -64,7 +64,7 @@ def fill(account: Account) -> None:
     members = [f"sweep-member-with-a-name-as-long-as-names-may-be-{n:04}" for n in range(MEMBERS)]
     jobs += [replace(long, name=name, group="sweep") for name in members]
     for job in jobs:
-        store.submit(job, request)
+        store.jobs.submit(job, request)
     for name, own in [*((name, (f"of-{name}",)) for name in groups), ("sweep", tuple(members))]:
         group = Group(name=name, members=own, max_parallel=1)
         store.groups.open(name, digest="d", now=NOW)

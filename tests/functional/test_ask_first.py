@@ -179,7 +179,7 @@ def test_the_client_asks_for_programs(account: Account, http):
     request = json.loads(add_job(TrainingJobName="new")["body"])
     before = account.items()
     assert client.submit(request, dry_run=True).project == "vision"
-    assert client.submit_gang("ring", [request], dry_run=True).members == 1
+    assert client.groups.submit_gang("ring", [request], dry_run=True).members == 1
     with pytest.raises(Refused, match="no pool"):
         client.with_settings(pools="nope").submit(request, dry_run=True)
     assert account.items() == before

@@ -101,7 +101,7 @@ def test_a_budget_is_taken_away_by_null(account: Account) -> None:
     set_budget(account, None)
     _, view = account.call(request("GET", "/projects", by=OPERATOR))
     assert [each["budget"] for each in view["projects"]] == [None, None]
-    assert app.manager().run_pass().budget_warnings == ()
+    assert app.manager().passes.run().budget_warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ import app
 from benchmarks.live.account import handler_over
 from benchmarks.live.engine import Engine
 from benchmarks.live.meter import Usage
+from slotq_core import __version__
 from slotq_core.model.access import Access
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.policy.lines import line_of
-from slotq_core.version import __version__
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job
@@ -125,7 +124,7 @@ def test_a_thousand_projects_cost_a_submission_no_read(account: Account, measure
         for n in range(1_000)
     )
     sharing = Sharing(projects=(*others, own), operators=("arn:aws:iam::1:role/ops",))
-    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    app.manager()._store.configuration.change(sharing=sharing, who="test", now=NOW)
     account.call(add_job(TrainingJobName="reads-the-new-configuration"))
     shared = [measured(add_job(TrainingJobName=f"shared-{n}")) for n in range(2)]
     assert account.call({**sample("get-job"), "path": "/jobs/shared-0"})[1]["project"] == "own"
@@ -147,7 +146,7 @@ def test_all_limits_of_a_project_cost_a_submission_one_call_more(
     submissions to the project collide there. A job that is held for approval needs no bump."""
     caller = add_job()["requestContext"]["identity"]["userArn"].rpartition("/")[0]
     own = Project(name="own", access=Access(members=(caller,)), requests=rules)
-    app.manager()._store.configure(sharing=Sharing(projects=(own,)), who="test", now=NOW)
+    app.manager()._store.configuration.change(sharing=Sharing(projects=(own,)), who="test", now=NOW)
     account.call(add_job(TrainingJobName="reads-the-new-configuration"))
     crowd(account)
     slots = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}
@@ -166,7 +165,7 @@ def test_projects_cost_other_verbs_one_read(account: Account, measured: Measured
     hold = {**amending(held=True), "path": "/jobs/without"}
     without = measured(hold)
     sharing = Sharing(projects=(own,))
-    app.manager()._store.configure(sharing=sharing, who="test", now=NOW)
+    app.manager()._store.configuration.change(sharing=sharing, who="test", now=NOW)
     account.call(add_job(TrainingJobName="shared"))
     shared = measured({**hold, "path": "/jobs/shared"})
     assert shared.operations["GetItem"] == without.operations["GetItem"] + 1

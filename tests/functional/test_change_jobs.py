@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.wire.bulk_changes import MOST_AT_ONCE
+from slotq_core.wire.job_changes import MOST_AT_ONCE
 from tests.functional.account import Account, add_job, sample
 
 

@@ -26,7 +26,10 @@ heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
 light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
          "slotq_core.wire.limits_definition", "slotq_core.wire.document",
-         "slotq_core.wire.document.settings"}
+         "slotq_core.wire.document.settings", "slotq_core.wire.training",
+         "slotq_core.wire.training.field_paths", "slotq_core.wire.training.instance_types",
+         "slotq_core.wire.groups", "slotq_core.wire.groups.member_environment",
+         "slotq_core.wire.resubmission"}
 print(json.dumps([name for name in sys.modules
                   if name in heavy
                   or name.startswith("slotq_core.wire.") and name not in light]))
@@ -39,14 +42,14 @@ NOT_AT_FIRST = (
     "slotq_core.operations.usage.timeline",
     "slotq_core.operations.amend",
     "slotq_core.operations.bulk",
-    "slotq_core.routes.documents",
-    "slotq_core.routes.job_changes",
-    "slotq_core.routes.pools_and_limits",
-    "slotq_core.wire.bulk_changes",
+    "slotq_core.api.documents",
+    "slotq_core.api.job_changes",
+    "slotq_core.api.pools_and_limits",
+    "slotq_core.wire.job_changes",
     "slotq_core.wire.configuration",
     "slotq_core.wire.document",
     "slotq_core.wire.submission",
-    "slotq_core.wire.training_request",
+    "slotq_core.wire.training.training_request",
     "slotq_core.wire.views.about",
     "slotq_core.wire.views.pools",
     "slotq_core.wire.views.usage",
@@ -55,7 +58,7 @@ NOT_AT_FIRST = (
 
 
 def test_the_api_imports_only_what_most_requests_need():
-    code = "import slotq_core.api, sys; print(*sys.modules)"
+    code = "import slotq_core.api.routes, sys; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert [name for name in out.stdout.split() if name in NOT_AT_FIRST] == []
 
@@ -107,7 +110,7 @@ print(json.dumps([sorted(imported), sorted(set(sys.modules) - imported)]))
 """
 NOT_THE_NOTIFIERS = (
     *("pydantic", "pydantic_core", "yaml", "boto3", "slotq", "aws_lambda_powertools.event_handler"),
-    *("slotq_core.api", "slotq_core.manager", "slotq_core.routes", "slotq_core.routing"),
+    *("slotq_core.api", "slotq_core.manager"),
     *("slotq_core.adapters.sagemaker", "slotq_core.adapters.eventbridge"),
     *("slotq_core.policy.actions", "slotq_core.policy.cycle", "slotq_core.policy.state.quotas"),
     *("slotq_core.policy.turn", "slotq_core.wire.document", "slotq_core.wire.submission"),

@@ -345,14 +345,14 @@ class TestAPoolNamedLikeAResource:
         assert account.call(put({"pools": self.POOLS}))[0] == 200
         old = Project(name="old", quota={EVERYWHERE: Demand(gpus=8)})
         store = app.manager()._store
-        store.configure(sharing=Sharing(projects=(old,)), who="test", now=NOW)
+        store.configuration.change(sharing=Sharing(projects=(old,)), who="test", now=NOW)
         assert account.call(patch("old", weight=2))[0] == 200
         assert account.call(patch("new", quota={"slots": 1}))[0] == 200
-        assert store.configuration().sharing.projects[0].quota == old.quota
+        assert store.configuration.read().sharing.projects[0].quota == old.quota
         document = account.call("get-configuration")[1]["configuration"]
         assert document["projects"][0]["quota"] == {"slots": 0, "gpus": 8}
         assert account.call(put({**document, "limits": {"waiting": 5}}))[0] == 200
-        assert store.configuration().sharing.projects[0].quota == old.quota
+        assert store.configuration.read().sharing.projects[0].quota == old.quota
 
 
 def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, file):

@@ -52,7 +52,7 @@ def test_a_submission_succeeds_when_its_pass_fails(account: Account, monkeypatch
     def unavailable():
         raise Unavailable("SageMaker")
 
-    monkeypatch.setattr(app.manager(), "run_pass", unavailable)
+    monkeypatch.setattr(app.manager().passes, "run", unavailable)
     assert account.call("add-job")[0] == 202
 
 

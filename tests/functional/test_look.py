@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.version import __version__
+from slotq_core import __version__
 from tests.functional.account import NOW, Account, add_job, sample
 
 

@@ -110,7 +110,7 @@ def test_a_refused_write_costs_as_much(engine: Engine):
 
 def test_a_queue_is_as_large_as_asked():
     with queue(Size(waiting=30, lines=10, active=4, pools=2, urgent=True)) as its:
-        world = its.other.load_all(its.account.clock.now())
+        world = its.other.worlds.load_all(its.account.clock.now())
     assert len(world.snapshot.waiting) == 31
     assert len({(job.priority, job.demand, job.pools) for job in world.snapshot.waiting}) == 11
     assert len(world.snapshot.active) == 4
@@ -119,8 +119,8 @@ def test_a_queue_is_as_large_as_asked():
 def test_a_shared_queue_has_its_projects_and_people():
     shared = Shared(projects=6, departments=2, people=9)
     with queue(Size(waiting=72, lines=24, active=8, shared=shared)) as its:
-        world = its.other.load_all(its.account.clock.now())
-        told = its.other.configuration().sharing
+        world = its.other.worlds.load_all(its.account.clock.now())
+        told = its.other.configuration.read().sharing
     jobs = world.snapshot.waiting
     assert len({line_of(job) for job in jobs}) == 24
     assert {job.project for job in jobs} == {f"project-000{number}" for number in range(6)}

@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 import notifier
-from slotq_core.adapters.dynamodb.notices import outbox
-from slotq_core.adapters.dynamodb.notices.stream import change_in
+from slotq_core.adapters.dynamodb import notices as outbox
+from slotq_core.adapters.dynamodb.notices import change_in
 from slotq_core.errors import NotDelivered, RightMissing, Unavailable
 from slotq_core.notices.happenings import happenings
 from slotq_core.operations.notices import delivering, telling

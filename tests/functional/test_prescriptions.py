@@ -11,8 +11,7 @@ import pytest
 import app
 from slotq_core.model.access import Access
 from slotq_core.model.pools import CheckpointRule, Pool
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Prescription, Project
 from slotq_core.model.sharing import Sharing
 from tests.functional.account import NOW, Account, sample
 
@@ -28,7 +27,9 @@ def share(*more: Project, queue_pools: list[Pool] | None = None, **rules: Any) -
     """Configure a project `vision` with these rules."""
     vision = Project(name="vision", access=ACCESS, requests=Prescription(**rules))
     store = app.manager()._store
-    store.configure(queue_pools, sharing=Sharing(projects=(vision, *more)), who="test", now=NOW)
+    store.configuration.change(
+        queue_pools, sharing=Sharing(projects=(vision, *more)), who="test", now=NOW
+    )
 
 
 def event(method: str, path: str, *, by: str = MEMBER, body: Any = None) -> dict[str, Any]:
@@ -297,7 +298,8 @@ def resources(**fields: Any) -> dict[str, Any]:
 def test_the_attack_to_get_around_a_rule(
     account: Account, rules: dict[str, Any], changes: dict[str, Any], field: str
 ):
-    pools = [Pool(name=name, instance_type=kind, capacity=app.manager().pools()[0].pool.capacity)
+    capacity = app.manager().overview.pools()[0].pool.capacity
+    pools = [Pool(name=name, instance_type=kind, capacity=capacity)
              for name, kind in (("main", TYPE), ("small", "ml.m5.large"))]  # fmt: skip
     share(queue_pools=pools, **rules)
     status, error = submit(account, **changes)
@@ -366,7 +368,7 @@ def test_a_training_job_that_a_dead_handler_started_under_earlier_rules_goes_on(
     with monkeypatch.context() as dying:
         dying.setattr(effects, "_created", _dies)
         with pytest.raises(_Death):
-            app.manager().run_pass()
+            app.manager().passes.run()
     assert len(account.plane.jobs()) == 1
     share(images=("other",))
     account.clock.set(account.clock.now() + 1000)
@@ -449,7 +451,7 @@ def test_a_job_that_moves_into_a_project_with_approval_is_held(account: Account)
 def test_a_job_that_moves_gets_the_defaults_whatever_its_new_pool_asks_of_it(
     account: Account, rule: str, place: str | None, kept: str
 ):
-    (main,) = app.manager()._store.pools()
+    (main,) = app.manager()._store.configuration.pools()
     pools = [main, replace(main, name="strict", checkpoints=CheckpointRule(rule))]
     defaults = {"VpcConfig": VPC} | ({"CheckpointConfig": {"S3Uri": place}} if place else {})
     share(Project(name="lax", access=ACCESS), queue_pools=pools, defaults=defaults)
@@ -473,10 +475,10 @@ def test_a_job_cannot_move_into_a_project_that_forbids_its_request(account: Acco
     "tags", [{"cost-center": "43"}, {"slotq:pools": "small"}, {"slotq:class": "interactive"}]
 )
 def test_a_change_of_tags_cannot_break_a_rule(account: Account, tags: dict[str, str]):
-    capacity = app.manager().pools()[0].pool.capacity
+    capacity = app.manager().overview.pools()[0].pool.capacity
     small = Pool(name="small", instance_type="ml.m5.large", capacity=capacity)
     share(
-        queue_pools=[app.manager().pools()[0].pool, small],
+        queue_pools=[app.manager().overview.pools()[0].pool, small],
         fixed={"Tags": [{"Key": "cost-center", "Value": "42"}]},
         pools=("main",),
         instance_types={"interactive": ("ml.g5.*",)},

@@ -9,7 +9,7 @@ import pytest
 
 import app
 from slotq_core.adapters.dynamodb.groups import DynamoGroups
-from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.dynamodb.jobs import DynamoJobs
 from slotq_core.errors import Unavailable
 from slotq_core.model.access import Access
 from slotq_core.model.jobs import Job
@@ -268,13 +268,13 @@ class TestMoves:
         self, both: Account, monkeypatch
     ):
         event = request("POST", "/groups", by=OTHER, body=RING)
-        submit_one = DynamoStore.submit
+        submit_one = DynamoJobs.submit
 
-        def only_first(store: DynamoStore, job: Job, *args: Any, **more: Any) -> Job:
-            return dies() if job.name == "second" else submit_one(store, job, *args, **more)
+        def only_first(jobs: DynamoJobs, job: Job, *args: Any, **more: Any) -> Job:
+            return dies() if job.name == "second" else submit_one(jobs, job, *args, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DynamoStore, "submit", only_first)
+            patch.setattr(DynamoJobs, "submit", only_first)
             assert both.call(event)[0] == 503
         access = Access(members=SPEECH.access.members, default_for=SPEECH.access.members)
         share(replace(SHARING, projects=(replace(VISION, access=access), SPEECH)))
@@ -360,7 +360,7 @@ class TestAfterARemoval:
     def test_a_retry_keeps_the_request_that_a_clone_sends(self, moved: Account):
         retried = self.retried(moved)
         assert (retried["name"], retried["project"]) == (f"{JOB}-r2", "speech")
-        kept = app.manager()._store.request(retried["name"])
+        kept = app.manager()._store.jobs.request(retried["name"])
         assert kept["Tags"] == [{"Key": "slotq:project", "Value": "speech"}]
 
     def test_who_retries_alone_and_who_retries_many_get_one_job(self, moved: Account):

@@ -84,8 +84,8 @@ def test_a_save_slower_than_the_grace_is_warned_of(account):
     account.call("add-job")
     account.settle()
     store = app.manager()._store
-    (pool,) = store.configuration().pools
-    store.configure(pools=[replace(pool, suspend_grace=5_000)], who="test", now=NOW)
+    (pool,) = store.configuration.read().pools
+    store.configuration.change(pools=[replace(pool, suspend_grace=5_000)], who="test", now=NOW)
     account.clock.set(account.clock.now() + 60_000)
     write(account, checkpoint={"step": 5, "at": account.clock.now(), "seconds": 42})
     (warning,) = account.call("get-job")[1]["warnings"]

@@ -10,14 +10,14 @@ import pytest
 
 import app
 from slotq.errors import Outdated
+from slotq.queue_calls import whole_scenario
 from slotq.simulate.whatif import Told, forecast
-from slotq.simulate.whatif.runtimes import Runtimes
-from slotq.transport.scenario_pages import whole_scenario
-from slotq_core.adapters.snapshots import FIRST_JOBS
+from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.operations.jobs import as_it_stands
 from slotq_core.policy.plan import Decision
+from slotq_core.storage.snapshots import FIRST_JOBS
 from slotq_core.wire.scenario.views import ScenarioView
 from tests.functional.account import HOUR, NOW, Account, add_job, sample
 from tests.functional.sharing import OPERATOR, OTHER, OWNER, request, share
@@ -79,7 +79,7 @@ def test_what_if_nothing_changes_is_what_the_next_pass_decides(account: Account,
         Pool(name=name, instance_type=TYPE, capacity=Demand(slots=chance.randint(1, 4)))
         for name in ("main", "other")[: chance.randint(1, 2)]
     ]
-    store.configure(pools, who="test", now=NOW)
+    store.configuration.change(pools, who="test", now=NOW)
     for number in range(chance.randint(3, 12)):
         submit(
             account,
@@ -93,7 +93,7 @@ def test_what_if_nothing_changes_is_what_the_next_pass_decides(account: Account,
         if chance.random() < 0.5:
             account.clock.set(account.clock.now() + chance.randint(1, HOUR // 2))
     found = forecast(told(account), hours=1, runtimes=Runtimes())
-    done = in_short(app.manager().run_pass().decisions)
+    done = in_short(app.manager().passes.run().decisions)
     first = in_short(found.first.decisions)
     assert first == done[: len(first)]
     assert bool(first) == bool(done)
@@ -140,7 +140,7 @@ def test_of_a_long_queue_the_first_of_each_line_are_told(
     assert len(answer["jobs"]) == FIRST_JOBS
     assert 0 < answer["left_out"] <= 30 - FIRST_JOBS
     found = forecast(told(account), hours=1, runtimes=Runtimes())
-    assert in_short(found.first.decisions) == in_short(app.manager().run_pass().decisions)[:2]
+    assert in_short(found.first.decisions) == in_short(app.manager().passes.run().decisions)[:2]
 
 
 def test_held_jobs_and_those_after_others_are_told(account: Account):
@@ -165,7 +165,7 @@ def crowded(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
         submit(account, f"job{number:02}")
     account.settle()
     configuration = len(json.dumps(scenario(account)["configuration"]))
-    monkeypatch.setattr("slotq_core.routes.scenario.MOST_ANSWER", configuration + 5_000)
+    monkeypatch.setattr("slotq_core.api.queue.MOST_ANSWER", configuration + 5_000)
     return account
 
 

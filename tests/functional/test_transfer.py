@@ -12,8 +12,7 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq_core.model.demand import Demand
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE
+from slotq_core.model.projects import EVERYWHERE, Prescription
 from tests.functional.account import Account
 from tests.functional.real_http import RealHttp
 from tests.functional.sharing import (

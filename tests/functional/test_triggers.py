@@ -8,7 +8,7 @@ import pytest
 import app
 from slotq.cost.bill import METRICS_EACH_PROJECT
 from slotq_core import names
-from slotq_core.adapters.notifiers.lambda_wake import PASS_EVENT, WAKE_EVENT
+from slotq_core.adapters.notifiers import PASS_EVENT, WAKE_EVENT
 from tests.functional.account import (
     EVENTS,
     HOUR,
@@ -240,7 +240,7 @@ def test_a_failure_is_raised_so_that_lambda_retries_and_logged_without_contents(
     def broken(**_):
         raise ValueError(json.loads(sample("add-job")["body"])["HyperParameters"])
 
-    monkeypatch.setattr(app.manager(), "run_pass", broken)
+    monkeypatch.setattr(app.manager().passes, "run", broken)
     with pytest.raises(app.Failed, match="ValueError") as raised:
         account.send("pass")
     assert raised.value.__cause__ is None

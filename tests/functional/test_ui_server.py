@@ -38,10 +38,14 @@ class Said:
 class Jobs(dict[str, JobView]):
     """What the client knows of the queue's jobs."""
 
+    @property
+    def service(self) -> Jobs:
+        return self
+
     def scenario(self) -> ScenarioView:
         return fake_scenario()
 
-    def job(self, name: str) -> JobView:
+    def view(self, name: str) -> JobView:
         if name not in self:
             raise NoSuchJob(name)
         return self[name]
@@ -360,7 +364,7 @@ def test_all_of_short_logs_come(browser: Browser) -> None:
 def test_of_many_attempts_the_last_ones_come(
     browser: Browser, jobs: Jobs, cloudwatch: FakeLogs
 ) -> None:
-    job = jobs.job("job1")
+    job = jobs.view("job1")
     first = job.attempts[-1]
     more = [
         first.model_copy(update={"number": n, "training_job": f"job1-{n}"}) for n in range(3, 9)

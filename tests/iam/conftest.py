@@ -13,18 +13,18 @@ import pytest
 
 import app
 import notifier
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import write
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.notices.stream import SOURCE
+from slotq_core.adapters.dynamodb.notices import SOURCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Digest, Notification, Receiver
+from slotq_core.model.notices import Digest, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.notices.places import KEPT_UNDER
@@ -202,13 +202,15 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder, clock, table = Recorder(), VirtualClock(NOW), CheckedDynamo()
     table.create_table(**table_definition(TABLE))
     secret = f"arn:aws:secretsmanager:{OWN}:secret:{KEPT_UNDER}"
-    to = [Receiver(topic=NOTIFIED_TOPIC)]
-    to += [Receiver(slack=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")]
-    to += [Receiver(slack=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
+    to = [Receiver(channel="sns", place=NOTIFIED_TOPIC)]
+    to += [
+        Receiver(channel="slack", place=f"ssm:/{KEPT_UNDER}{key}") for key in ("vision", "speech")
+    ]
+    to += [Receiver(channel="slack", place=f"{secret}{key}-AbCdEf") for key in ("vision", "speech")]
     rules = [Notification(name=f"r{n}", receiver=it) for n, it in enumerate(to)]
     rules[0] = replace(rules[0], digest=Digest.DAILY, stuck_after=60_000)
     pool = Pool(name="p5", instance_type="ml.p5.48xlarge", capacity=Demand(slots=1))
-    DynamoStore(table, TABLE).configure(
+    DynamoStore(table, TABLE).configuration.change(
         [pool], sharing=Sharing(notifications=tuple(rules)), who="operator", now=NOW
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slotq.remote_shell.ssm_session import PORT_DOCUMENT
-from slotq_core.api import METHODS
+from slotq_core.api.routes import METHODS
 from tests.iam.evaluator import Verdict, call, judge
 
 DOCS = Path(__file__).parents[2] / "docs"

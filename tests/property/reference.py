@@ -1,4 +1,4 @@
-"""DESIGN section 5 as written, slowly: after each decision the walk begins anew.
+"""The rules of docs/policy.md and docs/policy-decisions.md, slowly: decisions restart the walk.
 
 Written from the text and not from the policy's code, for comparison with that code.
 """

@@ -12,8 +12,15 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.limits import CallerLimits, CallerRule, Limits
 from slotq_core.model.pools import OnStall, Pool, PoolState
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Beyond, Budget, Department, Fairness, Project
+from slotq_core.model.projects import (
+    EVERYWHERE,
+    Beyond,
+    Budget,
+    Department,
+    Fairness,
+    Prescription,
+    Project,
+)
 from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read

@@ -159,7 +159,7 @@ def _deprivation(
         if each.attempt and each.active and each.state is not JobState.STOPPING:
             places.append(each.attempt.pool)
         for pool in places:
-            if each.project in projects and state.accounts.same_scope(pool, job.pools[0]):
+            if each.project in projects and state.accounts.scopes.same(pool, job.pools[0]):
                 held = held + each.demand
     together = held + job.demand
     return (

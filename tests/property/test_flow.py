@@ -92,7 +92,7 @@ _failures = st.sampled_from([None, None, None, 4, 30, "fault", "no_capacity"])
 def _in_order(draw: st.DrawFn, jobs: list[JobSpec], most_after: int) -> list[JobSpec]:
     """Dependencies point from right to left, so never in a circle; the gang has none. Nobody
     cancels a job in the moment in which one is cancelled that it comes after
-    (docs/policy-decisions.md)."""
+    (docs/policy-decisions.md#tried-on-random-worlds)."""
     found = []
     for place, job in enumerate(jobs):
         before = [each.name for each in jobs[:place] if each.group != "gang"]

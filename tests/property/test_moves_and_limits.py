@@ -189,7 +189,7 @@ class Held:
 
     def assert_within_share(self, job: Job, pool: str) -> None:
         for account in self._accounts.of(job, pool):
-            held = self._held[account.key, self._accounts.scope(pool)]
+            held = self._held[account.key, self._accounts.scopes.of(pool)]
             assert held <= account.share.slots, (account.key, held, account.share)
 
     def _begin(self, job: Job, pool: str) -> None:
@@ -199,7 +199,7 @@ class Held:
 
     def _add(self, job: Job, pool: str, times: int = 1) -> None:
         for account in self._accounts.of(job, pool):
-            self._held[account.key, self._accounts.scope(pool)] += times * job.demand.slots
+            self._held[account.key, self._accounts.scopes.of(pool)] += times * job.demand.slots
 
 
 @given(worlds())

@@ -158,7 +158,8 @@ def at_rest(asking: type[Revisit], snapshot: Snapshot, now: int) -> list[tuple[o
 def decided(planned: Plan) -> list[Decision]:
     """What is decided, in its order, but for the tries that failed (FLARE's attempts). Who is asked
     again in vain may meanwhile be blocked by a limit, and such a turn is no try; the try that the
-    plan has made counts in any case (docs/policy-decisions.md)."""
+    plan has made counts in any case
+    (docs/policy-decisions.md#where-asking-everybody-again-would-differ)."""
     return [each for each in planned.decisions if not isinstance(each, TryLater)]
 
 
@@ -197,7 +198,8 @@ def test_nobody_is_left_whom_another_turn_would_serve(scenario: Scenario) -> Non
 
 
 def sweeps_are_of_one_project(scenario: Scenario) -> bool:
-    """Else a start in between may use up the sweep's limit (docs/policy-decisions.md)."""
+    """Else a start in between may use up the sweep's limit
+    (docs/policy-decisions.md#tried-on-random-worlds)."""
     bounded = {group.name for group in scenario.groups if group.max_parallel}
     members = {(job.group, job.project) for job in scenario.jobs if job.group in bounded}
     return len(members) == len({group for group, _ in members})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq_core.model.pools import HEALTHY
-from slotq_core.policy.lifecycle.quota_refusals import NO_EVICTION_FOR
+from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
 
@@ -67,7 +67,7 @@ def _play(
                 if wanted.at == step:
                     _submit(world, f"{owner}{number}", owner, wanted)
         world.deliver()
-        found = world.store.pool("p")
+        found = world.store.health.pool("p")
         assert found is not None and found.health == HEALTHY
         states = world.states()
         seen.append({name: state for name, state in states.items() if name.startswith("ben")})

@@ -8,7 +8,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.adapters.order_keys import order_key
 from slotq_core.model.demand import Demand
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
@@ -16,6 +15,7 @@ from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import DropClaim, Evict, Plan, Start
+from slotq_core.storage.order_keys import order_key
 from tests.property import reference
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.reference import Decided

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.adapters.scripts.report_document import report_in
+from slotq_core.adapters.scripts import report_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import LONGEST_ETA, LONGEST_TEXT, MOST_METRICS, MOST_STEPS
 from slotq_core.policy.lifecycle.stall import heard

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from slotq.simulate import simulate
 from slotq.simulate.scenario.scenario import Scenario
-from slotq_core.adapters.snapshots import stand_in
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.jobs.explanation import explained_list, settled
@@ -18,6 +17,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, WaitingLine, by_user, first_read, in_lines
 from slotq_core.policy.plan import Found, Need, Plan
 from slotq_core.ports.stored import World
+from slotq_core.storage.snapshots import stand_in
 from tests.property import test_flow, test_time_sharing
 from tests.property.test_everything import worlds
 from tests.property.worlds import NOW, snapshots

@@ -14,17 +14,20 @@ from slotq_core.usage.amounts import (
     Amounts,
     Group,
     Totals,
+    Waits,
     Window,
     add_attempt,
     by_day,
     cells,
     grouped,
+    lower_bound,
     merge,
+    waits_of,
+    width,
 )
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of
 from slotq_core.usage.day_rows import parts_of, read_part
-from slotq_core.usage.waits import Waits, lower_bound, waits_of, width
 
 START = begin_of("2026-02-27")
 _moments = st.integers(START, START + 5 * DAY)

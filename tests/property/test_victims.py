@@ -16,7 +16,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.victim_search import better
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
 from slotq_core.policy.state.candidates import Candidate, candidate_of
-from slotq_core.policy.state.entitlement import Entitlement
+from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts

@@ -13,7 +13,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.quota_refusals import NO_EVICTION_FOR
+from slotq_core.policy.lifecycle.missing_rights import NO_EVICTION_FOR
 
 NOW = 1_000_000
 """The moment at which random snapshots are planned (ms)."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.access import NEEDED, Action, Membership, Permissions
+from slotq_core.admission.access import Membership, Permissions
 from slotq_core.errors import InvalidRequest, NotPermitted, ProjectNotAllowed
-from slotq_core.model.access import Access, Role
+from slotq_core.model.access import NEEDED, Access, Action, Role
 from slotq_core.model.jobs import JobState
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import Sharing

@@ -16,7 +16,7 @@ from slotq_core.model.sharing import Sharing
 from slotq_core.model.users import PriorityClass, classes_of
 from slotq_core.operations.amend import Amendment, Revision, settled
 from slotq_core.ports.stored import Change
-from slotq_core.wire.amendment import retagged
+from slotq_core.wire.job_changes import retagged
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import START, QueueWorld, evicting, pool
 from tests.unit.policy.test_reasons import waits
@@ -49,7 +49,7 @@ def test_a_move_to_another_project_gives_up_the_claim():
     world = evicting()
     access = Access(members=("ann",))
     projects = (Project(name="a", access=access), Project(name="b", access=access))
-    world.store.configure(sharing=Sharing(projects=projects), who="test", now=START)
+    world.store.configuration.change(sharing=Sharing(projects=projects), who="test", now=START)
     assert world.job("job2").claim is not None
     for name in ("a", "b"):
         tags = {"slotq:project": name}
@@ -139,14 +139,14 @@ def test_a_hold_that_races_with_a_start_is_too_late():
     """The start is committed between the hold's read and its commit."""
     world = QueueWorld()
     world.submit("job1")
-    commit = world.store.commit
+    commit = world.store.decisions.commit
 
     def started_first(*args, **kwargs):
-        world.store.commit = commit
+        world.store.decisions.commit = commit
         world.deliver()
         return commit(*args, **kwargs)
 
-    world.store.commit = started_first
+    world.store.decisions.commit = started_first
     with pytest.raises(TooLate, match="running"):
         hold(world, "job1")
     assert world.states() == {"job1": "running"}
@@ -155,15 +155,15 @@ def test_a_hold_that_races_with_a_start_is_too_late():
 def test_a_change_is_given_up_when_the_job_keeps_changing():
     world = QueueWorld()
     world.submit("job1")
-    commit, other = world.store.commit, iter(range(1, 100))
+    commit, other = world.store.decisions.commit, iter(range(1, 100))
 
     def raced(*args, **kwargs):
-        world.store.commit = commit
+        world.store.decisions.commit = commit
         retag(world, "job1", priority=str(next(other)))
-        world.store.commit = raced
+        world.store.decisions.commit = raced
         return commit(*args, **kwargs)
 
-    world.store.commit = raced
+    world.store.decisions.commit = raced
     with pytest.raises(Unavailable, match="keeps changing"):
         hold(world, "job1")
 
@@ -178,7 +178,7 @@ def test_a_raised_priority_evicts_and_reaches_the_request():
     assert retag(world, "job2", priority="5").job.priority == 5
     world.deliver()
     assert world.states() == {"job1": "preempted", "job2": "running"}
-    assert {"Key": "priority", "Value": "5"} in world.store.request("job2")["Tags"]
+    assert {"Key": "priority", "Value": "5"} in world.store.jobs.request("job2")["Tags"]
 
 
 def test_a_running_jobs_priority_decides_whether_it_is_evicted():
@@ -221,7 +221,7 @@ def test_a_move_to_another_pool_gives_up_the_claim():
         world.submit(name, priority=priority, pools="p" if name == "old1" else "q")
     world.deliver()
     world.submit("job1", priority=2, pools="p")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").claim.pool == "p"
     assert retag(world, "job1", pools="q").job.claim is None
     world.deliver()
@@ -251,17 +251,17 @@ def test_tags_reach_the_next_training_job():
 def test_a_tag_that_a_submission_may_not_have_changes_nothing(tags, kind, said):
     world = QueueWorld(pool("p", 2), pool("small", 1))
     world.submit("job1", slots=2, pools="p")
-    before, request = world.job("job1"), world.store.request("job1")
+    before, request = world.job("job1"), world.store.jobs.request("job1")
     with pytest.raises(kind, match=said):
         retag(world, "job1", **tags)
-    assert (world.job("job1"), world.store.request("job1")) == (before, request)
+    assert (world.job("job1"), world.store.jobs.request("job1")) == (before, request)
 
 
 def test_a_plain_tag_resets_no_used_up_retries():
     world = QueueWorld()
     world.submit("job1", priority=1, retries="2")
     job = world.job("job1")
-    world.store.commit([Change(before=job, after=replace(job, retries=1, priority=0))])
+    world.store.decisions.commit([Change(before=job, after=replace(job, retries=1, priority=0))])
     world.manager.changes.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
     assert (world.job("job1").retries, world.job("job1").priority) == (1, 0)
     retag(world, "job1", retries="5")

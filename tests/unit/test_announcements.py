@@ -11,6 +11,7 @@ from botocore.exceptions import ReadTimeoutError
 from slotq_core.adapters.eventbridge import Announcements
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.ports.stored import Change
 
 
 class Bus:
@@ -31,7 +32,7 @@ class Bus:
 def noted(bus: Bus, jobs: int, errors: list[Exception]) -> Announcements:
     news = Announcements(lambda: bus, queue="q", report=errors.append)
     for number in range(jobs):
-        news.note(None, job(f"job{number}"))
+        news.submitted(job(f"job{number}"))
     return news
 
 
@@ -74,6 +75,7 @@ def test_the_rest_is_given_up_after_a_call_without_an_answer():
 def test_a_change_within_a_state_is_not_announced():
     bus = Bus()
     news = Announcements(lambda: bus, queue="q", report=pytest.fail)
-    news.note(job("a", JobState.STARTING), job("a", JobState.STARTING))
+    same = job("a", JobState.STARTING)
+    news.committed(Change(before=same, after=same), same)
     assert news.send() == 0
     assert bus.calls == []

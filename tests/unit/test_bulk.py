@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.memory.decisions import MemoryDecisions
+from slotq_core.adapters.memory.jobs import MemoryJobs
 from slotq_core.adapters.memory.scheduler import MemoryScheduler
 from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.adapters.memory.worlds import MemoryWorlds
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations import bulk
@@ -42,39 +45,59 @@ class SlowStore(MemoryStore):
         self.meanwhile: Any = None
         self.calls: list[str] = []
         self.scheduler = Counting(self.calls)
+        self.jobs = SlowJobs(self)
+        self.decisions = SlowDecisions(self)
+        self.worlds = SlowWorlds(self)
 
-    def commit(self, changes, *, seen=None, **how):
-        self.calls.append("commit")
-        self._answer()
-        if self.meanwhile is not None:
-            meanwhile, self.meanwhile = self.meanwhile, None
-            meanwhile()
-        self.world.clock.set(self.world.clock.now() + self.takes)
-        return super().commit(changes, seen=seen or {}, **how)
+    def answer(self, call: str) -> None:
+        self.calls.append(call)
+        if self.gone:
+            raise Unavailable("the table does not answer")
+
+
+class SlowJobs(MemoryJobs):
+    def __init__(self, store: SlowStore) -> None:
+        super().__init__(store._state, store.counters)
+        self._store = store
 
     def submit(self, job, request, **how):
         kept = super().submit(job, request, **how)
-        self.world.clock.set(self.world.clock.now() + self.takes)
+        self._store.world.clock.set(self._store.world.clock.now() + self._store.takes)
         return kept
 
-    def job(self, name):
-        if name == self.odd:
+    def get(self, name):
+        if name == self._store.odd:
             raise NotUnderstood(f"the record of job {name} cannot be read")
-        self.gone = self.gone or name == self.last
-        return super().job(name)
+        self._store.gone = self._store.gone or name == self._store.last
+        return super().get(name)
+
+
+class SlowDecisions(MemoryDecisions):
+    def __init__(self, store: SlowStore) -> None:
+        super().__init__(store._state, store.usage, most_changes=1_000_000)
+        self._store = store
+
+    def commit(self, changes, *, seen=None, **how):
+        self._store.answer("commit")
+        if self._store.meanwhile is not None:
+            meanwhile, self._store.meanwhile = self._store.meanwhile, None
+            meanwhile()
+        self._store.world.clock.set(self._store.world.clock.now() + self._store.takes)
+        return super().commit(changes, seen=seen or {}, **how)
+
+
+class SlowWorlds(MemoryWorlds):
+    def __init__(self, store: SlowStore) -> None:
+        super().__init__(store._state, store.configuration, store.groups, store.usage)
+        self._store = store
 
     def load_all(self, now):
-        self.calls.append("load_all")
-        self._answer()
+        self._store.answer("load_all")
         return super().load_all(now)
 
     def load(self, now):
-        self.calls.append("load")
+        self._store.calls.append("load")
         return super().load(now)
-
-    def _answer(self) -> None:
-        if self.gone:
-            raise Unavailable("the table does not answer")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_a_cancel_wins_over_a_create_in_flight():
     world = QueueWorld()
     world.submit("job1")
     cancel_during(world, "create_training_job", "job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.STOPPING
     world.deliver()
     assert world.states() == {"job1": "cancelled"}
@@ -59,7 +59,7 @@ def test_a_cancel_wins_over_a_resume_in_flight():
     for event in events:
         world.manager.observe(observation_of(event["detail"], at=world.clock.now()))
     cancel_during(world, "create_training_job", "job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert (world.job("job1").state, world.job("job1").attempts) == (JobState.STOPPING, 2)
     world.deliver()
     assert world.states() == {"job1": "cancelled", "job2": "cancelled"}
@@ -74,7 +74,7 @@ def test_a_cancel_wins_over_an_eviction_in_flight():
     world.deliver()
     world.submit("job2", priority=2)
     cancel_during(world, "stop_training_job", "job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     job = world.job("job1")
     assert (job.state, job.attempt.stop.cause) == (JobState.STOPPING, StopCause.CANCELLED)
     world.deliver()
@@ -89,7 +89,7 @@ def test_a_beneficiary_can_be_cancelled_while_its_eviction_is_in_flight():
     world.deliver()
     world.submit("job2", priority=2)
     cancel_during(world, "stop_training_job", "job2")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.deliver()
     assert world.states() == {"job1": "running", "job2": "cancelled"}
     assert world.job("job1").evictions == 1
@@ -99,7 +99,7 @@ def test_a_cancel_ends_a_start_whose_handler_died_before_the_call():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.throttle = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.manager.changes.cancel("job1", by="ann")
     world.deliver()
     assert world.job("job1").state is JobState.STOPPING
@@ -112,7 +112,7 @@ def test_a_cancelled_start_never_stops_a_foreign_training_job():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.throttle = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.client.create_training_job(**request("job1"))
     world.manager.changes.cancel("job1", by="ann")
     world.later(LIFETIME)
@@ -125,7 +125,7 @@ def test_a_cancelled_start_with_a_lost_answer_is_stopped():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.manager.changes.cancel("job1", by="ann")
     world.events.clear()
     world.later(LIFETIME)

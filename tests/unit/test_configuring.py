@@ -43,51 +43,51 @@ def test_a_change_that_would_lock_its_caller_out_is_refused(world, operator):
 def test_settings_that_are_not_named_stay(world, operator):
     operator.set_pool("p5", {"reserve_after": 60, "pending_timeout": 5}, by=BY)
     operator.set_pool("p5", {"slots": 3}, by=BY)
-    (p5, p4) = world.store.pools()
+    (p5, p4) = world.store.configuration.pools()
     before = pool("p5", 2)
     assert p5 == replace(
         before, capacity=Demand(slots=3), reserve_after=60_000, pending_timeout=5_000
     )
     assert p4 == pool("p4", 1)
     operator.set_pool("p5", {"reserve_after": None}, by=BY)
-    assert world.store.pools()[0].reserve_after is None
+    assert world.store.configuration.pools()[0].reserve_after is None
 
 
 def test_a_time_slice_of_an_earlier_version_counts(world, operator):
     sliced = replace(pool("p5", 2), time_slice=60_000)
-    world.store.configure([sliced, pool("p4", 1)], who=BY, now=START)
+    world.store.configuration.change([sliced, pool("p4", 1)], who=BY, now=START)
     operator.set_pool("p5", {"slots": 3}, by=BY)
-    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [60_000, None]
-    assert world.manager.doctor() == []
+    assert [it.time_slice for it in world.store.worlds.load(START).snapshot.pools] == [60_000, None]
+    assert world.manager.doctor.examine() == []
     operator.set_pool("p5", {"time_slice": None}, by=BY)
-    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [None, None]
+    assert [it.time_slice for it in world.store.worlds.load(START).snapshot.pools] == [None, None]
 
 
 def test_a_new_pool_comes_last_and_needs_slots_and_a_type(world, operator):
     with pytest.raises(NoSuchPool, match="there is no pool 'p6'; the pools are p5, p4; a new one"):
         operator.set_pool("p6", {"slots": 1}, by=BY)
     operator.set_pool("p6", {"slots": 1, "instance_type": "ml.p6.48xlarge"}, by=BY)
-    assert [pool.name for pool in world.store.pools()] == ["p5", "p4", "p6"]
+    assert [pool.name for pool in world.store.configuration.pools()] == ["p5", "p4", "p6"]
 
 
 def test_setting_resources_replaces_all_except_slots(world, operator):
     operator.set_pool("p5", {"resources": {"gpus": 16, "licences": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
-    assert world.store.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
     operator.set_pool("p5", {"resources": {"gpus": 32}}, by=BY)
-    assert world.store.pools()[0].capacity == Demand(slots=4, gpus=32)
+    assert world.store.configuration.pools()[0].capacity == Demand(slots=4, gpus=32)
 
 
 def test_properties_are_all_that_its_slots_are_like(world, operator):
     operator.set_pool("p5", {"properties": {"mem_per_gpu_in_GiB": 16, "nvlink": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
-    p5 = world.store.pools()[0]
+    p5 = world.store.configuration.pools()[0]
     assert (p5.capacity, p5.properties) == (
         Demand(slots=4),
         Demand({"mem_per_gpu_in_GiB": 16, "nvlink": 1}),
     )
     operator.set_pool("p5", {"properties": {}}, by=BY)
-    assert world.store.pools()[0].properties == Demand()
+    assert world.store.configuration.pools()[0].properties == Demand()
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,15 @@ def test_the_second_of_two_operators_gets_a_conflict(world, operator):
         operator.set_pool("p5", {"slots": 5}, by="ada", seen=seen)
     with pytest.raises(Outdated):
         operator.remove_pool("p4", by="ada", seen=seen)
-    assert [pool.capacity.slots for pool in world.store.pools()] == [3, 1]
+    assert [pool.capacity.slots for pool in world.store.configuration.pools()] == [3, 1]
 
 
 def test_two_changes_of_different_settings_without_a_revision_both_count(world, operator):
     """The other change comes between the read and the write of this one."""
-    configure, others = world.store.configure, [("p5", {"slots": 7}), ("p5", {"min_runtime": 9})]
+    configure, others = (
+        world.store.configuration.change,
+        [("p5", {"slots": 7}), ("p5", {"min_runtime": 9})],
+    )
 
     def hurried(pools, **rest):
         if others:
@@ -188,9 +191,9 @@ def test_two_changes_of_different_settings_without_a_revision_both_count(world, 
             operator.set_pool(name, settings, by="ada")
         configure(pools, **rest)
 
-    world.store.configure = hurried
+    world.store.configuration.change = hurried
     operator.set_pool("p5", {"reserve_after": 0}, by=BY)
-    (p5, _) = world.store.pools()
+    (p5, _) = world.store.configuration.pools()
     assert (p5.reserve_after, p5.min_runtime, p5.capacity.slots) == (0, 9_000, 7)
 
 

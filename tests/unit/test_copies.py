@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from slotq_core.copies import copied
+from slotq_core.lifecycle import copied
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot

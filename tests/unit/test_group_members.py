@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import near_names
-from slotq_core.wire import training_request
 from slotq_core.wire.groups.members import (
     compacted,
     expanded,
@@ -23,7 +22,8 @@ from slotq_core.wire.groups.members import (
 )
 from slotq_core.wire.groups.submission import parse_group, read_group
 from slotq_core.wire.groups.sweep import LARGEST_SWEEP, SweepBody, sweep_in
-from slotq_core.wire.training_request import MOST_UNKNOWN
+from slotq_core.wire.training import training_request
+from slotq_core.wire.training.training_request import MOST_UNKNOWN
 from tests.least_request import least_request
 
 KEYS = st.sampled_from("abc")

@@ -180,7 +180,7 @@ def test_all_faults_of_the_patterns_are_reported_with_their_places():
 
 def test_the_queue_follows_the_configured_people():
     world = QueueWorld(pool())
-    world.store.configure(limits=limits_from({"waiting": 1}), who="test", now=START)
+    world.store.configuration.change(limits=limits_from({"waiting": 1}), who="test", now=START)
 
     def submit(name: str, session: str) -> Job:
         submission, body = parse_submission({**request(name), "Environment": {"TOKEN": "s3cr3t"}})
@@ -195,8 +195,11 @@ def test_the_queue_follows_the_configured_people():
     with pytest.raises(TooManyWaiting):
         submit("b", "bob")
     shared = Sharing(session_roles=("Research",))
-    world.store.configure(sharing=shared, who="test", now=START)
-    assert world.store.configuration().people.person(f"{STS}/Research/bob") == f"{STS}/Research/bob"
+    world.store.configuration.change(sharing=shared, who="test", now=START)
+    assert (
+        world.store.configuration.read().people.person(f"{STS}/Research/bob")
+        == f"{STS}/Research/bob"
+    )
     assert submit("b", "bob").person == f"{STS}/Research/bob"
     assert (seen("a", "ada"), seen("a", "bob"), seen("b", "bob")) == (True, False, True)
     mine = Wanted(submitter=f"{STS}/Research/bob")

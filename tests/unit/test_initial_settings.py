@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from slotq_core.adapters import initial_settings
+from slotq_core.adapters.memory.configuration import MemoryConfiguration
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
 from slotq_core.adapters.settings import parse_pools
@@ -33,7 +34,7 @@ def store() -> MemoryStore:
 
 
 def slots(store: MemoryStore) -> dict[str, int]:
-    return {pool.name: pool.capacity.slots for pool in store.pools()}
+    return {pool.name: pool.capacity.slots for pool in store.configuration.pools()}
 
 
 def test_pools_follow_the_setting_while_no_operator_changes_them(store):
@@ -41,20 +42,20 @@ def test_pools_follow_the_setting_while_no_operator_changes_them(store):
     assert take_in(store, pools("a=2,b=1"), now=NOW) == ""
     assert take_in(store, pools("a=2,b=1"), now=NOW) == ""
     assert slots(store) == {"a": 2, "b": 1}
-    assert [change.who for change in store.changes(limit=9)] == [WHO, WHO]
+    assert [change.who for change in store.configuration.changes(limit=9)] == [WHO, WHO]
 
 
 def test_an_operators_change_outlives_every_cold_start(store):
     take_in(store, pools("a=1"), now=NOW)
-    store.configure(pools("a=5"), who="grace", now=NOW)
+    store.configuration.change(pools("a=5"), who="grace", now=NOW)
     assert take_in(store, pools("a=1"), now=NOW) == ""
     assert slots(store) == {"a": 5}
-    assert len(store.changes(limit=9)) == 2
+    assert len(store.configuration.changes(limit=9)) == 2
 
 
 def test_a_setting_changed_after_an_operator_is_refused_and_names_the_operator(store):
     take_in(store, pools("a=1"), now=NOW)
-    store.configure(pools("a=5"), who="grace", now=NOW)
+    store.configuration.change(pools("a=5"), who="grace", now=NOW)
     told = take_in(store, pools("a=2"), now=NOW)
     assert slots(store) == {"a": 5}
     for part in ("SLOTQ_POOLS", "grace", "1970-01-01T00:16:40.000Z", "slotq pools"):
@@ -63,12 +64,12 @@ def test_a_setting_changed_after_an_operator_is_refused_and_names_the_operator(s
 
 def test_a_setting_equal_to_the_operators_change_is_accepted(store):
     take_in(store, pools("a=1"), now=NOW)
-    store.configure(pools("a=5"), who="grace", now=NOW)
+    store.configuration.change(pools("a=5"), who="grace", now=NOW)
     assert take_in(store, pools("a=5"), now=NOW) == ""
 
 
 def test_a_setting_never_applied_does_not_start_to_count(store):
-    store.configure(pools("a=5"), who="grace", now=NOW)
+    store.configuration.change(pools("a=5"), who="grace", now=NOW)
     assert "grace" in take_in(store, pools("a=1"), now=NOW)
     assert slots(store) == {"a": 5}
 
@@ -84,13 +85,19 @@ def test_a_malformed_setting_does_not_stop_a_queue_with_pools(store):
 class Hurried(MemoryStore):
     """A store in which an operator changes the pools between the read and the write."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.configuration = HurriedConfiguration(self._state, self.counters, self.usage)
+
+
+class HurriedConfiguration(MemoryConfiguration):
     hurry = True
 
-    def configure(self, wanted=None, **kwargs):  # type: ignore[override]
+    def change(self, wanted=None, **kwargs):  # type: ignore[override]
         if self.hurry and kwargs["who"] == WHO and self.pools():
             self.hurry = False
-            super().configure(pools("a=7"), who="grace", now=NOW)
-        super().configure(wanted, **kwargs)
+            super().change(pools("a=7"), who="grace", now=NOW)
+        super().change(wanted, **kwargs)
 
 
 def test_an_operators_concurrent_change_is_not_overwritten():
@@ -107,7 +114,7 @@ def test_an_operators_concurrent_change_is_not_overwritten():
 def test_a_setting_that_projects_contradict_is_refused(store, setting, said):
     take_in(store, pools("a=2,b=2"), now=NOW)
     project = Project(name="x", quota={"b": Demand(slots=2)})
-    store.configure(sharing=Sharing(projects=(project,)), who="grace", now=NOW)
+    store.configuration.change(sharing=Sharing(projects=(project,)), who="grace", now=NOW)
     assert said in take_in(store, pools(setting), now=NOW)
     assert slots(store) == {"a": 2, "b": 2}
     assert take_in(store, pools("a=1,b=3"), now=NOW) == ""
@@ -116,7 +123,7 @@ def test_a_setting_that_projects_contradict_is_refused(store, setting, said):
 def test_a_setting_without_a_pool_that_a_users_limits_name_is_refused(store):
     take_in(store, pools("a=2,b=2"), now=NOW)
     user = User(name="ada", limits={"b": {"HIGH": 1}})
-    store.configure(sharing=Sharing(users=(user,)), who="grace", now=NOW)
+    store.configuration.change(sharing=Sharing(users=(user,)), who="grace", now=NOW)
     assert "user 'ada' names pool b in its limits" in take_in(store, pools("a=2"), now=NOW)
     assert slots(store) == {"a": 2, "b": 2}
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.memory.jobs import MemoryJobs
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, NameTaken, NeverFits, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
@@ -63,7 +64,7 @@ def test_the_same_submission_again_is_the_same_job():
 def test_the_same_submission_is_known_though_its_pool_would_refuse_it_now():
     world = QueueWorld(pool(slots=4))
     first = world.submit("job1", slots=4)
-    world.store.configure([pool(slots=2)], who="test", now=world.clock.now())
+    world.store.configuration.change([pool(slots=2)], who="test", now=world.clock.now())
     assert world.submit("job1", slots=4) == first
     with pytest.raises(NeverFits):
         world.submit("job2", slots=4)
@@ -86,7 +87,7 @@ def test_no_pass_is_asked_for_while_somebody_holds_the_lease():
 def test_an_event_calls_for_a_pass_if_decisions_may_change():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
 
     def calls(phase, **fields):
         seen = Observation(training_job="job1", phase=phase, at=world.clock.now(), **fields)
@@ -94,8 +95,8 @@ def test_an_event_calls_for_a_pass_if_decisions_may_change():
 
     assert not calls(Phase.STARTING)
     assert not calls(Phase.STARTING, pending=True)
-    health = world.store.pool("p").health
-    world.store.set_health("p", replace(health, errors=1))
+    health = world.store.health.pool("p").health
+    world.store.health.set("p", replace(health, errors=1))
     assert calls(Phase.RUNNING), "the pool is well again"
     assert not calls(Phase.RUNNING)
     assert calls(Phase.COMPLETED)
@@ -107,7 +108,7 @@ def test_an_event_that_confirms_a_create_calls_for_a_pass():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 3
-    world.manager.run_pass()
+    world.manager.passes.run()
     seen = Observation(training_job="job1", phase=Phase.STARTING, at=world.clock.now())
     assert world.manager.observe(seen).calls_for_pass
     assert world.job("job1").attempt.created
@@ -120,7 +121,7 @@ def test_places_are_listed_only_where_all_waiting_jobs_are_known(monkeypatch):
     world = QueueWorld()
     for number in range(3):
         world.submit(f"job{number}")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert [it.place for it in world.manager.jobs.statuses()] == [None, 1, 2]
     assert [it.place for it in world.manager.jobs.statuses([JobState.PENDING])] == [1, 2]
     world.submit("job3")
@@ -150,7 +151,7 @@ def test_a_foreign_training_job_of_that_name_fails_the_job_at_its_start():
     world = QueueWorld()
     world.client.create_training_job(**request("job1"))
     assert world.submit("job1").job.state is JobState.PENDING
-    world.manager.run_pass()
+    world.manager.passes.run()
     job = world.job("job1")
     assert (job.state, job.cause) == (JobState.FAILED, "name_taken")
     assert "not from this queue" in job.message
@@ -161,13 +162,13 @@ def test_the_next_handler_finishes_a_create_with_a_lost_answer():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 3
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.STARTING
     assert not world.job("job1").attempt.created
     world.plane.knobs.lose_answers = 0
     world.events.clear()
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").attempt.created
     assert list(world.training_jobs()) == ["job1"]
 
@@ -178,7 +179,7 @@ def test_the_next_handler_sends_a_stop_that_was_never_sent():
     world.deliver()
     world.submit("job2", priority=2)
     world.plane.knobs.throttle = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.training_jobs() == {"job1": "InProgress"}
     world.later(1)
     assert world.job("job1").state is JobState.STOPPING
@@ -193,9 +194,9 @@ def test_a_missed_end_is_seen_when_the_stop_is_repeated():
     world.events.clear()
     job = world.job("job1")
     lost = replace(job.attempt, stop=replace(job.attempt.stop, sent=False))
-    world.store.commit([_change(job, replace(job, attempt=lost))])
+    world.store.decisions.commit([_change(job, replace(job, attempt=lost))])
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.PREEMPTED
 
 
@@ -209,10 +210,10 @@ def test_a_capacity_error_backs_the_pool_off_and_the_job_keeps_its_place():
     assert "account-level service limit" in job.message
     reason = world.manager.jobs.status("job1").reason
     assert (reason.code, reason.until) == ("pool_backs_off", until)
-    assert world.manager.run_pass().wake_at == until
+    assert world.manager.passes.run().wake_at == until
     world.later(30)
     assert world.states() == {"job1": "running"}
-    assert world.store.pool("p").health.errors == 0
+    assert world.store.health.pool("p").health.errors == 0
     assert world.job("job1").entry_time == job.entry_time
     names = [attempt.training_job for attempt in world.manager.jobs.status("job1").attempts]
     assert names == ["job1", training_job_name("job1", 2)]
@@ -260,7 +261,7 @@ def test_a_pending_probe_closes_its_pool_for_ten_minutes_only():
     world.plane.knobs.stick_pending = 1
     world.later(30)
     assert world.states() == {"first": "starting", "second": "pending"}
-    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 600_000
     world.later(600)
     assert world.states() == {"first": "starting", "second": "running"}
 
@@ -286,7 +287,7 @@ def test_an_account_limit_below_the_pool_is_learned_and_retried_later():
     world.deliver()
     world.later(30)
     assert Counter(world.states().values()) == {"running": 2, "pending": 2}
-    health = world.store.pool("p").health
+    health = world.store.health.pool("p").health
     assert health.learned == 2
     assert "is 2 Instances" in health.message
     creates = world.plane.calls["CreateTrainingJob"]
@@ -304,13 +305,13 @@ def test_a_start_pending_too_long_goes_to_the_next_pool():
     world.submit("job1")
     world.deliver()
     assert world.states() == {"job1": "starting"}
-    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 600_000
     world.later(600)
     assert world.states() == {"job1": "running"}
     assert world.job("job1").attempt.pool == "q"
     first, _ = world.manager.jobs.status("job1").attempts
     assert first.outcome is AttemptOutcome.NO_CAPACITY
-    assert world.store.pool("p").health.errors == 1
+    assert world.store.health.pool("p").health.errors == 1
 
 
 def test_the_maximum_runtime_ends_the_job():
@@ -363,7 +364,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
-    commit = world.store.commit
+    commit = world.store.decisions.commit
     refusals = iter([Conflict("someone was faster")] * 3)
 
     def contended(changes, *, seen=None, **_):
@@ -371,7 +372,7 @@ def test_a_conflict_makes_the_pass_load_and_plan_again():
             raise refusal
         return commit(changes, seen=seen)
 
-    world.store.commit = contended
+    world.store.decisions.commit = contended
     world.deliver()
     assert world.states() == {"job1": "running", "job2": "running"}
 
@@ -382,10 +383,10 @@ def test_a_pass_that_uses_up_its_budget_requests_another():
         world.submit(f"job{n}")
     woken = world.woken
     slow_calls(world.clock, world)
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert 0 < len(result.decisions) < 5
     assert world.woken == woken + 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert len(world.training_jobs()) == 5
 
 
@@ -404,7 +405,7 @@ def test_the_list_is_in_queue_order():
     world = evicting()
     world.submit("job3", priority=9, slots=1)
     world.submit("job4", priority=1)
-    world.manager.run_pass()
+    world.manager.passes.run()
     listed = [(s.job.name, s.job.state.value, s.place) for s in world.manager.jobs.statuses()]
     assert listed == [
         ("job1", "stopping", None),
@@ -424,13 +425,13 @@ def test_one_handler_serves_a_burst_of_submissions():
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
-    world.manager.run_pass(holder="one")
+    world.manager.passes.run(holder="one")
     assert set(world.states().values()) == {"starting"}
     assert (
         world.store.scheduler.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1)
         == 50
     )
-    busy = world.manager.run_pass(holder="two")
+    busy = world.manager.passes.run(holder="two")
     assert (busy.busy, busy.decisions) == (True, ())
 
 
@@ -438,29 +439,29 @@ def test_later_passes_of_a_burst_find_nothing_to_do(monkeypatch):
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
-    looks, load = [], world.store.load
+    looks, load = [], world.store.worlds.load
 
     def looking(now):
         looks.append(now)
         return load(now)
 
-    monkeypatch.setattr(world.store, "load", looking)
-    results = [world.manager.run_pass(holder=f"pass{n}", only_news=True) for n in range(50)]
+    monkeypatch.setattr(world.store.worlds, "load", looking)
+    results = [world.manager.passes.run(holder=f"pass{n}", only_news=True) for n in range(50)]
     assert [result.busy for result in results] == [False] + [True] * 49
     assert len(looks) == 1, "after clean starts there is nothing to look at again"
     world.submit("more")
-    assert world.manager.run_pass(holder="next", only_news=True).decisions
+    assert world.manager.passes.run(holder="next", only_news=True).decisions
 
 
 def test_a_failed_or_cut_pass_is_repeated_without_news():
     world = QueueWorld()
     world.submit("job1")
-    assert world.manager.run_pass(holder="short", budget=0, only_news=True).unfinished
-    load, world.store.load = world.store.load, refuse
+    assert world.manager.passes.run(holder="short", budget=0, only_news=True).unfinished
+    load, world.store.worlds.load = world.store.worlds.load, refuse
     with pytest.raises(Unavailable):
-        world.manager.run_pass(holder="fails", only_news=True)
-    world.store.load = load
-    assert world.manager.run_pass(holder="again", only_news=True).decisions
+        world.manager.passes.run(holder="fails", only_news=True)
+    world.store.worlds.load = load
+    assert world.manager.passes.run(holder="again", only_news=True).decisions
 
 
 def refuse(_now):
@@ -471,7 +472,7 @@ def test_the_lease_holder_handles_news_during_its_pass():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     submit_during(world, "create_training_job", "job2")
-    world.manager.run_pass(holder="one")
+    world.manager.passes.run(holder="one")
     assert world.states() == {"job1": "starting", "job2": "starting"}
 
 
@@ -480,9 +481,9 @@ def test_a_dead_holders_lease_ends():
     world.submit("job1")
     now = world.clock.now()
     assert world.store.scheduler.take_lease("dead", now=now, until=now + 40_000) is not None
-    assert world.manager.run_pass(holder="next").busy
+    assert world.manager.passes.run(holder="next").busy
     world.clock.set(now + 40_000)
-    world.manager.run_pass(holder="next")
+    world.manager.passes.run(holder="next")
     assert world.states() == {"job1": "starting"}
 
 
@@ -490,15 +491,15 @@ def test_trouble_with_one_job_does_not_stop_the_others():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
-    request_of = world.store.request
+    request_of = world.store.jobs.request
 
     def unanswered(name):
         if name == "job1":
             raise Unavailable("no answer")
         return request_of(name)
 
-    world.store.request = unanswered
-    result = world.manager.run_pass()
+    world.store.jobs.request = unanswered
+    result = world.manager.passes.run()
     assert result.troubles == ("job1: no answer",)
     assert world.job("job2").attempt.created
 
@@ -516,7 +517,7 @@ def submit_during(world: QueueWorld, operation: str, name: str) -> None:
     def raced(**asked):
         setattr(world.client, operation, call)
         world.submit(name)
-        assert world.another_manager().run_pass(holder="two").busy
+        assert world.another_manager().passes.run(holder="two").busy
         return call(**asked)
 
     setattr(world.client, operation, raced)
@@ -569,12 +570,18 @@ def test_a_back_off_that_is_over_hides_no_reason():
 
 
 class LaggingStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: LaggingJobs = LaggingJobs(self._state, self.counters)
+
+
+class LaggingJobs(MemoryJobs):
     """Lists jobs as they were."""
 
     listed: tuple[Job, ...] = ()
 
-    def jobs(self, states, *, limit=1000, projects=None):
-        return self.listed or super().jobs(states, limit=limit, projects=projects)
+    def in_states(self, states, *, limit=1000, projects=None):
+        return self.listed or super().in_states(states, limit=limit, projects=projects)
 
 
 def test_a_list_that_lags_shows_no_started_job_as_waiting():
@@ -582,8 +589,8 @@ def test_a_list_that_lags_shows_no_started_job_as_waiting():
     world = QueueWorld(store=store)
     for name in ("job1", "job2"):
         world.submit(name)
-    store.listed = store.jobs([JobState.PENDING])
-    world.manager.run_pass()
+    store.jobs.listed = store.jobs.in_states([JobState.PENDING])
+    world.manager.passes.run()
     listed = [(it.job.name, it.job.state, it.place) for it in world.manager.jobs.statuses()]
     assert listed == [("job1", "starting", None), ("job2", "pending", 1)]
     (waits,) = world.manager.jobs.statuses([JobState.PENDING])

@@ -21,7 +21,7 @@ CREATE = "sagemaker:CreateTrainingJob"
 
 
 def missing(world: QueueWorld, name: str = "p") -> tuple[MissingRight, ...]:
-    found = world.store.pool(name)
+    found = world.store.health.pool(name)
     assert found is not None
     return found.health.missing_rights
 
@@ -128,7 +128,7 @@ def test_a_refusal_after_a_create_with_a_lost_answer_does_not_count():
     world = QueueWorld()
     world.plane.knobs.lose_answers = 1
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.knobs.denied = CREATE
     world.later(61)
     world.later(100)
@@ -158,7 +158,7 @@ def test_a_refused_stop_is_reported_and_stays_an_intent():
     world.plane.knobs.denied = "sagemaker:StopTrainingJob"
     world.manager.changes.cancel("job1", by="ann")
     world.clock.set(world.clock.now() + 61_000)
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert "a right is missing, sagemaker:StopTrainingJob" in result.troubles[0]
     assert world.states() == {"job1": "stopping"}
     world.plane.knobs.denied = ""
@@ -170,7 +170,7 @@ def test_a_role_may_be_lost_after_the_create_was_accepted():
     """SageMaker notices only when it provisions."""
     world = QueueWorld()
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     failed = {
         "TrainingJobName": "job1",
         "TrainingJobStatus": "Failed",
@@ -190,11 +190,13 @@ def test_the_doctor_names_the_right_to_add_and_tries_again():
     world.plane.knobs.denied = "iam:PassRole"
     world.submit("job1", pools="p")
     world.deliver()
-    (found,) = [each for each in world.manager.doctor() if each.kind == "missing_right"]
+    (found,) = [each for each in world.manager.doctor.examine() if each.kind == "missing_right"]
     assert found.subject == "p"
     assert "ExecutionRoleArns" in found.text
     assert not found.mended
-    assert [each.mended for each in world.manager.doctor(fix=True) if each.kind == found.kind]
+    assert [
+        each.mended for each in world.manager.doctor.examine(fix=True) if each.kind == found.kind
+    ]
     assert missing(world) == ()
 
 
@@ -202,7 +204,7 @@ def test_a_pass_reports_missing_rights():
     world = QueueWorld()
     world.plane.knobs.denied = CREATE
     world.submit("job1")
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     (told,) = result.missing_rights
     assert told.startswith(f"pool p: a right is missing, {CREATE}")
 

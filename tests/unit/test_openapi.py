@@ -5,8 +5,8 @@ from pathlib import Path
 
 from openapi_spec_validator import validate
 
-from slotq_core.api import METHODS
-from slotq_core.openapi import document
+from slotq_core.api.openapi import document
+from slotq_core.api.routes import METHODS
 
 ROOT = Path(__file__).parents[2]
 VERBS = {"get", "post", "put", "patch", "delete"}

@@ -1,17 +1,16 @@
 """What is installed and how: pinned versions, wheels, and none of our names for an index."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
 from slotq.version import __version__
+from tests.texts import texts
 
 ROOT = Path(__file__).parents[2]
 OURS = {"slotq", "slotq-core", "slotq-training"}
@@ -52,23 +51,13 @@ def test_pins_have_no_addresses(path):
     assert "@" not in text
 
 
-LEFT_OUT = {".git", ".venv", ".aws-sam", ".cache", "node_modules", "build", "built", "dist"}
-TEXT = {"", ".cfg", ".json", ".md", ".mk", ".py", ".sh", ".toml", ".ts", ".tsx", ".txt", ".yaml"}
-HISTORY = {"CHANGELOG.md"}
+LEFT_OUT = {"CHANGELOG.md", "pyproject.toml"}
 OUR_NAME = r"slotq(?:-core|-training)?"
 INSTALL = re.compile(r"\b(?:pip3?|pipx|uv)\b[\w .-]*? (?:install|add|download|inject)\b([^`\n]*)")
 BARE = re.compile(rf"(?<![\w./@:=-]){OUR_NAME}(?![\w./-])(?:\[[\w,]*\])?+(?! @ )")
 EXTRA = re.compile(rf"[\"'`]{OUR_NAME}\[[\w,]+\](?! @ )")
 SAFE = re.compile(r"--no-index|--index-url")
 """With these pip asks no public index."""
-
-
-def texts() -> Iterator[tuple[Path, str]]:
-    for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in LEFT_OUT and "cache" not in name]
-        for path in (Path(folder, name) for name in names if name not in HISTORY):
-            if path.suffix in TEXT and path.stat().st_size < 1_000_000:
-                yield path, path.read_text(errors="replace")
 
 
 def names_for_an_index(text: str) -> list[str]:
@@ -105,7 +94,7 @@ def test_no_hint_and_no_page_asks_an_index_for_our_packages():
     found = {
         f"{path.relative_to(ROOT)}: {hint}"
         for path, text in texts()
-        if path != here and path.name != "pyproject.toml"
+        if path != here and path.name not in LEFT_OUT
         for hint in names_for_an_index(text)
     }
     assert found == set()

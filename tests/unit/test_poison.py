@@ -20,9 +20,9 @@ class Poisoned:
         self.found: tuple[Poison, ...] = (BROKEN,)
         self.quarantined: list[Poison] = []
         self.refuse: Exception | None = None
-        self._load = world.store.load
-        world.store.load = self.load
-        world.store.quarantine = self.quarantine
+        self._load = world.store.worlds.load
+        world.store.worlds.load = self.load
+        world.store.repair.quarantine = self.quarantine
 
     def load(self, now: int) -> World:
         return replace(self._load(now), poison=self.found)
@@ -38,7 +38,7 @@ def test_an_unreadable_item_is_reported_once_and_stops_nothing():
     world = QueueWorld()
     poisoned = Poisoned(world)
     world.submit("job1")
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert result.troubles == ("JOB#odd JOB: it has no jobState",)
     assert world.letters == [("item", "JOB#odd JOB", "it has no jobState")]
     assert poisoned.quarantined == [BROKEN]
@@ -50,11 +50,11 @@ def test_an_item_that_cannot_be_quarantined_is_still_reported_once():
     poisoned = Poisoned(world)
     poisoned.refuse = Unavailable("no answer")
     for _ in range(3):
-        result = world.manager.run_pass()
+        result = world.manager.passes.run()
     assert len(world.letters) == 1
     assert result.troubles == ("JOB#odd JOB: could not be set aside: no answer",)
     poisoned.refuse = None
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert poisoned.quarantined == [BROKEN]
     assert len(world.letters) == 1
 
@@ -67,10 +67,10 @@ def test_an_event_of_an_unreadable_job_goes_to_the_dead_letters():
     def unreadable(name: str) -> Any:
         raise NotUnderstood(f"job {name} has no state")
 
-    job, world.store.job = world.store.job, unreadable
+    job, world.store.jobs.get = world.store.jobs.get, unreadable
     news = Observation(training_job="job1", phase=Phase.COMPLETED, at=0)
     world.manager.observe(news)
     world.manager.observe(news)
     assert world.letters == [("job", "job1", "job job1 has no state")]
-    world.store.job = job
+    world.store.jobs.get = job
     assert world.states() == {"job1": "running"}

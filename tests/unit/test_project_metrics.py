@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotq_core.model.projects import Standing
-from slotq_core.operations.project_metrics import OTHERS, Amounts, measured
+from slotq_core.operations.usage.project_metrics import OTHERS, Amounts, measured
 
 NAMES = ("a", "b", "c", "d")
 

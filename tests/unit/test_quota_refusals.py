@@ -12,7 +12,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import HEALTHY, PoolHealth, ServiceQuota
 from slotq_core.model.reasons import QuotaRefused
-from slotq_core.policy.lifecycle.quota_refusals import (
+from slotq_core.policy.lifecycle.missing_rights import (
     NO_EVICTION_FOR,
     is_of_the_job,
     limit_of,
@@ -41,7 +41,7 @@ def submit(world: QueueWorld, name: str, by: str = "ann", **more: Any) -> None:
 
 
 def health(world: QueueWorld, name: str = "p") -> PoolHealth:
-    found = world.store.pool(name)
+    found = world.store.health.pool(name)
     assert found is not None
     return found.health
 
@@ -133,7 +133,9 @@ def test_a_job_fails_only_if_every_pool_refuses_it_with_a_quota_of_0():
     world.plane.knobs.quotas = quotas
     submit(world, "holds", pools="q", **SPOT)
     world.deliver()
-    world.store.configure((pool("p"), replace(other, capacity=Demand(slots=2))), who="t", now=0)
+    world.store.configuration.change(
+        (pool("p"), replace(other, capacity=Demand(slots=2))), who="t", now=0
+    )
     submit(world, "job", pools="p,q", **SPOT)
     world.deliver()
     job = world.job("job")
@@ -169,7 +171,7 @@ def test_the_job_keeps_its_place_in_the_line_of_its_other_pools():
     began = creates(world)
     world.later(NO_EVICTION_FOR / 1000 - 1)
     assert creates(world) == began
-    assert world.manager.run_pass().wake_at == world.clock.now() + 1_000
+    assert world.manager.passes.run().wake_at == world.clock.now() + 1_000
     world.later(1)
     assert (creates(world), world.job("job").state) == (began + 1, JobState.BACKOFF)
     world.client.stop_training_job(TrainingJobName="ordinary")
@@ -281,7 +283,7 @@ def test_an_operator_makes_the_queue_forget_a_learned_limit():
 @pytest.mark.parametrize("slots", [4, 5])
 def test_setting_the_slots_forgets_a_learned_limit(slots: int):
     world = QueueWorld(pool(slots=4))
-    world.store.set_health("p", PoolHealth(learned=1, learned_until=world.clock.now() + 1))
+    world.store.health.set("p", PoolHealth(learned=1, learned_until=world.clock.now() + 1))
     woken = world.woken
     world.manager.configuration.set_pool("p", {"slots": slots}, by="ann")
     assert health(world) == HEALTHY
@@ -291,7 +293,7 @@ def test_setting_the_slots_forgets_a_learned_limit(slots: int):
 def test_other_settings_forget_nothing():
     world = QueueWorld(pool(slots=4))
     learned = PoolHealth(learned=1, learned_until=world.clock.now() + 1)
-    world.store.set_health("p", learned)
+    world.store.health.set("p", learned)
     world.manager.configuration.set_pool("p", {"min_runtime": 5}, by="ann")
     assert health(world) == learned
 

@@ -78,7 +78,7 @@ def test_a_missed_end_is_recorded():
 def test_a_missed_start_is_recorded():
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.knobs.lose_events = 1_000_000
     wait(world, 50)
     assert reconcile(world) == []
@@ -91,12 +91,12 @@ def test_a_missed_pending_start_is_given_up_in_time():
     world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"), runtime=ALL_DAY)
     world.plane.knobs.stick_pending = 1
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.knobs.lose_events = 1
     wait(world, MINUTE)
     assert reconcile(world) == []
     since = world.job("job1").attempt.pending_since or 0
-    assert world.manager.run_pass().wake_at == since + 600_000
+    assert world.manager.passes.run().wake_at == since + 600_000
     world.later(10 * MINUTE)
     assert world.job("job1").attempt.pool == "q"
 
@@ -127,7 +127,7 @@ def test_an_evicted_job_whose_training_job_was_deleted_waits_again():
     world.plane.knobs.lose_events = 1_000_000
     wait(world, MINUTE)
     world.submit("job2", priority=2)
-    world.manager.run_pass()
+    world.manager.passes.run()
     world.plane.advance()
     world.client.delete_training_job(TrainingJobName="job1")
     assert kinds(reconcile(world)) == [("vanished", "job1", True)]
@@ -153,7 +153,7 @@ def test_a_create_in_flight_is_neither_dead_nor_an_orphan():
     world.plane.knobs.match = "job1"
     world.plane.knobs.lose_answers = 1
     refuse(world, "create_training_job", "job2")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert [world.job(name).attempt.created for name in ("job1", "job2")] == [False, False]
     assert set(world.training_jobs()) == {"job1"}
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_an_intent_of_a_dead_handler_is_carried_out():
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
     world.plane.knobs.lose_answers = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     wait(world, HANDLER_LIFETIME / 1000)
     assert kinds(reconcile(world)) == [("stale_intent", "job1", True)]
     assert world.job("job1").attempt.created
@@ -180,14 +180,14 @@ def test_a_start_during_the_listing_is_no_orphan(monkeypatch: pytest.MonkeyPatch
     def meanwhile(**asked):
         monkeypatch.setattr(world.client, "list_training_jobs", listing)
         world.submit("job1")
-        world.manager.run_pass()
+        world.manager.passes.run()
         return listing(**asked)
 
     monkeypatch.setattr(world.client, "list_training_jobs", meanwhile)
     described = world.plane.calls["DescribeTrainingJob"]
     assert reconcile(world) == []
     assert world.plane.calls["DescribeTrainingJob"] == described
-    assert world.store.sightings() == ()
+    assert world.store.health.sightings() == ()
 
 
 def test_an_orphan_is_stopped_once_at_its_second_sighting():
@@ -207,7 +207,7 @@ def test_an_orphan_is_stopped_once_at_its_second_sighting():
     assert reconcile(world) == []
     assert world.plane.calls["StopTrainingJob"] == 1
     assert world.plane.calls["DescribeTrainingJob"] == world.plane.calls["ListTags"] == 1
-    assert world.store.sightings() == ()
+    assert world.store.health.sightings() == ()
 
 
 def test_a_stop_of_an_orphan_without_an_answer_is_retried():
@@ -236,18 +236,18 @@ def test_a_running_attempt_that_the_queue_has_given_up_is_an_orphan():
 
 def test_the_training_job_of_an_unreadable_job_is_left_alone():
     world = running("job1")
-    job_of, world.store.job = world.store.job, lambda name: None
-    active = world.store.load
+    job_of, world.store.jobs.get = world.store.jobs.get, lambda name: None
+    active = world.store.worlds.load
 
     def without(now):
         seen = active(now)
         return replace(seen, snapshot=replace(seen.snapshot, active=()))
 
-    world.store.load = without
+    world.store.worlds.load = without
     for _ in range(3):
         wait(world, 5 * MINUTE)
         assert reconcile(world) == []
-    world.store.job = job_of
+    world.store.jobs.get = job_of
     assert world.training_jobs() == {"job1": "InProgress"}
 
 
@@ -281,14 +281,14 @@ def test_foreign_training_jobs_count_in_the_first_pool_of_their_type_that_counts
     assert kinds([found]) == [("foreign", "first", True)]
     assert found.text == "training jobs outside the queue use 3 of its slots; the queue counted 0"
     assert foreign(world) == {"closed": 0, "first": 3, "second": 0}
-    versions = world.store.load(world.clock.now()).ledgers
+    versions = world.store.worlds.load(world.clock.now()).ledgers
     assert reconcile(world) == []
-    assert world.store.load(world.clock.now()).ledgers == versions
+    assert world.store.worlds.load(world.clock.now()).ledgers == versions
     world.client.stop_training_job(TrainingJobName="a")
     world.plane.advance()
     assert kinds(reconcile(world)) == [("foreign", "first", True)]
     assert foreign(world) == {"closed": 0, "first": 1, "second": 0}
-    assert [sighting.training_job for sighting in world.store.sightings()] == ["b", "c"]
+    assert [sighting.training_job for sighting in world.store.health.sightings()] == ["b", "c"]
 
 
 def test_the_queue_does_not_use_foreign_slots():
@@ -309,7 +309,7 @@ def test_a_pool_that_stops_counting_foreign_use_has_all_its_slots_again():
     world = QueueWorld(pool(slots=2, count_foreign=True), runtime=ALL_DAY)
     start_outside(world, "theirs")
     reconcile(world)
-    world.store.configure([pool(slots=2)], who="test", now=world.clock.now())
+    world.store.configuration.change([pool(slots=2)], who="test", now=world.clock.now())
     assert kinds(reconcile(world)) == [("foreign", "p", True)]
     assert foreign(world) == {"p": 0}
 
@@ -326,13 +326,13 @@ def test_a_name_once_foreign_can_become_ours():
     wait(world, 5 * MINUTE)
     assert kinds(reconcile(world)) == [("foreign", "p", True)]
     assert foreign(world) == {"p": 0}
-    assert world.store.sightings() == ()
+    assert world.store.health.sightings() == ()
     assert world.states() == {"job1": "running"}
 
 
 def test_without_repair_everything_is_reported_and_nothing_changes():
     world = running("job1", runtime=90_000)
-    world.store.configure([pool(slots=8, count_foreign=True)], who="test", now=0)
+    world.store.configuration.change([pool(slots=8, count_foreign=True)], who="test", now=0)
     world.runtime = ALL_DAY
     start_outside(world, "stray", queue="test")
     start_outside(world, "theirs")
@@ -426,7 +426,7 @@ def test_a_foreign_training_job_counts_until_it_ends_where_the_listing_does_not_
     world.plane.advance()
     assert kinds(reconcile(world)) == [("foreign", "p", True)]
     assert foreign(world) == {"p": 0}
-    assert world.store.sightings() == ()
+    assert world.store.health.sightings() == ()
 
 
 def test_where_there_is_no_time_for_all_each_has_its_turn_soon():
@@ -471,7 +471,7 @@ def test_a_throttled_table_does_not_delay_the_listing(monkeypatch: pytest.Monkey
 
     for _ in range(3):
         with monkeypatch.context() as patched:
-            patched.setattr(world.store, "load", throttled)
+            patched.setattr(world.store.worlds, "load", throttled)
             with pytest.raises(Unavailable, match="DynamoDB"):
                 reconciler.run_if_due(world.clock.now())
         assert time_to_next(world, reconciler) == RECONCILE_EVERY
@@ -491,7 +491,7 @@ def test_one_of_many_ticks_reconciles():
 def test_a_pass_lists_nothing():
     world = running("job1")
     world.later(5 * MINUTE)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.plane.calls["ListTrainingJobs"] == 0
 
 
@@ -502,7 +502,7 @@ def test_a_tick_runs_its_pass_despite_other_errors(monkeypatch: pytest.MonkeyPat
     def broken(**_: Any):
         raise Unavailable("no answer")
 
-    monkeypatch.setattr(world.store, "expire", broken)
+    monkeypatch.setattr(world.store.repair, "expire", broken)
     world.plane.knobs.throttle = 1
     result = world.manager.tick()
     assert result.troubles == (
@@ -513,7 +513,7 @@ def test_a_tick_runs_its_pass_despite_other_errors(monkeypatch: pytest.MonkeyPat
 
 
 def foreign(world: QueueWorld) -> dict[str, int]:
-    pools = world.store.load(world.clock.now()).snapshot.pools
+    pools = world.store.worlds.load(world.clock.now()).snapshot.pools
     return {pool.name: pool.foreign.slots for pool in pools}
 
 

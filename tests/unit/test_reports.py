@@ -10,7 +10,7 @@ import pytest
 from slotq_core.adapters.eventbridge import warnings
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import OnStall
-from slotq_core.model.reports.outcome import resumption
+from slotq_core.model.reports.report import resumption
 from slotq_core.operations.scripts import listening
 from slotq_core.operations.scripts.progress import KEPT
 from slotq_core.ports.stored import Change
@@ -94,7 +94,7 @@ def test_without_s3_a_job_is_shown_all_the_same():
 
 def evict(queue: QueueWorld) -> None:
     queue.submit("urgent", priority=9)
-    queue.manager.run_pass()
+    queue.manager.passes.run()
 
 
 def test_an_eviction_reads_the_last_report_once():
@@ -213,9 +213,9 @@ def test_a_crash_between_the_silence_and_the_decision_is_made_good():
     queue = world(stall_after=30 * MIN, on_stall=OnStall.EVICT)
     queue.report("job1", 1)
     queue.clock.set(queue.clock.now() + 30 * MIN)
-    queue.manager.listen()  # The handler dies here.
+    queue.manager.periodic.listen()  # The handler dies here.
     assert queue.job("job1").state is JobState.RUNNING
-    queue.another_manager().run_pass()
+    queue.another_manager().passes.run()
     assert queue.job("job1").state is JobState.STOPPING
 
 
@@ -278,23 +278,23 @@ def test_a_crash_between_the_heartbeat_and_the_decision_is_made_good():
     queue.clock.set(queue.clock.now() + MIN)
     for name in ("server", "a", "b"):
         queue.report(name, 2)
-    queue.manager.listen()  # The handler dies here.
+    queue.manager.periodic.listen()  # The handler dies here.
     assert queue.job("c").state is JobState.RUNNING
-    queue.another_manager().run_pass()
+    queue.another_manager().passes.run()
     assert queue.job("c").state is JobState.STOPPING
 
 
 def test_a_tick_loads_for_heartbeats_only_while_a_group_with_one_may_run():
     queue, loads = gang(), []
-    load = queue.store.load
+    load = queue.store.worlds.load
 
     def counted(now):
         loads.append(now)
         return load(now)
 
-    queue.store.load = counted
+    queue.store.worlds.load = counted
     for expected in (1, 0, 0):
-        queue.manager.listen()
+        queue.manager.periodic.listen()
         assert (len(loads), queue.scripts.reads) == (expected, 0)
         loads.clear()
     for name in ("server", "a", "b", "c", "job1"):
@@ -305,7 +305,7 @@ def test_a_tick_loads_for_heartbeats_only_while_a_group_with_one_may_run():
     loads.clear()
     before = queue.scripts.reads
     for expected in (1, 2):
-        queue.manager.listen()
+        queue.manager.periodic.listen()
         assert (len(loads), queue.scripts.reads - before) == (expected, expected)
 
 
@@ -345,7 +345,7 @@ def test_an_old_attempt_without_a_place_goes_on():
     queue = world(stall_after=30 * MIN)
     job = queue.job("job1")
     bare = replace(job, attempt=replace(job.attempt, checkpoints=""))
-    queue.store.commit([Change(before=job, after=bare)])
+    queue.store.decisions.commit([Change(before=job, after=bare)])
     queue.manager.tick()
     assert progress(queue) is None
     evict(queue)

@@ -35,7 +35,7 @@ def test_a_requeued_job_stops_and_starts_again_at_its_place(world):
     assert world.states() == {"job1": "running", "job2": "pending"}
     job = world.job("job1")
     assert (job.attempts, job.evictions, job.retries, job.entry_time) == (2, 1, 0, entered)
-    _, (first, _) = world.store.job_and_attempts("job1")
+    _, (first, _) = world.store.jobs.with_attempts("job1")
     assert (first.outcome, first.stop.cause) == (AttemptOutcome.EVICTED, StopCause.REQUEUED)
     assert attempt_view(first).stop_cause == "requeued"
 
@@ -53,7 +53,7 @@ def test_a_job_that_is_ahead_meanwhile_goes_first(world):
 def test_a_starting_job_gives_up_its_start():
     world = QueueWorld()
     world.submit("job1")
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").state is JobState.STARTING
     assert give_up(world, "job1").job.state is JobState.STOPPING
     world.deliver()
@@ -107,29 +107,29 @@ def test_a_requeue_of_an_unknown_attempt_is_refused(world):
 
 def test_a_job_that_completes_before_the_stop_is_completed(world):
     """Work continues while a job is stopping and may complete; the job is then completed."""
-    commit = world.store.commit
+    commit = world.store.decisions.commit
 
     def completed_first(*args, **kwargs):
-        world.store.commit = commit
+        world.store.decisions.commit = commit
         world.later(200)
         return commit(*args, **kwargs)
 
-    world.store.commit = completed_first
+    world.store.decisions.commit = completed_first
     with pytest.raises(TooLate, match="has already ended: it is completed"):
         give_up(world, "job1")
     assert world.states() == {"job1": "completed"}
 
 
 def test_a_requeue_that_races_with_an_eviction_has_one_effect(world):
-    commit = world.store.commit
+    commit = world.store.decisions.commit
 
     def evicted_first(*args, **kwargs):
-        world.store.commit = commit
+        world.store.decisions.commit = commit
         world.submit("job2", priority=5)
-        world.manager.run_pass()
+        world.manager.passes.run()
         return commit(*args, **kwargs)
 
-    world.store.commit = evicted_first
+    world.store.decisions.commit = evicted_first
     assert give_up(world, "job1").job.attempt.stop.cause is StopCause.EVICTED
     world.deliver()
     assert world.states() == {"job1": "preempted", "job2": "running"}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from slotq_core.routing import Response, Router
+from slotq_core.api.router import Response, Router
 
 
 class Base(Exception):

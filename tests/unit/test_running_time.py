@@ -34,9 +34,9 @@ def world(request: pytest.FixtureRequest) -> QueueWorld:
     """A queue in which the job of a class that demotes has been submitted."""
     make: Callable[[], Store] = request.param
     world = QueueWorld(runtime=10**9, store=make())
-    world.store.configure(sharing=Sharing(classes=CLASSES), who="test", now=START)
+    world.store.configuration.change(sharing=Sharing(classes=CLASSES), who="test", now=START)
     world.submit("job", priority="SPRINT")
-    world.manager.run_pass()
+    world.manager.passes.run()
     return world
 
 
@@ -100,7 +100,7 @@ def test_an_attempt_whose_start_was_never_heard_of_counts(world: QueueWorld) -> 
     give_up(world)
     hear(world, news(world)[-1:])
     assert stands(world) == ("SPRINT", 20, 600)
-    kept = world.store.job_and_attempts("job")
+    kept = world.store.jobs.with_attempts("job")
     assert kept is not None
     (attempt,) = kept[1]
     assert attempt.running_since == START

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from slotq_core.adapters.memory.decisions import MemoryDecisions
 from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.adapters.memory.worlds import MemoryWorlds
 from slotq_core.errors import ConditionFalse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -18,8 +20,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.configuring.moving import Mover
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.plan import EndBackoff, Found, Need, Start, nothing_more
-from slotq_core.policy.put_away import PutAway, without
-from slotq_core.policy.setbacks import MOST_ALIKE, MOST_REFUSALS, Setbacks
+from slotq_core.policy.setbacks import MOST_ALIKE, MOST_REFUSALS, PutAway, Setbacks, without
 from slotq_core.ports.stored import Change, Part, World
 from tests.contract.worlds import NOW, a_job, a_pool, an_attempt
 from tests.queue_world import QueueWorld, pool
@@ -34,12 +35,25 @@ class Refusing(MemoryStore):
     def __init__(self, *, jobs: Sequence[str] = (), pools: Sequence[str] = ()) -> None:
         super().__init__()
         self.refuses, self.closed = {*jobs}, frozenset(pools)
-        self.loads = self.commits = 0
+        self.worlds = CountedWorlds(self._state, self.configuration, self.groups, self.usage)
+        self.decisions = RefusedDecisions(self)
+
+
+class CountedWorlds(MemoryWorlds):
+    loads = 0
 
     def load(self, now: int) -> World:
         self.loads += 1
         assert self.loads < ENDLESS, "the pass does not end"
         return super().load(now)
+
+
+class RefusedDecisions(MemoryDecisions):
+    commits = 0
+
+    def __init__(self, store: Refusing) -> None:
+        super().__init__(store._state, store.usage, most_changes=1_000_000)
+        self._store = store
 
     def commit(
         self,
@@ -52,14 +66,14 @@ class Refusing(MemoryStore):
     ) -> tuple[Job, ...]:
         self.commits += 1
         assert self.commits < ENDLESS, "the commits do not end"
-        wrong = self.closed.intersection(seen or ())
-        if wrong or any(change.before.name in self.refuses for change in changes):
+        wrong = self._store.closed.intersection(seen or ())
+        if wrong or any(change.before.name in self._store.refuses for change in changes):
             raise ConditionFalse("no condition holds", pools=frozenset(wrong))
         return super().commit(changes, seen=seen, group_decisions=group_decisions, part=part, **how)
 
 
 def states(world: QueueWorld, *names: str) -> list[JobState]:
-    found = [world.store.job(name) for name in names]
+    found = [world.store.jobs.get(name) for name in names]
     return [job.state for job in found if job is not None]
 
 
@@ -67,7 +81,7 @@ def test_a_job_that_no_commit_can_change_stops_no_other():
     world = QueueWorld(pool(slots=2), store=Refusing(jobs=["a"]))
     for name in "abc":
         world.submit(name)
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert states(world, "a", "b", "c") == [JobState.PENDING, JobState.STARTING, JobState.STARTING]
     (trouble,) = result.troubles
     assert "Start a" in trouble and "put away" in trouble
@@ -79,7 +93,7 @@ def test_the_next_pass_tries_again():
     store = Refusing(jobs=["a"])
     world = QueueWorld(store=store)
     world.submit("a")
-    world.manager.run_pass()
+    world.manager.passes.run()
     store.refuses.clear()
     assert not world.manager.tick().troubles
     assert states(world, "a") == [JobState.STARTING]
@@ -91,12 +105,12 @@ def test_a_pool_whose_ledger_refuses_every_decision_stops_no_other_pool():
     other = replace(pool("q"), instance_type="ml.p4d.24xlarge")
     world = QueueWorld(pool("p", slots=1), other, store=store)
     world.submit("low", pools="p")
-    world.manager.run_pass()
+    world.manager.passes.run()
     store.closed = frozenset({"p"})
     for name in ("high", "high2"):
         world.submit(name, priority=5, pools="p")
     world.submit("x", pools="p,q")
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert len(result.troubles) == 1
     assert states(world, "low", "high", "high2", "x") == [
         JobState.STARTING,
@@ -111,9 +125,9 @@ def test_a_job_that_cannot_be_moved_to_another_project_is_given_up():
     store = Refusing()
     world = QueueWorld(store=store)
     world.submit("a")
-    job = world.store.job("a")
+    job = world.store.jobs.get("a")
     assert job is not None
-    store.commit([Change(before=job, after=replace(job, project="old"))])
+    store.decisions.commit([Change(before=job, after=replace(job, project="old"))])
     store.refuses.add("a")
     with pytest.raises(Unavailable, match="keeps changing"):
         Mover(store, world.clock).move("old", "new", by="ann")

@@ -60,7 +60,7 @@ def submit(world: QueueWorld, name: str, project: str, **fields) -> Job:
     """Submit a job, and put it into a project as if it had been submitted there."""
     world.submit(name, **fields)
     before = world.job(name)
-    world.store.commit([Change(before=before, after=replace(before, project=project))])
+    world.store.decisions.commit([Change(before=before, after=replace(before, project=project))])
     return world.job(name)
 
 
@@ -94,14 +94,14 @@ def test_a_dry_run_finds_what_would_be_refused_and_writes_nothing(world, operato
 
 
 def test_of_two_applies_at_once_one_is_outdated(world, operator):
-    configure, other = world.store.configure, [document(projects=[])]
+    configure, other = world.store.configuration.change, [document(projects=[])]
 
     def hurried(pools, **rest):
         if other:
             operator.apply(other.pop(), by="ada")
         configure(pools, **rest)
 
-    world.store.configure = hurried
+    world.store.configuration.change = hurried
     with pytest.raises(Outdated, match="ada changed it"):
         operator.apply(document(), by=BY, seen=1)
     assert operator.settings()[0] == document(projects=[])
@@ -109,7 +109,7 @@ def test_of_two_applies_at_once_one_is_outdated(world, operator):
 
 def test_two_changes_of_different_projects_both_count(world, operator):
     operator.apply(document(), by=BY)
-    configure, other = world.store.configure, ["b"]
+    configure, other = world.store.configuration.change, ["b"]
 
     def set_project(name, **keys):
         operator.change(lambda now: with_project(now, name, keys), by=BY)
@@ -119,7 +119,7 @@ def test_two_changes_of_different_projects_both_count(world, operator):
             set_project(other.pop(), weight=7)
         configure(pools, **rest)
 
-    world.store.configure = hurried
+    world.store.configuration.change = hurried
     set_project("a", weight=5)
     assert [each.weight for each in operator.settings()[0].sharing.projects] == [5, 7]
 
@@ -130,7 +130,7 @@ def test_a_pool_that_a_project_names_cannot_be_removed(world, operator):
     with pytest.raises(PoolInUse, match="project 'a' names pool p4 in its quota"):
         operator.remove_pool("p4", by=BY)
     operator.apply(document(pools=DOCUMENT["pools"][:1], projects=[]), by=BY)
-    assert [pool.name for pool in world.store.pools()] == ["p5"]
+    assert [pool.name for pool in world.store.configuration.pools()] == ["p5"]
 
 
 def test_a_pool_cannot_shrink_below_a_quota(world, operator):
@@ -158,7 +158,7 @@ def jobs_of_a(world):
     before = submit(world, "backs-off", "a", pools="p4")
     due = world.clock.now() + 60_000
     after = replace(before, state=JobState.BACKOFF, not_before=due)
-    world.store.commit([Change(before=before, after=after)])
+    world.store.decisions.commit([Change(before=before, after=after)])
 
 
 def test_a_project_with_jobs_is_refused_with_numbers_and_names(world, operator):
@@ -204,7 +204,7 @@ def test_a_move_that_was_interrupted_goes_on(world, operator):
     operator.apply(document(), by=BY)
     for number in range(2 * JOBS_PER_COMMIT + 1):
         submit(world, f"job{number}", "a")
-    commit, calls = world.store.commit, []
+    commit, calls = world.store.decisions.commit, []
 
     def dying(changes, **rest):
         calls.append(changes)
@@ -212,10 +212,10 @@ def test_a_move_that_was_interrupted_goes_on(world, operator):
             raise KeyboardInterrupt
         return commit(changes, **rest)
 
-    world.store.commit = dying
+    world.store.decisions.commit = dying
     with pytest.raises(KeyboardInterrupt):
         operator.remove_project("a", by=BY, move_to="b")
-    world.store.commit = commit
+    world.store.decisions.commit = commit
     assert operator.settings()[0].sharing.project("a") is not None
     done = operator.remove_project("a", by=BY, move_to="b")
     assert done.moved == JOBS_PER_COMMIT + 1
@@ -225,14 +225,14 @@ def test_a_move_that_was_interrupted_goes_on(world, operator):
 def test_a_job_that_changes_meanwhile_moves_all_the_same(world, operator):
     operator.apply(document(), by=BY)
     submit(world, "job1", "a")
-    commit, others = world.store.commit, [Amendment(held=True)]
+    commit, others = world.store.decisions.commit, [Amendment(held=True)]
 
     def hurried(changes, **rest):
         if others:
             world.manager.changes.amend("job1", others.pop(), by="ann")
         return commit(changes, **rest)
 
-    world.store.commit = hurried
+    world.store.decisions.commit = hurried
     assert operator.remove_project("a", by=BY, move_to="b").moved == 1
     assert (world.job("job1").project, world.job("job1").state) == ("b", JobState.HELD)
 
@@ -319,12 +319,12 @@ def test_a_fault_in_a_key_is_told_by_the_key(operator, name, keys, field):
 
 
 def test_a_conflict_with_a_store_is_tried_again(world, operator):
-    configure, fails = world.store.configure, [Conflict("lost a race")]
+    configure, fails = world.store.configuration.change, [Conflict("lost a race")]
 
     def once(pools, **rest):
         if fails:
             raise fails.pop()
         configure(pools, **rest)
 
-    world.store.configure = once
+    world.store.configuration.change = once
     assert operator.apply(document(), by=BY).revision == 2

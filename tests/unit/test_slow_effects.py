@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 import app
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, sagemaker_client
 from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause, StopOrder
@@ -61,12 +61,12 @@ def later(world: QueueWorld) -> None:
 def test_a_pass_decides_before_it_repeats_slow_calls():
     world, client = with_slow("slow")
     world.submit("slow")
-    world.manager.run_pass()
+    world.manager.passes.run()
     later(world)
     world.submit("quick")
     client.created()
     began = world.clock.now()
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert client.created() == ["quick", "slow"]
     assert world.job("quick").attempt.admitted_at == began
     assert [decision.job.name for decision in result.decisions] == ["quick"]
@@ -75,10 +75,10 @@ def test_a_pass_decides_before_it_repeats_slow_calls():
 def test_a_pass_tries_nothing_twice():
     world, client = with_slow("slow")
     world.submit("slow")
-    world.manager.run_pass()
+    world.manager.passes.run()
     later(world)
     client.created()
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert client.created() == ["slow"]
     assert not result.unfinished
     assert world.job("slow").state is JobState.STARTING
@@ -87,7 +87,7 @@ def test_a_pass_tries_nothing_twice():
 def test_slow_calls_are_reported():
     world, _ = with_slow("slow")
     world.submit("slow")
-    assert world.manager.run_pass().troubles == (
+    assert world.manager.passes.run().troubles == (
         'slow: CreateTrainingJob slow: Read timeout on endpoint URL: "sagemaker"',
         "slow: the call took 27.0 s; the job goes last from now on",
     )
@@ -97,11 +97,11 @@ def test_slow_effects_come_last_among_unfinished_ones():
     world, client = with_slow("a-slow", "b-slow")
     for name in ("a-slow", "b-slow", "c", "d"):
         world.submit(name)
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert client.created() == ["a-slow", "b-slow"]
     later(world)
     client.created()
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert client.created() == ["c", "d", "a-slow", "b-slow"]
     assert {name: status for name, status in world.states().items() if "slow" not in name} == {
         "c": "starting",
@@ -122,14 +122,14 @@ def test_slow_effects_come_last_among_new_decisions():
 
     client.create_training_job = refused  # type: ignore[method-assign]
     world.submit("slow", priority=9)
-    world.manager.run_pass()
-    found = world.store.job_and_attempts("slow")
+    world.manager.passes.run()
+    found = world.store.jobs.with_attempts("slow")
     assert found and [attempt.pool for attempt in found[1]] == ["p", "q"]
     del client.create_training_job
     later(world)
     world.submit("next")
     client.created()
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert [decision.job.name for decision in result.decisions] == ["slow", "next"]
     assert [name.partition("-qstamp-")[0] for name in client.created()] == ["next", "slow"]
 
@@ -139,11 +139,11 @@ def test_no_effect_begins_without_time_and_that_is_reported():
     world, client = with_slow(*names)
     for name in names:
         world.submit(name)
-    passes = [world.manager.run_pass() for _ in range(2)]
+    passes = [world.manager.passes.run() for _ in range(2)]
     assert all(each.unfinished for each in passes)
     later(world)
     client.created()
-    told = world.manager.run_pass().troubles
+    told = world.manager.passes.run().troubles
     tried = set(client.created())
     assert len(tried) == 2
     assert {trouble for trouble in told if "no time" in trouble} == {
@@ -166,12 +166,12 @@ def test_an_effect_of_several_calls_ends_when_late():
     client.describe_training_job = slowly  # type: ignore[method-assign]
     left = unconfirmed(world, job.name)
     client.calls.clear()
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert left.attempt.stop is not None
     assert not [call for call in client.calls if call.startswith("StopTrainingJob")]
     assert not world.job("job1").attempt.stop.sent
     del client.describe_training_job
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert world.job("job1").attempt.stop.sent
 
 
@@ -181,7 +181,7 @@ def unconfirmed(world: QueueWorld, name: str) -> Any:
     order = StopOrder(cause=StopCause.CANCELLED, by="ann", at=world.clock.now())
     attempt = replace(job.attempt, created=False, stop=order)
     after = replace(job, state=JobState.STOPPING, attempt=attempt)
-    (left,) = world.store.commit([Change(before=job, after=after)])
+    (left,) = world.store.decisions.commit([Change(before=job, after=after)])
     later(world)
     return left
 
@@ -196,7 +196,7 @@ def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
     monkeypatch.setattr(effects, "without_secrets", counted)
     world, _ = with_slow()
     world.submit("job1")
-    commit, conflicts = world.store.commit, [3]
+    commit, conflicts = world.store.decisions.commit, [3]
 
     def contended(changes: Any, **more: Any) -> Any:
         if read and conflicts[0]:
@@ -204,9 +204,9 @@ def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
             raise Conflict("somebody else was quicker")
         return commit(changes, **more)
 
-    world.store.commit = contended  # type: ignore[method-assign]
+    world.store.decisions.commit = contended  # type: ignore[method-assign]
     world.plane.knobs.refuse_creates = 1
-    world.manager.run_pass()
+    world.manager.passes.run()
     assert conflicts == [0]
     assert len(read) == 1
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.jobs.reports.warned import Warned
+from slotq.jobs.notices import Warned
+from slotq_core.api.jobs import with_slow_saves
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState
-from slotq_core.model.reports.outcome import with_report
-from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.reports.report import Report, Saved, with_report
 from slotq_core.model.reports.slow_save import slow_save_of
-from slotq_core.routes.slow_saves import with_slow_saves
 from slotq_core.wire.views.jobs import JobView, ProgressView, SavedView, attempt_view, job_view
 from tests.contract.worlds import a_job
 from tests.unit.client.fake_queue import MOMENT, running

@@ -21,7 +21,7 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.cycle import plan
 from slotq_core.privacy.withholding import as_seen
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.scenario.reading import group_of, health_of, job_of, spending_of, yielded_of
+from slotq_core.wire.scenario.pages import group_of, health_of, job_of, spending_of, yielded_of
 from slotq_core.wire.scenario.views import ScenarioView, scenario_view
 
 FOLDER = Path(__file__).parents[1] / "scenarios"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.admission.subscription import Stand, check
+from slotq_core.admission.configuration.subscription import Stand, check
 from slotq_core.errors import Oversubscribed
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS

@@ -41,7 +41,7 @@ def stop_calls(world: QueueWorld) -> int:
 
 
 def first_attempt(world: QueueWorld, name: str = "low"):
-    found = world.store.job_and_attempts(name)
+    found = world.store.jobs.with_attempts(name)
     assert found is not None
     return found[1][0]
 
@@ -101,7 +101,7 @@ def test_the_place_is_read_from_the_request_of_a_job_that_an_earlier_version_sta
     job = world.job("low")
     assert job.attempt.checkpoints == PLACE, "kept while it runs"
     bare = replace(job, attempt=replace(job.attempt, checkpoints=""))
-    world.store.commit([Change(before=job, after=bare)])
+    world.store.decisions.commit([Change(before=job, after=bare)])
     world.submit("high", priority=1)
     world.deliver()
     assert (world.scripts.asked, stop_calls(world)) == (["low"], 0)
@@ -209,7 +209,7 @@ def test_a_stop_after_the_release_is_no_error():
     world.clock.set(START + 10_000 + GRACE)
     world.plane.advance()
     late, world.events[:] = list(world.events), []
-    result = world.manager.run_pass()
+    result = world.manager.passes.run()
     assert (stop_calls(world), result.troubles) == (1, ())
     assert world.states() == {"low": "preempted", "high": "starting"}
     world.events += late

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotq.cost.bill import METRICS_EACH_PROJECT
-from slotq.cost.rates import PRICES
+from slotq.cost.bill import METRICS_EACH_PROJECT, PRICES
 from slotq.transport.discovery import parameter_of, read_where
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
@@ -25,11 +24,11 @@ from slotq_core.adapters.settings import (
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody
-from slotq_core.wire.views.errors import ErrorView
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +140,7 @@ def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
-    for module in ("settings", "sqs", "notifiers/alarms", "eventbridge"):
+    for module in ("settings", "sqs", "notifiers", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]

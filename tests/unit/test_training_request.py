@@ -11,9 +11,9 @@ import pytest
 from slotq.jobs.sagemaker_model import input_shape, training_request
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import nearest
-from slotq_core.wire import training_fields
 from slotq_core.wire.submission import parse_submission, read_submission
-from slotq_core.wire.training_request import (
+from slotq_core.wire.training import training_fields
+from slotq_core.wire.training.training_request import (
     MOST_FAULTS,
     MOST_UNKNOWN,
     Shape,

@@ -14,11 +14,20 @@ from slotq_core.model.pools import Pool
 from slotq_core.policy.lifecycle.apply import evicted, moved, requeued, started, steps
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.plan import Evict, RollBack, Start
-from slotq_core.usage.amounts import Amounts, Group, Totals, Window, add_attempt, field_of, group_of
+from slotq_core.usage.amounts import (
+    Amounts,
+    Group,
+    Totals,
+    Waits,
+    Window,
+    add_attempt,
+    field_of,
+    group_of,
+    waits_of,
+)
 from slotq_core.usage.attempt_use import AttemptUse, PartUse, use_of
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of, days, is_day, next_day
 from slotq_core.usage.day_rows import parts_of, read_part
-from slotq_core.usage.waits import Waits, waits_of
 from slotq_core.wire.views.usage import held_slots_view, totals_in, usage_view
 
 NOW = begin_of("2026-11-20")

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.jobs.warnings import warnings_of
-from slotq_core.operations.status import Status
+from slotq_core.operations.status import Status, warnings_of
 from tests.contract.worlds import a_job
 from tests.unit.policy.test_reasons import NOW, runs
 

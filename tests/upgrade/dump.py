@@ -277,7 +277,7 @@ def dump() -> dict[str, Any]:
 
     import app
     from slotq.local.services import moto_dynamodb
-    from slotq.local.services.plane_client import PlaneClient
+    from slotq.local.services.training_service import PlaneClient
     from tests.functional import account
 
     moto_dynamodb.install()
@@ -340,7 +340,7 @@ def main(words: list[str]) -> None:
     if words:
         path = Path(words[0])
     else:
-        from slotq_core.version import __version__
+        from slotq_core import __version__
 
         path = Path(__file__).with_name("tables") / f"{__version__}.json"
     if path.exists():

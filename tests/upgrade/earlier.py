@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from tests.functional.account import TABLE, Account, sample
 
 TABLES = Path(__file__).with_name("tables")

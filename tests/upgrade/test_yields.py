@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
-from slotq_core.adapters.yields import KEPT_FOR
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Start
+from slotq_core.storage.yields import KEPT_FOR
 from tests.contract.conftest import a_store
 from tests.contract.test_yields import USERS, sliced, yielding
 from tests.contract.worlds import NOW, cancelling, commit, completing, runs, waits
@@ -42,7 +42,7 @@ def test_such_a_yield_counts_in_every_project() -> None:
             entry_time=NOW + 1,
             line_by_user=True,
         )
-        world = store.load(NOW + 9)
+        world = store.worlds.load(NOW + 9)
         assert [world.ahead_of(job).jobs for job in (mine, theirs)] == [1, 0]
         (first,) = plan(world.snapshot, NOW + 9, more=world.more).decisions
         assert isinstance(first, Start)
@@ -57,7 +57,7 @@ def test_a_later_yield_is_kept_for_its_project_beside_it() -> None:
             commit(store, yielding(runs(store, "a", submitter=ANN, project="x"), at=NOW + 7))
         ),
     )
-    found = {(each.project, each.at) for each in store.load(NOW + 9).snapshot.yields}
+    found = {(each.project, each.at) for each in store.worlds.load(NOW + 9).snapshot.yields}
     assert found == {(None, NOW + 3), ("x", NOW + 7)}
 
 
@@ -65,11 +65,11 @@ def test_it_is_forgotten_when_nobody_can_notice_it() -> None:
     store, client = updated()
     older = waits(store, "older", submitter=ANN, project="x", line_by_user=True)
     late = NOW + 3 + KEPT_FOR
-    store.load(late).keep_bounds()
+    store.worlds.load(late).keep_bounds()
     assert "Item" in client.get_item(TableName="t", Key=KEY)
     commit(store, cancelling(older))
     for moment in (late, late + 1, late + 2):  # The empty line is read, and removed.
-        world = store.load(moment)
+        world = store.worlds.load(moment)
         plan(world.snapshot, moment, more=world.more)
         world.keep_bounds()
     assert "Item" not in client.get_item(TableName="t", Key=KEY)

@@ -4,7 +4,9 @@ The public names are `__all__`, the errors of `slotq.errors` and the views of
 `slotq_core.wire.views`; docs/api.md lists them. `QueueTrainingJobSession` needs the `sagemaker2`
 or `sagemaker3` extra. Each name is imported when it is first used.
 
-    client         the queue's calls
+    client         `QueueClient`
+    queue_calls    what the queue can be asked beside jobs, groups and sweeps
+    earlier_names  QueueClient's methods under their names of version 0.2
     session        SageMaker's SDKs and boto3, through the queue
     jobs           one job, from submission to end
     groups         jobs submitted together

@@ -2,7 +2,6 @@
 
 import type { components } from "./api.d";
 import { released } from "./press";
-import { note } from "./rights";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["JobView"];
@@ -43,6 +42,17 @@ export class Refusal extends Error {
     super(message);
   }
 }
+
+const denied = new Set<string>();
+
+// `/jobs/a/request` → `/jobs/*/request`: what IAM judges, and not the name in it.
+const route = (method: string, path: string): string =>
+  `${method} ${path.split("?")[0]!.replace(/^(\/[^/]+)\/[^/]+/, "$1/*")}`;
+
+/** IAM has refused this call: the same on another name is refused too. */
+const note = (method: string, path: string): void => void denied.add(route(method, path));
+
+export const isDenied = (method: string, path: string): boolean => denied.has(route(method, path));
 
 const TOKEN = "slotq-token";
 

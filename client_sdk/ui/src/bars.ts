@@ -2,7 +2,7 @@
 // those that were evicted to those that came instead.
 
 import type { HeldSlots } from "./api";
-import type { Held, PoolLanes, Span } from "./timeline";
+import { thickness, type Held, type PoolLanes, type Span } from "./timeline";
 
 export interface Box {
   left: number;
@@ -18,8 +18,6 @@ const MOST_LINES = 60;
 
 const place = ({ from, to }: Span, width: number) => (moment: number) =>
   ((Math.min(to, Math.max(from, moment)) - from) / (to - from)) * width;
-
-export const thickness = (lane: number): number => (lane > 6 ? lane - 4 : lane - 1);
 
 export function boxOf({ lane: row, begin, end }: Held, span: Span, width: number, lane: number): Box {
   const at = place(span, width);

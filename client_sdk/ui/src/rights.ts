@@ -1,5 +1,5 @@
-// What the caller may do, as far as it is known: by the roles that the queue tells, and by what IAM has
-// refused already. Only that is offered. The queue itself decides in any case.
+// What the caller may do by the roles that the queue tells. Only that is offered, and what IAM has not refused already
+// (`isDenied` of a call). The queue itself decides in any case.
 
 import type { Job, Me } from "./api";
 
@@ -25,14 +25,3 @@ export const maySubmit = (me: Me | undefined): boolean =>
 
 /** Whether the caller may change pools and quotas. */
 export const mayOperate = (me: Me | undefined): boolean => me?.operates ?? true;
-
-const denied = new Set<string>();
-
-// `/jobs/a/request` → `/jobs/*/request`: what IAM judges, and not the name in it.
-const route = (method: string, path: string): string =>
-  `${method} ${path.split("?")[0]!.replace(/^(\/[^/]+)\/[^/]+/, "$1/*")}`;
-
-/** IAM has refused this call: the same on another name is refused too. */
-export const note = (method: string, path: string): void => void denied.add(route(method, path));
-
-export const isDenied = (method: string, path: string): boolean => denied.has(route(method, path));

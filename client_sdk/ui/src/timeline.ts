@@ -2,7 +2,6 @@
 // many attempts: bars narrower than a point are drawn together, and a whole pool is three paths.
 
 import type { HeldSlots } from "./api";
-import { thickness } from "./bars";
 import { counted, lasting, person, shortened } from "./words";
 
 export interface Span {
@@ -134,6 +133,9 @@ interface Homeless {
   /** The whole name does not fit; this much of it does. */
   cut: Mark | undefined;
 }
+
+/** How thick the bars of a lane are, by its height. */
+export const thickness = (lane: number): number => (lane > 6 ? lane - 4 : lane - 1);
 
 /** The paths of a pool in a window, `width` points wide. */
 export function drawing({ lanes, held }: PoolLanes, { from, to }: Span, width: number): Drawing {

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import { call, type Job, type Me } from "../src/api";
-import { isDenied, mayChange, mayOperate, maySubmit } from "../src/rights";
+import { call, isDenied, type Job, type Me } from "../src/api";
+import { mayChange, mayOperate, maySubmit } from "../src/rights";
 import { permitted } from "../src/views/actions";
 
 const me = (role?: string, operates = true): Me =>

@@ -53,7 +53,7 @@ Make = Callable[[int], DynamoStore]
 def submit(name: str) -> Body:
     def body(store: DynamoStore, now: Clock) -> None:
         at = now()
-        store.submit(a_job(name, entry_time=at, changed_at=at), REQUEST)
+        store.jobs.submit(a_job(name, entry_time=at, changed_at=at), REQUEST)
 
     return body
 
@@ -62,7 +62,7 @@ def submit_again(name: str) -> Body:
     """By a process that has touched the line nine minutes ago."""
 
     def body(store: DynamoStore, now: Clock) -> None:
-        store._touched.note(a_job("gone", entry_time=NOW - 9 * MINUTE))
+        store.jobs._touched.note(a_job("gone", entry_time=NOW - 9 * MINUTE))
         submit(name)(store, now)
 
     return body
@@ -72,9 +72,9 @@ def change(name: str, of: Callable[[Job], Change]) -> Body:
     """Read the job, and commit a change."""
 
     def body(store: DynamoStore, _: Clock) -> None:
-        job = store.job(name)
+        job = store.jobs.get(name)
         if job is not None and not job.terminal:
-            store.commit([of(job)])
+            store.decisions.commit([of(job)])
 
     return body
 
@@ -83,9 +83,9 @@ def back(name: str) -> Body:
     """The end of an evicted attempt: the job returns to its place."""
 
     def body(store: DynamoStore, _: Clock) -> None:
-        job = store.job(name)
+        job = store.jobs.get(name)
         if job is not None and job.active:
-            store.commit([evicted(job)])
+            store.decisions.commit([evicted(job)])
 
     return body
 
@@ -94,9 +94,9 @@ def away_and_back(name: str) -> Body:
     """A job starts, fails to start, and returns."""
 
     def body(store: DynamoStore, _: Clock) -> None:
-        job = store.job(name)
+        job = store.jobs.get(name)
         if job is not None and job.waits:
-            store.commit([evicted(commit(store, starting(job)))])
+            store.decisions.commit([evicted(commit(store, starting(job)))])
 
     return body
 
@@ -105,7 +105,7 @@ def repair(name: str) -> Body:
     """The repair of a job's copies, by a pass that met something odd or by `slotq doctor`."""
 
     def body(store: DynamoStore, _: Clock) -> None:
-        store._quarantine.copies.check(name, (), mend=True)
+        store.jobs._quarantine.copies.check(name, (), mend=True)
 
     return body
 
@@ -122,13 +122,13 @@ def a_pass(store: DynamoStore, now: Clock) -> None:
     """The load, plan and bounds of a pass that commits nothing. It removes empty lines, and moves
     the jobs of other versions' lines."""
     began = now()
-    world = store.load(began)
+    world = store.worlds.load(began)
     plan(world.snapshot, began, more=world.more)
     world.keep_bounds()
 
 
 def an_audit(store: DynamoStore, now: Clock) -> None:
-    for found in store.audit(now=now()):
+    for found in store.repair.audit(now=now()):
         if found.kind != "unreadable":
             raise Wrong(f"the audit finds what is not so: {found.subject} {found.text}")
 
@@ -173,9 +173,9 @@ def an_old_pass(store: DynamoStore, now: Clock) -> None:
     items = [*store._calls.query(expressions.partition(table.LINES))]
     for line in (line_in(item, began) for item in items):
         if not line.own:
-            store._world._others.move_to_own_lines(line.name, Sieve(), now=began)
+            store.worlds._others.move_to_own_lines(line.name, Sieve(), now=began)
         elif not [*store._calls.query(expressions.partition(table.waiting_partition(line.name)))]:
-            store._bounds.remove(line, now=began)
+            store.decisions._bounds.remove(line, now=began)
 
 
 # --- what is in the table
@@ -252,7 +252,7 @@ def one_claims(make: Make) -> None:
     """The older of two jobs has a claim."""
     two_wait(make)
     store = make(NOW - HOUR)
-    job = store.job("old")
+    job = store.jobs.get("old")
     assert job is not None
     commit(store, claiming(job))
 
@@ -267,7 +267,7 @@ def one_is_lost(make: Make) -> None:
     """The first job's copy in its line is lost, and the bound has passed it."""
     two_wait(make)
     store = make(NOW - HOUR)
-    job = store.job("old")
+    job = store.jobs.get("old")
     assert job is not None
     store._calls.delete(table.waiting_key(job))
     bounded(make)

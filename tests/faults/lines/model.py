@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +46,11 @@ class Handler:
     """How far its clock is ahead (ms)."""
     version: Callable[[], AbstractContextManager[object]] = nullcontext
     """Puts another version's code in place while the handler runs."""
+
+    @property
+    def code(self) -> tuple[object, ...]:
+        """What decides its calls: two handlers of one code make the same ones."""
+        return self.body, self.skew, self.version
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,9 @@ class Wrong(Exception):
     """A handler has seen what must not be."""
 
 
+Items = frozenset[tuple[Key, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     time: int
@@ -91,8 +99,21 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Effect:
+    """What one call does to a table of these items."""
+
+    items: Items
+    answer: int
+    """The number of its answer's text."""
+    said: Mapping[str, Any] | None = None
+    refused: ClientError | None = None
+    raised: int = 0
+    """How many bounds it has raised."""
+
+
+@dataclass(frozen=True, slots=True)
 class _State:
-    items: frozenset[tuple[Key, int]]
+    items: Items
     time: int
     gone: int
     """How many of the case's steps of time are over."""
@@ -133,11 +154,18 @@ def explore(case: Case, most: int | None = None) -> Found:
 class _Exploration:
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._ids: dict[str, int] = {}
+        self._numbers: dict[object, int] = {}
+        """Of the texts of items and answers, and of answers at a time."""
         self._items: dict[int, Item] = {}
         self._answers: dict[int, _Answer] = {}
+        self._codes = [_first_of(case.handlers, handler) for handler in case.handlers]
+        """For each handler the first one of its code."""
         self._calls: dict[tuple[int, tuple[int, ...]], tuple[str, Mapping[str, Any]] | None] = {}
-        self._came: dict[_State, tuple[_State, str] | None] = {}
+        self._effects: dict[tuple[Items, int, tuple[int, ...]], _Effect] = {}
+        """Of each call on each content of the table: many orders come to the same."""
+        self._checked: set[Items] = set()
+        self._came: dict[_State, tuple[_State, int] | None] = {}
+        """For each state the one before, and the handler that went on; −1: time."""
         self._found = Found()
 
     def run(self, most: int | None) -> Found:
@@ -147,9 +175,9 @@ class _Exploration:
         while waiting and not self._lost and (most is None or len(self._came) < most):
             deep = most is not None and len(self._came) % 2
             state = waiting.pop() if deep else waiting.popleft()
-            for label, after in self._next(state):
+            for index, after in self._next(state):
                 if after not in self._came:
-                    self._came[after] = state, label
+                    self._came[after] = state, index
                     waiting.append(after)
                     self._check(after)
                 if self._lost:
@@ -175,14 +203,14 @@ class _Exploration:
         items = frozenset((key, self._kept(item)) for key, item in self._table.items.items())
         return _State(items, self._case.begin, 0, ((),) * len(self._case.handlers))
 
-    def _next(self, state: _State) -> Iterator[tuple[str, _State]]:
+    def _next(self, state: _State) -> Iterator[tuple[int, _State]]:
         for index, answers in enumerate(state.handlers):
             if answers is not None:
-                yield self._go_on(state, index, answers)
+                yield index, self._go_on(state, index, answers)
         if state.gone < len(self._case.time) and any(h is not None for h in state.handlers):
-            yield self._wait(state)
+            yield -1, self._wait(state)
 
-    def _wait(self, state: _State) -> tuple[str, _State]:
+    def _wait(self, state: _State) -> _State:
         step = self._case.time[state.gone]
         now = state.time + step
         left = tuple(
@@ -191,26 +219,22 @@ class _Exploration:
             else None
             for answers in state.handlers
         )
-        return f"{step // 1000} s pass", _State(state.items, now, state.gone + 1, left)
+        return _State(state.items, now, state.gone + 1, left)
 
-    def _go_on(self, state: _State, index: int, answers: tuple[int, ...]) -> tuple[str, _State]:
+    def _go_on(self, state: _State, index: int, answers: tuple[int, ...]) -> _State:
         """Let the handler begin, or make its next call."""
-        name, items, answer = self._case.handlers[index].name, state.items, _Answer(state.time)
-        if not answers:
-            label = f"{name} begins"
-        else:
-            call = self._call(index, answers)
-            assert call is not None
-            label = f"{name}: {call[0]} {_told(call[1])}"
-            items, answer = self._perform(state, *call)
-        more = (*answers, self._id(answer))
+        effect = _Effect(state.items, -1)
+        if answers:
+            effect = self._effect(state.items, self._codes[index], answers)
+            self._found.raised += effect.raised
+        more = (*answers, self._answered(state.time, effect))
         ended = self._call(index, more) is None
         handlers = (*state.handlers[:index], None if ended else more, *state.handlers[index + 1 :])
-        return label, _State(items, state.time, state.gone, handlers)
+        return _State(effect.items, state.time, state.gone, handlers)
 
     def _call(self, index: int, answers: tuple[int, ...]) -> tuple[str, Mapping[str, Any]] | None:
         """The call that a handler makes after these answers; None: it ends."""
-        known = index, answers
+        known = self._codes[index], answers
         if known not in self._calls:
             self._calls[known] = self._run(self._case.handlers[index], answers)
         return self._calls[known]
@@ -236,41 +260,54 @@ class _Exploration:
             self._found.broken.append(Broken(LOST, f"{handler.name}: {wrong}"))
         return None
 
-    def _perform(
-        self, state: _State, operation: str, request: Mapping[str, Any]
-    ) -> tuple[frozenset[tuple[Key, int]], _Answer]:
+    def _effect(self, items: Items, index: int, answers: tuple[int, ...]) -> _Effect:
+        """What the next call of that handler does to a table of these items."""
+        known = items, index, answers
+        if known not in self._effects:
+            call = self._call(index, answers)
+            assert call is not None
+            self._effects[known] = self._perform(items, *call)
+        return self._effects[known]
+
+    def _perform(self, items: Items, operation: str, request: Mapping[str, Any]) -> _Effect:
         dynamo, table = FakeDynamo(), Table({})
         table.indexes, dynamo.tables[TABLE] = self._table.indexes, table
-        for key, number in state.items:
+        for key, number in items:
             table.put(key, self._items[number])
         written: list[Key] = []
         dynamo.on_write = lambda changes: written.extend(key for key, _, _ in changes)
         try:
-            answer = _Answer(state.time, said=getattr(dynamo, operation)(**request))
+            said = getattr(dynamo, operation)(**request)
         except ClientError as error:
-            return state.items, _Answer(state.time, refused=error)
+            return _Effect(items, self._number(repr(error)), refused=error)
+        answer = self._number(json.dumps(said, default=repr))
         if not written:
-            return state.items, answer
-        self._watch_bounds(state, table, written)
-        left = frozenset(item for item in state.items if item[0] not in written)
+            return _Effect(items, answer, said)
+        raised = self._watch_bounds(items, table, written)
+        left = frozenset(item for item in items if item[0] not in written)
         new = {(key, self._kept(table.items[key])) for key in written if key in table.items}
-        return left | new, answer
+        return _Effect(left | new, answer, said, raised=raised)
 
-    def _watch_bounds(self, state: _State, table: Table, written: list[Key]) -> None:
-        """A write raises a bound or removes it."""
-        before = {key: self._items[number] for key, number in state.items if key in written}
+    def _watch_bounds(self, items: Items, table: Table, written: list[Key]) -> int:
+        """A write raises a bound or removes it. Returns how many it has raised."""
+        raised = 0
+        before = {key: self._items[number] for key, number in items if key in written}
         for key in written:
             line = table.items.get(key, {})
             if key[0] != LINES or "S" not in line.get("bound", {}):
                 continue
             was, bound = before.get(key, {}).get("bound", {}).get("S", ""), line["bound"]["S"]
-            self._found.raised += bound > was
+            raised += bound > was
             if bound < was and not self._found.broken:
                 self._found.broken.append(Broken(STABLE, f"a bound falls from {was} to {bound}"))
             if "touched" not in line:
                 self._found.broken.append(Broken(LOST, f"nobody has touched line {key[1]}"))
+        return raised
 
     def _check(self, state: _State) -> None:
+        if state.items in self._checked:
+            return
+        self._checked.add(state.items)
         items = {key: self._items[number] for key, number in state.items if _concerned(key)}
         self._found.broken += [Broken(LOST, text) for text in overlooked(items)]
 
@@ -279,21 +316,33 @@ class _Exploration:
         self._items.setdefault(number, item)
         return number
 
-    def _id(self, answer: _Answer) -> int:
-        refused = repr(answer.refused) if answer.refused is not None else ""
-        number = self._number(json.dumps([answer.time, refused, answer.said], default=repr))
-        self._answers.setdefault(number, answer)
+    def _answered(self, time: int, effect: _Effect) -> int:
+        number = self._number((time, effect.answer))
+        if number not in self._answers:
+            self._answers[number] = _Answer(time, effect.said, effect.refused)
         return number
 
-    def _number(self, text: str) -> int:
-        return self._ids.setdefault(text, len(self._ids))
+    def _number(self, what: object) -> int:
+        return self._numbers.setdefault(what, len(self._numbers))
 
     def _way(self, state: _State) -> list[str]:
         steps: list[str] = []
         while (came := self._came[state]) is not None:
-            state, label = came
-            steps.append(label)
+            state, index = came
+            steps.append(self._step(state, index))
         return steps[::-1]
+
+    def _step(self, state: _State, index: int) -> str:
+        """What happens in a state, for people."""
+        if index < 0:
+            return f"{self._case.time[state.gone] // 1000} s pass"
+        name, answers = self._case.handlers[index].name, state.handlers[index]
+        call = self._call(index, answers) if answers else None
+        return f"{name}: {call[0]} {_told(call[1])}" if call else f"{name} begins"
+
+
+def _first_of(handlers: Sequence[Handler], like: Handler) -> int:
+    return next(number for number, each in enumerate(handlers) if each.code == like.code)
 
 
 def _concerned(key: Key) -> bool:

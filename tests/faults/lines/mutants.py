@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import touched_lines
+from slotq_core.adapters.dynamodb import line_bounds
+from slotq_core.adapters.dynamodb.decisions import DynamoDecisions, _enters_line
 from slotq_core.adapters.dynamodb.layout import expressions, lines, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
@@ -17,11 +18,10 @@ from slotq_core.adapters.dynamodb.reading.line_reading import Reading
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.dynamodb.store import DynamoStore, _enters_line
-from slotq_core.adapters.order_keys import first_key, order_key
 from slotq_core.errors import Conflict
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change
+from slotq_core.storage.order_keys import first_key, order_key
 from tests.contract.worlds import NOW
 from tests.faults.lines import cases
 from tests.faults.lines.cases import CASES, RETURN, only_touched
@@ -71,31 +71,31 @@ def _bounds_stay() -> AbstractContextManager[Any]:
 @contextmanager
 def _touched_too_late() -> Iterator[None]:
     """A return is announced after its transaction."""
-    commit, returned = DynamoStore.commit, LineBounds.returned
+    commit, returned = DynamoDecisions.commit, LineBounds.returned
 
-    def wrong(store: DynamoStore, changes: Sequence[Change], **more: Any) -> Any:
+    def wrong(decisions: DynamoDecisions, changes: Sequence[Change], **more: Any) -> Any:
         with patch.object(LineBounds, "returned", lambda *_, **__: None):
-            done = commit(store, changes, **more)
-        returned(store._bounds, (line_of(c.after) for c in changes if _enters_line(c)))
+            done = commit(decisions, changes, **more)
+        returned(decisions._bounds, (line_of(c.after) for c in changes if _enters_line(c)))
         return done
 
-    with patch.object(DynamoStore, "commit", wrong):
+    with patch.object(DynamoDecisions, "commit", wrong):
         yield
 
 
 @contextmanager
 def _touched_as_of_old() -> Iterator[None]:
     """A return touches the line with the time at which the job entered its state."""
-    commit = DynamoStore.commit
+    commit = DynamoDecisions.commit
 
-    def wrong(store: DynamoStore, changes: Sequence[Change], **more: Any) -> Any:
+    def wrong(decisions: DynamoDecisions, changes: Sequence[Change], **more: Any) -> Any:
         for after in (change.after for change in changes if _enters_line(change)):
             at = max(after.entry_time, after.changed_at)
-            store._calls.update(table.line_key(line_of(after)), expressions.return_to_line(at))
+            decisions._calls.update(table.line_key(line_of(after)), expressions.return_to_line(at))
         with patch.object(LineBounds, "returned", lambda *_, **__: None):
-            return commit(store, changes, **more)
+            return commit(decisions, changes, **more)
 
-    with patch.object(DynamoStore, "commit", wrong):
+    with patch.object(DynamoDecisions, "commit", wrong):
         yield
 
 
@@ -119,14 +119,14 @@ def _claimants_left_out() -> AbstractContextManager[Any]:
 @contextmanager
 def _lowered_if_greater() -> Iterator[None]:
     """A return lowers a bound that is above it, and a pass raises what is still as it read it."""
-    commit = DynamoStore.commit
+    commit = DynamoDecisions.commit
 
-    def lowering(store: DynamoStore, changes: Sequence[Change], **more: Any) -> Any:
+    def lowering(decisions: DynamoDecisions, changes: Sequence[Change], **more: Any) -> Any:
         for after in (change.after for change in changes if _enters_line(change)):
             with suppress(Conflict):
-                store._calls.update(table.line_key(line_of(after)), _lower(order_key(after)))
+                decisions._calls.update(table.line_key(line_of(after)), _lower(order_key(after)))
         with patch.object(LineBounds, "returned", only_touched):
-            return commit(store, changes, **more)
+            return commit(decisions, changes, **more)
 
     def raising(bounds: LineBounds, line: StoredLine, first: str | None, *, now: int) -> bool:
         if bound := line.higher_bound(first, now):
@@ -135,7 +135,7 @@ def _lowered_if_greater() -> Iterator[None]:
         return bool(bound)
 
     with (
-        patch.object(DynamoStore, "commit", lowering),
+        patch.object(DynamoDecisions, "commit", lowering),
         patch.object(LineBounds, "raise_to", raising),
     ):
         yield
@@ -240,7 +240,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a touch is remembered for longer than a line is kept",
-        lambda: patch.object(touched_lines, "KEPT_FOR", 2 * cases.HOUR),
+        lambda: patch.object(line_bounds, "KEPT_FOR", 2 * cases.HOUR),
         model("a_remembered_touch"),
         LOST,
     ),

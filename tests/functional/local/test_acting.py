@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from slotq.cli.exits import Exit
-from slotq.cli.machine.program import NOT_FOUND
+from slotq.cli.machine.exec import NOT_FOUND
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import SLOTQ, slotq, start
 

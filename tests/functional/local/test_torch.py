@@ -166,8 +166,10 @@ def patiently(account: Account, condition: Callable[[], Any], what: str) -> Any:
 
 def ended(account: Account, queue: QueueClient, name: str) -> str:
     """Wait until a job completes. Returns its last training job."""
-    patiently(account, lambda: queue.job(name).state in {"completed", "failed"}, f"end of {name}")
-    job = queue.job(name)
+    patiently(
+        account, lambda: queue.jobs.view(name).state in {"completed", "failed"}, f"end of {name}"
+    )
+    job = queue.jobs.view(name)
     assert job.state == "completed", (job, account.said(job.training_job or name))
     assert job.training_job is not None
     return job.training_job
@@ -177,7 +179,7 @@ def evicted(account: Account, queue: QueueClient, name: str, attempt: int) -> st
     """Have the attempt evicted once it has begun to train. Returns its training job."""
 
     def trains() -> str | None:
-        job = queue.job(name)
+        job = queue.jobs.view(name)
         begun = job.attempts_begun == attempt and job.training_job is not None
         steps = numbers(account, job.training_job or "", "step") if begun else []
         return job.training_job if len(steps) >= 6 else None
@@ -209,7 +211,7 @@ def test_a_training_evicted_three_times_ends_with_the_same_weights(
         assert runs.describe(before)["TrainingJobStatus"] == "Stopped"
     assert begins == sorted(set(begins)), "each goes on further than the one before"
     assert weights(runs, attempts[-1]) == whole
-    assert queue.job(name).evictions == 3
+    assert queue.jobs.view(name).evictions == 3
 
 
 def documented_line() -> str:

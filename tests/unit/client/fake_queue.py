@@ -40,15 +40,8 @@ from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.users import classes_of
-from slotq_core.resubmission import (
-    all_taken,
-    check_ended_in_vain,
-    check_shown,
-    names_to_try,
-)
 from slotq_core.timestamps import from_iso
-from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.configuration import (
     LimitsView,
     OwnLimitsView,
@@ -66,14 +59,28 @@ from slotq_core.wire.groups.views import (
     group_view,
     summary_view,
 )
+from slotq_core.wire.job_changes import (
+    AmendmentBody,
+    ChangeBody,
+    OutcomesView,
+    OutcomeView,
+    parse_amendment,
+    parse_changes,
+    retagged,
+)
 from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
 from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
+from slotq_core.wire.resubmission import (
+    all_taken,
+    check_ended_in_vain,
+    check_shown,
+    names_to_try,
+)
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views import pools as views
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
-from slotq_core.wire.views.errors import ErrorView
 from slotq_core.wire.views.jobs import AttemptView, JobView, QueueView, RequestView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.reasons import ReasonView

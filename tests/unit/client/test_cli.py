@@ -60,7 +60,7 @@ def test_no_terminal_obeys_the_texts_of_others(slotq, queue, command):
 
 def test_no_terminal_obeys_the_metric_of_a_sweep(slotq, http):
     members = [least_request("grid-1")]
-    client_of(http).submit_group("grid", members, max_parallel=1, sweep={"metric": ESCAPES})
+    client_of(http).groups.submit("grid", members, max_parallel=1, sweep={"metric": ESCAPES})
     shown = slotq("show", "grid").stdout
     assert "s3://bucket/" in shown
     assert not any(bad in shown for bad in "\x1b\x07\x9b\u202e")

@@ -11,7 +11,7 @@ import pytest
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.output.columns import COLUMNS, in_order, queue_table
-from slotq.output.submitters import short_names
+from slotq.output.job_tables import short_names
 from slotq_core.wire.views.jobs import JobView, QueueView
 from tests.unit.client.fake_queue import MOMENT, job_view, waiting
 

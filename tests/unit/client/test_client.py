@@ -51,11 +51,11 @@ def test_submit_returns_the_job():
 def test_jobs_are_read_listed_and_cancelled():
     http = FakeHttp(FakeQueue(running(), job_view("job2"), ended(name="job3")))
     client = client_of(http)
-    assert client.job("job1").state == "running"
+    assert client.jobs.view("job1").state == "running"
     assert [job.name for job in client.jobs()] == ["job1", "job2", "job3"]
     assert [job.name for job in client.jobs(["pending", "completed"])] == ["job2", "job3"]
     assert [job.name for job in client.jobs(limit=2)] == ["job1", "job2"]
-    assert client.cancel("job2").state == "cancelled"
+    assert client.jobs.cancel("job2").state == "cancelled"
 
 
 def test_pages_of_jobs_are_followed_up_to_the_limit():
@@ -83,20 +83,20 @@ def test_a_job_on_two_pages_is_told_once_as_it_stands_last():
 
 def test_calls_are_signed_for_execute_api():
     http = FakeHttp(FakeQueue(job_view()))
-    client_of(http).job("job1")
+    client_of(http).jobs.view("job1")
     assert "/eu-west-1/execute-api/aws4_request" in str(http.sent[0].headers["Authorization"])
 
 
 def test_without_credentials_calls_are_unsigned():
     http = FakeHttp(FakeQueue(job_view()))
-    client_of(http, aws=FakeAws(signed=False)).job("job1")
+    client_of(http, aws=FakeAws(signed=False)).jobs.view("job1")
     assert "Authorization" not in http.sent[0].headers
 
 
 def test_a_call_through_a_vpc_endpoint_signs_the_api_id():
     http = FakeHttp(FakeQueue(job_view()))
     endpoint = "https://vpce-0a.execute-api.eu-west-1.vpce.amazonaws.com/prod"
-    client_of(http, config=Config(endpoint=endpoint, api_id="a1b2c3")).job("job1")
+    client_of(http, config=Config(endpoint=endpoint, api_id="a1b2c3")).jobs.view("job1")
     headers = http.sent[0].headers
     assert headers["x-apigw-api-id"] == "a1b2c3"
     assert "x-apigw-api-id" in str(headers["Authorization"])
@@ -108,7 +108,7 @@ def test_a_call_through_a_vpc_endpoint_signs_the_api_id():
 def test_transient_errors_are_retried(trouble):
     http, clock = FakeHttp(FakeQueue(job_view())), Clock()
     http.troubles = [trouble, trouble]
-    assert client_of(http, clock=clock).job("job1").name == "job1"
+    assert client_of(http, clock=clock).jobs.view("job1").name == "job1"
     assert len(http.sent) == 3
     assert clock.slept == [0.25, 0.5]
 
@@ -116,7 +116,7 @@ def test_transient_errors_are_retried(trouble):
 def test_the_answer_sets_the_pause_before_a_retry():
     http, clock = FakeHttp(FakeQueue(job_view())), Clock()
     http.troubles = [FakeAnswer(429, "{}", {"Retry-After": "3"})]
-    client_of(http, clock=clock).job("job1")
+    client_of(http, clock=clock).jobs.view("job1")
     assert clock.slept == [3.0]
 
 
@@ -134,7 +134,7 @@ def test_no_connection_names_the_endpoint_and_what_to_check():
     http = FakeHttp()
     http.troubles = [no_connection()] * TRIES
     with pytest.raises(errors.CannotReach, match=r"https://queue.test/prod.*VPC"):
-        client_of(http).job("job1")
+        client_of(http).jobs.view("job1")
     assert len(http.sent) == TRIES
 
 
@@ -142,7 +142,7 @@ def test_a_wrong_certificate_is_not_retried():
     http = FakeHttp()
     http.troubles = [SSLError(endpoint_url=ENDPOINT, error="self-signed")]
     with pytest.raises(errors.CannotReach, match="AWS_CA_BUNDLE"):
-        client_of(http).job("job1")
+        client_of(http).jobs.view("job1")
     assert len(http.sent) == 1
 
 
@@ -150,7 +150,7 @@ def test_a_queue_that_stays_unavailable_is_an_error():
     http = FakeHttp()
     http.troubles = [FakeAnswer(503, '{"message": "Service Unavailable"}')] * TRIES
     with pytest.raises(errors.Unavailable, match=r"503 5 times.*Service Unavailable"):
-        client_of(http).job("job1")
+        client_of(http).jobs.view("job1")
 
 
 @pytest.mark.parametrize(
@@ -222,16 +222,16 @@ def test_a_foreign_answer_is_an_error(answer):
 def test_cancelling_twice_succeeds_and_after_the_end_is_too_late():
     http = FakeHttp(FakeQueue(job_view(state="cancelled"), ended(name="job2")))
     client = client_of(http)
-    assert client.cancel("job1").state == "cancelled"
+    assert client.jobs.cancel("job1").state == "cancelled"
     with pytest.raises(errors.TooLate):
-        client.cancel("job2")
+        client.jobs.cancel("job2")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../jobs", "a b", "x" * 64])
 def test_an_impossible_job_name_is_not_sent(name):
     http = FakeHttp()
     with pytest.raises(errors.InvalidRequest):
-        client_of(http).job(name)
+        client_of(http).jobs.view(name)
     assert not http.sent
 
 
@@ -260,11 +260,11 @@ def test_calls_work_over_a_real_connection(monkeypatch):
     with served(FakeQueue()) as endpoint:
         client = QueueClient(endpoint, region="eu-west-1")
         assert client.submit(REQUEST).priority == 7
-        assert client.job("job1").place == 1
+        assert client.jobs.view("job1").place == 1
         assert [job.name for job in client.jobs(["pending"])] == ["job1"]
-        assert client.cancel("job1").state == "cancelled"
+        assert client.jobs.cancel("job1").state == "cancelled"
         with pytest.raises(errors.NoSuchJob):
-            client.job("job2")
+            client.jobs.view("job2")
 
 
 @pytest.mark.parametrize(
@@ -298,11 +298,11 @@ def test_a_text_in_a_query_is_sent_as_the_signature_covers_it(http):
 def test_what_is_no_name_leads_to_no_other_path(http, name):
     client = client_of(http)
     for call in (
-        client.group,
-        client.remove_pool,
-        client.remove_project,
-        lambda name: client.set_pool(name, {"slots": 1}),
-        lambda name: client.set_project(name, {"quota": 1}),
+        client.groups.view,
+        client.pools.remove,
+        client.projects.remove,
+        lambda name: client.pools.set(name, {"slots": 1}),
+        lambda name: client.projects.set(name, {"quota": 1}),
     ):
         with pytest.raises(errors.InvalidRequest, match="is no name"):
             call(name)
@@ -354,7 +354,7 @@ def test_the_clients_project_counts_for_jobs_without_one(http, monkeypatch):
 def test_a_clone_keeps_the_originals_settings(http):
     client = client_of(http)
     client.submit(REQUEST | {"TrainingJobName": "first"})
-    client.with_settings(priority=9).clone("first", "second")
+    client.with_settings(priority=9).jobs.clone("first", "second")
     assert http.queue.requests["second"].get("Tags") == http.queue.requests["first"].get("Tags")
 
 

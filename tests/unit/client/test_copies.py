@@ -66,7 +66,7 @@ def test_a_pickle_holds_no_credentials(client, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-IN-THE-ENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t-in-the-environment")
     client = of_session(client)
-    client.job("job1")
+    client.jobs.view("job1")
     pickled = pickle.dumps(client)
     assert b"in-the-environment" not in pickled.lower()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-OF-THE-OTHER")
@@ -160,4 +160,4 @@ def test_a_wrong_aws_profile_does_not_matter_when_the_session_names_another(
     file.write_text("[profile team]\nregion = eu-west-1\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    assert of_session(client, profile_name="team").job("job1").name == "job1"
+    assert of_session(client, profile_name="team").jobs.view("job1").name == "job1"

@@ -21,7 +21,7 @@ class Queue:
     def __init__(self, *names, trouble=None):
         self.names, self.trouble = names, trouble
 
-    def job(self, name):
+    def view(self, name):
         if self.trouble is not None:
             raise self.trouble
         if name not in self.names:

@@ -17,7 +17,7 @@ from moto import mock_aws
 import slotq
 from slotq.cli.exits import Exit
 from slotq.errors import InvalidRequest, NameTaken
-from slotq.groups.clones import cloned, names_of_clones
+from slotq.groups.bodies import cloned, names_of_clones
 from slotq_core.errors import NoSuchGroup
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.views.reasons import ReasonView
@@ -116,7 +116,7 @@ def test_groups_of_both_kinds_are_listed(slotq, queue, file):
     slotq("gang", file())
     slotq("gang", file(name="alone", members=members("alone")))
     client = client_of_cli(queue)
-    client.submit_group("grid", members("grid-1"), max_parallel=1)
+    client.groups.submit("grid", members("grid-1"), max_parallel=1)
     lines = [line.split() for line in slotq("groups").output.splitlines()]
     assert lines[1:] == [
         ["alone", "gang", "pending", "1", "1", "pending"],
@@ -143,7 +143,7 @@ def test_the_history_of_a_group_has_the_attempts_of_its_jobs(slotq, queue, file)
     assert "for job4" in shown.output
     told = GroupView.model_validate_json(slotq("history", "ring", "--json").output)
     assert [len(job.attempts) for job in told.jobs] == [0, 2, 0]
-    assert [len(job.attempts) for job in client_of_cli(queue).group("ring").jobs] == [0, 0, 0]
+    assert [len(job.attempts) for job in client_of_cli(queue).groups.view("ring").jobs] == [0, 0, 0]
 
 
 def test_verbs_read_the_jobs_of_a_group_by_name_and_not_from_the_list(slotq, queue, file):
@@ -164,13 +164,13 @@ def test_a_group_is_cloned_whole_with_its_rules(slotq, queue, file):
     assert (queue.gangs["again"].min_members, queue.gangs["again"].mandatory) == (2, ["again-3"])
     assert queue.requests["again-2"]["Tags"] == [{"Key": "priority", "Value": "7"}]
     client = client_of_cli(queue)
-    client.submit_group("grid", members("a"), max_parallel=4)
-    assert client.clone_group("grid", "other").max_parallel == 4
+    client.groups.submit("grid", members("a"), max_parallel=4)
+    assert client.groups.clone("grid", "other").max_parallel == 4
     assert queue.groups["other"][0] == ["other-a"]
     with pytest.raises(NoSuchGroup):
-        client.clone_group("nothing", "more")
+        client.groups.clone("nothing", "more")
     with pytest.raises(NameTaken):
-        client.clone_group("ring", "again")
+        client.groups.clone("ring", "again")
 
 
 @pytest.mark.parametrize("words", [("new",), ("--group", "ring", "a", "b"), ()])
@@ -202,14 +202,14 @@ def test_a_clone_comes_after_the_clones_of_what_the_first_came_after():
 
 def test_the_clients_settings_and_checks_apply_to_each_member(http, queue):
     client = client_of(http).with_settings(priority=5)
-    group = client.submit_gang("ring", members(), min_members=2, mandatory="ring-1")
+    group = client.groups.submit_gang("ring", members(), min_members=2, mandatory="ring-1")
     assert (group.members, group.gang.min_members, group.gang.mandatory) == (3, 2, ["ring-1"])
     assert queue.requests["ring-3"]["Tags"] == [{"Key": "priority", "Value": "5"}]
     wrong = {**least_request("ring-9"), "RoleArn": 3}
     with pytest.raises(InvalidRequest, match=r"^members\.1: "):
-        client.submit_gang("hoop", [*members("hoop-1"), wrong])
+        client.groups.submit_gang("hoop", [*members("hoop-1"), wrong])
     with pytest.raises(InvalidRequest, match="min_members"):
-        client.submit_gang("hoop", members("hoop-1"), min_members=0)
+        client.groups.submit_gang("hoop", members("hoop-1"), min_members=0)
     assert "hoop" not in queue.groups
 
 

@@ -97,32 +97,32 @@ def test_a_job_comes_before_a_group_of_the_same_name(slotq, queue):
 
 def test_the_clients_settings_apply_to_each_member(http, queue):
     client = client_of(http).with_settings(priority=5)
-    group = client.submit_group("grid", members(), max_parallel=1)
+    group = client.groups.submit("grid", members(), max_parallel=1)
     assert (group.members, group.states) == (3, {"pending": 3})
     tags = [queue.requests[name]["Tags"] for name in NAMES]
     assert tags == [[{"Key": "priority", "Value": "5"}]] * 3
-    assert client.group("grid") == group
+    assert client.groups.view("grid") == group
     with pytest.raises(NoSuchGroup):
-        client.group("other")
+        client.groups.view("other")
 
 
 def test_a_group_of_several_pages_is_whole(http, queue):
     client = client_of(http)
     queue.members_per_page = 2
-    submitted = client.submit_group("grid", members(), max_parallel=1, sweep={"metric": "loss"})
+    submitted = client.groups.submit("grid", members(), max_parallel=1, sweep={"metric": "loss"})
     queue.jobs[NAMES[2]] = job_view(NAMES[2], group="grid", attempts=[attempt()])
-    found = client.group("grid", attempts=True)
+    found = client.groups.view("grid", attempts=True)
     for group in (submitted, found):
         assert ([job.name for job in group.jobs], group.next) == ([*NAMES], None)
         assert len(group.sweep.trials) == 3
     assert len(found.jobs[2].attempts) == 1, "each page is asked for attempts"
-    assert client.clone_group("grid", "other").members == 3
+    assert client.groups.clone("grid", "other").members == 3
 
 
 def test_the_fault_of_a_member_is_found_before_anything_is_sent(http, queue):
     wrong = {**least_request("grid-9"), "RoleArn": 3}
     with pytest.raises(InvalidRequest, match=r"^members\.1: ") as refused:
-        client_of(http).submit_group("grid", [*members("grid-1"), wrong], max_parallel=1)
+        client_of(http).groups.submit("grid", [*members("grid-1"), wrong], max_parallel=1)
     assert refused.value.field == "members.1.RoleArn"
     assert queue.requests == {}
 

@@ -6,7 +6,7 @@ import pytest
 
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
 from slotq_core.model.jobs import JobState
-from slotq_core.resubmission import MOST_NAMES, names_to_try, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, names_to_try, next_names
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     Clock,
@@ -75,7 +75,7 @@ def test_a_partly_withheld_request_is_not_cloned(job, client, queue):
     with pytest.raises(NotAllowed, match="only that person may see its Environment"):
         job.clone("job2")
     assert "job2" not in queue.requests
-    assert "Environment" not in client.request("job1")
+    assert "Environment" not in client.jobs.request("job1")
 
 
 def test_a_verb_that_is_too_late_is_an_error_and_changes_nothing(job, queue):
@@ -117,8 +117,8 @@ def test_a_wait_can_have_a_timeout(job):
 
 
 def test_tags_can_be_added(client, job):
-    assert client.add_tags("job1", {"team": "vision"}) == {"priority": "1", "team": "vision"}
-    assert client.request("job1")["Tags"][-1] == {"Key": "team", "Value": "vision"}
+    assert client.jobs.add_tags("job1", {"team": "vision"}) == {"priority": "1", "team": "vision"}
+    assert client.jobs.request("job1")["Tags"][-1] == {"Key": "team", "Value": "vision"}
 
 
 def test_a_running_attempt_is_requeued(job, queue):
@@ -149,4 +149,4 @@ def test_a_name_without_a_free_retry_name_is_an_error(client, job, queue):
     for name in names_to_try("job1"):
         queue.requests[name] = {"TrainingJobName": name}
     with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose a name"):
-        client.retry("job1")
+        client.jobs.retry("job1")

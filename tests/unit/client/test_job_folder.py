@@ -14,8 +14,8 @@ from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import app_in
 from slotq.federated.job_folder import job_in
+from slotq.federated.members import runs_of
 from slotq.federated.meta import made_for, read
-from slotq.federated.runs import runs_of
 from tests.unit.client.fake_aws import FakeS3, FakeServices
 from tests.unit.client.fake_queue import ENDPOINT, client_of, pool_view
 

@@ -8,7 +8,7 @@ import pytest
 import slotq
 from slotq import QueueClient, QueueTrainingJobSession
 from slotq.configuration.keywords import takes
-from slotq.session.queue_settings import QueueSettings, SessionSettings
+from slotq.session.install import QueueSettings, SessionSettings
 
 
 class Colours(TypedDict, total=False):

@@ -94,7 +94,7 @@ def test_a_throttle_of_api_gateway_is_retried():
 
 def test_an_examination_waits_for_its_turn():
     client, _, clock, _ = world(refused("examined_lately", again=60))
-    assert client.doctor() == []
+    assert client.service.doctor() == []
     assert clock.slept == [60]
 
 

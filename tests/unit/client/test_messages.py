@@ -14,7 +14,7 @@ from slotq.errors import CannotReach
 from slotq.jobs.follow import standing
 from slotq.jobs.job_logs import LONGEST_SHOWN
 from slotq.transport.signed_http import TRIES
-from slotq_core.requests.checkpoints import warning
+from slotq_core.admission.checkpoints import warning
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import (
     FakeHttp,
@@ -129,7 +129,7 @@ def test_a_name_without_an_address_is_told_apart_from_a_private_api(endpoint, tr
     http = FakeHttp()
     http.troubles = [trouble] * TRIES
     with pytest.raises(CannotReach) as failed:
-        client_of(http, config=Config(endpoint=endpoint, region="us-east-1")).job("job1")
+        client_of(http, config=Config(endpoint=endpoint, region="us-east-1")).jobs.view("job1")
     for text in said:
         assert text in str(failed.value)
 

@@ -184,7 +184,7 @@ def test_only_the_latest_cards_follow(client, http, kernel, monkeypatch):
     monkeypatch.setattr(live, "MOST", 2)
     with capture_output():
         for name in ("job1", "job3", "job1"):
-            live.show(client.job(name), client)
+            live.show(client.jobs.view(name), client.jobs)
         before = len(http.sent)
         live._here[0].look()
     asked = [request.url.rsplit("/", 1)[-1] for request in http.sent[before:]]
@@ -197,7 +197,7 @@ class Pressed(Buttons):
     def __init__(self, name, client, clock):
         self.told = []
         super().__init__(
-            client.job(name), client, self.told.append, widgets=ipywidgets, clock=clock
+            client.jobs.view(name), client.jobs, self.told.append, widgets=ipywidgets, clock=clock
         )
 
 
@@ -215,10 +215,10 @@ def test_what_the_state_allows_is_offered(client, http, pressed):
     assert offered(made) == ["Hold", "Cancel"]
     made.hold.click()
     made.update(made.told[-1])
-    assert (client.job("job3").state, offered(made)) == ("held", ["Release", "Cancel"])
+    assert (client.jobs.view("job3").state, offered(made)) == ("held", ["Release", "Cancel"])
     made.release.click()
     made.update(made.told[-1])
-    assert (client.job("job3").state, offered(made)) == ("pending", ["Hold", "Cancel"])
+    assert (client.jobs.view("job3").state, offered(made)) == ("pending", ["Hold", "Cancel"])
     assert offered(pressed("job1")) == ["Cancel"], "a running job is not held"
 
 
@@ -228,9 +228,9 @@ def test_cancel_wants_a_second_press_soon(client, clock, pressed):
     assert (made.cancel.description, made.told) == ("Cancel: sure?", [])
     clock.sleep(SURE + 1)
     made.cancel.click()
-    assert client.job("job3").state == "pending", "the first was too long ago"
+    assert client.jobs.view("job3").state == "pending", "the first was too long ago"
     made.cancel.click()
-    assert (client.job("job3").state, made.told[-1].state) == ("cancelled", "cancelled")
+    assert (client.jobs.view("job3").state, made.told[-1].state) == ("cancelled", "cancelled")
     made.update(made.told[-1])
     assert made.box.comm is None, "the buttons are gone"
 

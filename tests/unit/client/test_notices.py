@@ -119,7 +119,7 @@ def test_failures_and_an_unavailable_queue_are_warnings(caplog):
 
     def fetch():
         http.troubles = [no_connection() for _ in range(away.pop(0))]
-        return client_of(http).job("job1")
+        return client_of(http).jobs.view("job1")
 
     def say(line):
         said.append(line)

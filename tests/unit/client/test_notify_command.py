@@ -60,7 +60,7 @@ def test_a_test_is_sent_and_a_program_reads_it(slotq):
     ((message, receiver),) = sent
     assert (told["sent"], told["notification"]) == (True, "ops")
     assert (told["message"]["event"], told["message"]["id"]) == ("test", message.id)
-    assert receiver.topic == TOPIC
+    assert receiver.place == TOPIC
 
 
 def test_what_does_not_arrive_says_why_and_what_to_do(slotq, monkeypatch):

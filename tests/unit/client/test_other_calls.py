@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 import slotq
 from slotq.session.hooks import take_over
 from slotq.session.other_calls.judged import INSTEAD, PASSED, PIPELINES, QUEUED
-from slotq.session.other_calls.pipelines import training_steps
+from slotq.session.other_calls.refusing import training_steps
 from tests.unit.client.fake_queue import FakeQueue, client_of
 
 JUDGED = {QUEUED, *INSTEAD, *PASSED}

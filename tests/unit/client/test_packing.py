@@ -14,8 +14,7 @@ import pytest
 
 from slotq.errors import NotConfigured
 from slotq.packaging import archive
-from slotq.packaging.archive import listed, pack
-from slotq.packaging.ignore_file import Ignored
+from slotq.packaging.archive import Ignored, listed, pack
 
 TREE = (
     ".git/HEAD",

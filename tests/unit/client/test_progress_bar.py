@@ -10,7 +10,7 @@ from rich.console import Console
 
 from slotq.jobs import progress as screens
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow
-from slotq.jobs.reports.progress_bar import ASCII, bar, cell, in_words, marks
+from slotq.jobs.progress_bar import ASCII, bar, cell, in_words, marks
 from slotq.output.columns import in_order, queue_table
 from slotq.output.job_tables import explanation, job_page
 from slotq_core.wire.views.jobs import JobView, ProgressView

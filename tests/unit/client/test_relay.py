@@ -16,7 +16,7 @@ import pytest
 from moto import mock_aws
 
 import slotq
-from slotq.cli.machine.program import NOT_FOUND
+from slotq.cli.machine.exec import NOT_FOUND
 from slotq.session.relay import Relay, clients, pointed_at, served
 from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (

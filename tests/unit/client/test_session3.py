@@ -170,7 +170,7 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, q
     (said_last,) = said[1:]
     assert said_last == (
         "job1: no longer watched, but still in the queue. To cancel it: `slotq cancel job1` or "
-        'session.queue.cancel("job1"); to watch it again: `slotq watch job1`'
+        'session.queue.jobs.cancel("job1"); to watch it again: `slotq watch job1`'
     )
 
 

@@ -22,8 +22,7 @@ from slotq.configuration.settings import Config
 from slotq.errors import NoShell
 from slotq.remote_shell.plugin import PLUGIN, Call, on_this_terminal
 from slotq.remote_shell.ports import parsed
-from slotq.remote_shell.running import NotYet, running_job
-from slotq.remote_shell.ssm_session import Container
+from slotq.remote_shell.ssm_session import Container, NotYet, running_job
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

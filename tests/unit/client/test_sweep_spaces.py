@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import slotq
 from slotq.errors import InvalidRequest
-from slotq.sweeps.array_range import read_range
-from slotq.sweeps.members import of_array, of_sweep
+from slotq.sweeps.members import of_array, of_sweep, read_range
 from slotq.sweeps.space import Distribution, read_space, trials_of
 from tests.least_request import least_request
 

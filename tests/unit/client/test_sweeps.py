@@ -1,4 +1,4 @@
-"""Sweeps from the client: `slotq sweep`, `show`, `retry`, `submit --array`, and `QueueClient.sweep`
+"""Sweeps from the client: `slotq sweep`, `show`, `retry`, `submit --array`, and `queue.sweeps`
 with its rounds."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import slotq as package
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.sweep import indexed
 from slotq.errors import InvalidRequest, NameTaken, NotAllowed
+from slotq.jobs.job_calls import JobCalls
 from slotq.sweeps.definition import define
 from slotq_core.wire.views.jobs import ProgressView
 from tests.least_request import least_request
@@ -168,7 +169,7 @@ def test_the_retry_of_one_trial_waits_for_the_next_minute(http, queue, file, slo
     ends(queue, "grid-1", "failed")
     queue.room = 0
     clock = SimpleNamespace(sleep=lambda _: setattr(queue, "room", 60))
-    assert client_of(http, clock=clock).retry("grid-1").group == "grid"
+    assert client_of(http, clock=clock).jobs.retry("grid-1").group == "grid"
     assert queue.room == 59
 
 
@@ -182,8 +183,8 @@ def test_one_who_may_not_change_jobs_in_bulk_retries_a_trial_as_a_job(
         raise NotAllowed("no PATCH /jobs for you")
 
     client = client_of(http)
-    monkeypatch.setattr(client, "change", refused)
-    assert client.retry("grid-1").name == "grid-1-r2"
+    monkeypatch.setattr(JobCalls, "change", refused)
+    assert client.jobs.retry("grid-1").name == "grid-1-r2"
     assert queue.jobs["grid-1-r2"].group == ""
 
 
@@ -258,7 +259,7 @@ HALVING = {"parameter": "epochs", "rungs": [1, 3, 9], "keep": 3}
 
 def halved(http, **more):
     template = {**TEMPLATE, "CheckpointConfig": {"S3Uri": "s3://bucket/c"}}
-    return client_of(http).sweep(
+    return client_of(http).sweeps.submit(
         "h",
         template,
         {"lr": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]},
@@ -306,7 +307,7 @@ def test_a_function_proposes_rounds_until_it_is_done(http, queue):
         asked.append([(trial.name, trial.objective) for trial in trials])
         return [{"lr": 0.1}, {"lr": 0.2}] if len(asked) < 3 else None
 
-    sweep = client_of(http).sweep("f", TEMPLATE, propose, max_parallel=2, objective="loss")
+    sweep = client_of(http).sweeps.submit("f", TEMPLATE, propose, max_parallel=2, objective="loss")
     Runs(queue).wait(sweep)
     assert asked[:2] == [[], [("f-0001", 2.0), ("f-0002", 1.0)]]
     assert queue.groups["f-round-2"][0] == ["f-round-2-0003", "f-round-2-0004"]
@@ -315,35 +316,35 @@ def test_a_function_proposes_rounds_until_it_is_done(http, queue):
 
 def test_a_sweep_is_found_again_without_its_request(http, queue):
     client = client_of(http)
-    client.sweep("grid", TEMPLATE, SPACE, max_parallel=2, objective="loss")
+    client.sweeps.submit("grid", TEMPLATE, SPACE, max_parallel=2, objective="loss")
     ends(queue, "grid-2", loss=1)
-    found = client.get_sweep("grid")
+    found = client.sweeps.get("grid")
     assert found.best().parameters == {"lr": 0.1, "opt": "sgd"}
     assert found.states == {"pending": 3, "completed": 1}
     other = {**TEMPLATE, "HyperParameters": {"other": "request"}}
     sent = dict(queue.requests)
-    client.sweep("grid", other, SPACE, max_parallel=2, objective="loss")
+    client.sweeps.submit("grid", other, SPACE, max_parallel=2, objective="loss")
     assert queue.requests == sent, "the same parameters under the same name are the same sweep"
-    client.submit_group("plain", [least_request("p")], max_parallel=1)
+    client.groups.submit("plain", [least_request("p")], max_parallel=1)
     with pytest.raises(InvalidRequest, match="without saying what its members try"):
-        client.get_sweep("plain")
+        client.sweeps.get("plain")
 
 
 def test_a_sweep_may_name_its_trials_otherwise(http, queue):
     """As a program does that sends members and says what they try."""
     names = ["a-1", "b-1", "small"]
     members = map(least_request, names)
-    client_of(http).submit_group("own", members, max_parallel=1, sweep={"metric": "loss"})
-    assert [trial.name for trial in client_of(http).get_sweep("own").results()] == names
+    client_of(http).groups.submit("own", members, max_parallel=1, sweep={"metric": "loss"})
+    assert [trial.name for trial in client_of(http).sweeps.get("own").results()] == names
 
 
 def test_a_group_of_a_rounds_name_that_is_no_sweep_is_no_round(slotq, http, queue, file):
-    client_of(http).submit_gang("grid-round-2", [least_request("x"), least_request("y")])
+    client_of(http).groups.submit_gang("grid-round-2", [least_request("x"), least_request("y")])
     shown = slotq("sweep", file())
     assert shown.exit_code == Exit.OK, shown.output
     again = slotq("sweep", file())
     assert again.exit_code == Exit.OK, again.output
-    assert [trial.name for trial in client_of(http).get_sweep("grid").results()][3:] == ["grid-4"]
+    assert [trial.name for trial in client_of(http).sweeps.get("grid").results()][3:] == ["grid-4"]
 
 
 @pytest.mark.parametrize(
@@ -359,15 +360,15 @@ def test_a_group_of_a_rounds_name_that_is_no_sweep_is_no_round(slotq, http, queu
 def test_only_the_same_sweep_is_found_again(http, queue, more, again):
     """What differs is submitted, and the queue says that the name is taken."""
     said = {"space": {"lr": [0.1, 0.2]}, "max_parallel": 1, "objective": "loss"}
-    client_of(http).sweep("s", TEMPLATE, **said)
+    client_of(http).sweeps.submit("s", TEMPLATE, **said)
     with suppress(NameTaken):
-        client_of(http).sweep("s", TEMPLATE, **(said | more))
+        client_of(http).sweeps.submit("s", TEMPLATE, **(said | more))
     submitted = [each for each in http.sent if each.method == "POST"]
     assert len(submitted) == 1 + again
 
 
 def test_a_sweep_is_cancelled_and_retried_whole(http, queue):
-    sweep = client_of(http).sweep("grid", TEMPLATE, SPACE, max_parallel=2)
+    sweep = client_of(http).sweeps.submit("grid", TEMPLATE, SPACE, max_parallel=2)
     ends(queue, "grid-1", "failed")
     assert [out.job.name for out in sweep.refresh().retry()] == ["grid-1-r2"]
     sweep.refresh().cancel()
@@ -375,7 +376,7 @@ def test_a_sweep_is_cancelled_and_retried_whole(http, queue):
 
 
 def test_a_sweep_prints_its_trials(http, queue):
-    sweep = client_of(http).sweep("grid", TEMPLATE, SPACE, max_parallel=2, objective="loss")
+    sweep = client_of(http).sweeps.submit("grid", TEMPLATE, SPACE, max_parallel=2, objective="loss")
     ends(queue, "grid-1", loss=0.5)
     sweep.refresh()
     assert repr(sweep).startswith("<sweep grid: ")
@@ -401,7 +402,7 @@ def test_a_range_of_the_sdks_tuner_is_told_as_a_sampler(http, kind, bounds, more
     ranges = pytest.importorskip("sagemaker.parameter", reason="the sagemaker2 extra is missing")
     given = getattr(ranges, kind)(*bounds, **more)
     with pytest.raises(InvalidRequest) as refused:
-        client_of(http).sweep("grid", TEMPLATE, {"lr": given}, max_parallel=2)
+        client_of(http).sweeps.submit("grid", TEMPLATE, {"lr": given}, max_parallel=2)
     assert said in str(refused.value)
     assert refused.value.field == "space.lr"
     name, args = said.removeprefix("write ").removeprefix("slotq.").rstrip(")").split("(")
@@ -409,7 +410,7 @@ def test_a_range_of_the_sdks_tuner_is_told_as_a_sampler(http, kind, bounds, more
 
 
 def test_waiting_ends_with_its_timeout(http, queue):
-    sweep = client_of(http).sweep("grid", TEMPLATE, SPACE, max_parallel=2)
+    sweep = client_of(http).sweeps.submit("grid", TEMPLATE, SPACE, max_parallel=2)
     ticks = iter(range(100))
     with pytest.raises(TimeoutError, match="sweep grid has not ended within 3 s"):
         sweep.wait(3, say=lambda _: None, sleep=lambda _: None, clock=lambda: next(ticks))
@@ -449,7 +450,7 @@ def test_the_guide_to_sweeps_works(slotq, http, queue, tmp_path, monkeypatch):
 
     def sweep(_, space, **given):
         request = queue.requests["grid-1"]
-        return client.sweep(given.pop("name"), request, space, **given)
+        return client.sweeps.submit(given.pop("name"), request, space, **given)
 
     exec(code, {"session": SimpleNamespace(sweep=sweep), "estimator": None})
     again = slotq("sweep", "sweep.yaml", "--wait")

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from slotq.cli.exits import Exit
-from slotq.output.drawings.timeline_text import LEAST_WIDTH, ROWS, timeline_text
+from slotq.output.timeline_text import LEAST_WIDTH, ROWS, timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.unit.client.fake_queue import client_of
 
@@ -157,5 +157,5 @@ def test_what_is_missing_is_said(slotq, queue):
 
 def test_the_client_asks_for_the_last_day_by_default(queue, http):
     queue.attempts = [page()]
-    assert client_of(http).attempts().attempts == []
+    assert client_of(http).usage.attempts().attempts == []
     assert queue.attempt_queries == [{}]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slotq.jobs.reports.progress_bar import cell, duration, in_words
+from slotq.jobs.progress_bar import cell, duration, in_words
 from slotq.output.job_tables import moment
 from slotq_core.wire.views.jobs import ProgressView
 

@@ -10,9 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.main import cli
-from slotq.cost.bill import Usage, bill, job_counts
-from slotq.cost.counts import Counts, measured
-from slotq.cost.rates import ASSUMED, PRICES
+from slotq.cost.bill import ASSUMED, PRICES, Counts, Usage, bill, job_counts, measured
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[3]

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from slotq.local.container.storage.checkpoints import Checkpoints
-from slotq.local.container.storage.transfer import Storage
-from slotq.local.container.storage.upload_markers import UPLOADED, UPLOADING
+from slotq.local.container.checkpoints import UPLOADED, UPLOADING, Checkpoints
+from slotq.local.container.transfer import Storage
 from slotq.local.container.workdir import Host
 
 SEEDS = [str(number) for number in range(40)]

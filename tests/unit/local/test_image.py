@@ -12,8 +12,8 @@ import pytest
 
 import slotq_training
 from slotq.local.container import image
+from slotq.local.container.host_process import group_of, has_handler
 from slotq.local.container.image import Image, NoPython
-from slotq.local.container.signals import group_of, has_handler
 
 
 def python_in(folder: Path, train: str | None = None) -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slotq.local.container.image import Image
-from slotq.local.container.job_python import JobPythons
-from slotq.local.container.storage.transfer import Fault
+from slotq.local.container.image import Image, JobPythons
+from slotq.local.container.transfer import Fault
 from slotq.local.container.workdir import Host
 
 SAYS = "import sys, word; print(word.WORD, sys.prefix)\n"

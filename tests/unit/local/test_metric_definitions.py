@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.local.training.metric_definitions import MetricsInOutput
+from slotq.local.container.job_output import MetricsInOutput
 
 
 @pytest.mark.parametrize(

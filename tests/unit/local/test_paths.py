@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from slotq.local.container.paths import below, is_own_file
-from slotq.local.container.storage import transfer
-from slotq.local.container.storage.archives import Unsafe, unpack
-from slotq.local.container.storage.checkpoints import Checkpoints
-from slotq.local.container.storage.transfer import Fault, Storage, fetch_channels, fetch_code
+from slotq.local.container import transfer
+from slotq.local.container.archives import Unsafe, below, is_own_file, unpack
+from slotq.local.container.checkpoints import Checkpoints
+from slotq.local.container.transfer import Fault, Storage, fetch_channels, fetch_code
 from slotq.local.container.workdir import Host, lay_out
 
 INSIDE = {

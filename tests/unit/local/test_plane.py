@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from slotq.local.training.call_errors import NoAnswer, PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
+from slotq.local.training.request_check import NoAnswer, PlaneError
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 
 SECOND = 1000

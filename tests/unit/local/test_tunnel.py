@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from slotq.local import tunnel
-from slotq.local.tunnel import Tunnel, carry
+from slotq.local import job_processes
+from slotq.local.job_processes import Tunnel, carry
 
 PATIENCE = 120.0
 
@@ -166,7 +166,7 @@ def test_an_idle_connection_does_not_outlive_the_job(
     job: Job, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody closes it: it is cut, and nothing is said about it."""
-    monkeypatch.setattr(tunnel, "_LAST_BYTES", 0.1)
+    monkeypatch.setattr(job_processes, "_LAST_BYTES", 0.1)
     with carried(job) as (port, thread), connected(port) as user, job.accepted() as there:
         user.sendall(b"x")
         assert there.recv(1) == b"x"

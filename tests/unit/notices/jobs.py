@@ -7,7 +7,7 @@ from typing import Any
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Notification, Receiver
+from slotq_core.model.notices import Notification, Receiver
 
 NOW = 1_795_000_000_000
 ADA = "arn:aws:iam::123456789012:user/ada"
@@ -52,5 +52,8 @@ def stopping(cause: StopCause, by: str = "urgent") -> Job:
 
 
 def rule(**changes: Any) -> Notification:
-    known: dict[str, Any] = {"name": "all", "receiver": Receiver(topic="arn:aws:sns:r:1:t")}
+    known: dict[str, Any] = {
+        "name": "all",
+        "receiver": Receiver(channel="sns", place="arn:aws:sns:r:1:t"),
+    }
     return Notification(**{**known, **changes})

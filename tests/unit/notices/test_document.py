@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.notices.rules import Digest, Event, Notification, Receiver
+from slotq_core.model.notices import Digest, Event, Notification, Receiver
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences
 from slotq_core.wire.document.writing import written
@@ -44,18 +44,20 @@ def test_rules_are_read_and_written():
     given = document(*RULES)
     settings = read(given)
     assert settings.sharing.notifications == (
-        Notification(name="everything", receiver=Receiver(topic=TOPIC)),
+        Notification(name="everything", receiver=Receiver(channel="sns", place=TOPIC)),
         Notification(
             name="vision",
             project="vision",
-            receiver=Receiver(slack=REFERENCE),
+            receiver=Receiver(channel="slack", place=REFERENCE),
             events=(Event.FAILED, Event.STUCK),
             stuck_after=7_200_000,
         ),
         Notification(
             name="ada",
             person="arn:aws:iam::123456789012:user/ada",
-            receiver=Receiver(webhook="https://hooks.example.com/slotq", secret=REFERENCE),
+            receiver=Receiver(
+                channel="webhook", place="https://hooks.example.com/slotq", secret=REFERENCE
+            ),
             events=(),
             digest=Digest.DAILY,
         ),

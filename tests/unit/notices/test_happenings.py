@@ -9,7 +9,7 @@ import pytest
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Event
+from slotq_core.model.notices import Event
 from slotq_core.notices.composing import composed, hears, is_stuck, waits_long
 from slotq_core.notices.happenings import happenings
 from tests.unit.notices.jobs import ACTIVE, ADA, NOW, attempt, job, rule, stopping

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Event
-from slotq_core.notices import payloads, signature
+from slotq_core.model.notices import Event
+from slotq_core.notices import payloads
+from slotq_core.notices.payloads import Message
 from slotq_core.notices.places import KEPT_UNDER
 
 PAGE = (Path(__file__).parents[3] / "docs" / "notifications.md").read_text()
@@ -25,11 +25,11 @@ def test_its_receiver_accepts_what_is_sent_and_nothing_else():
     exec(code, names)
     verified, body = names["verified"], payloads.webhook_body(MESSAGE, "q")
     now = int(time.time() * 1000)
-    headers = signature.headers("1", body, "key", now)
+    headers = payloads.headers("1", body, "key", now)
     assert verified(headers, body, "key") == json.loads(body)
     assert verified(headers, body, "another") is None
     assert verified(headers, body.replace(b"failed", b"finish"), "key") is None
-    old = signature.headers("1", body, "key", now - 301_000)
+    old = payloads.headers("1", body, "key", now - 301_000)
     assert verified(old, body, "key") is None
     replayed = {"SlotQ-Signature": old["SlotQ-Signature"].replace(*_moments(old, headers))}
     assert verified(replayed, body, "key") is None
@@ -51,5 +51,5 @@ def test_it_lists_every_event_and_every_field():
     }
     assert named == set(json.loads(payloads.webhook_body(MESSAGE, "q")))
     assert KEPT_UNDER in PAGE
-    for header in (signature.SIGNATURE, signature.EVENT_ID):
+    for header in (payloads.SIGNATURE, payloads.EVENT_ID):
         assert header in PAGE

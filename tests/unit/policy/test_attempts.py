@@ -1,4 +1,4 @@
-"""Attempts to start a job, by FLARE's scheduler settings (DESIGN 5.4)."""
+"""Attempts to start a job, by FLARE's scheduler settings. See docs/policy-decisions.md#attempts."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from slotq_core.admission.checkpoints import assured, loses_its_work, provided
 from slotq_core.errors import CheckpointsRequired
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState, Workload
 from slotq_core.model.pools import CheckpointRule, Pool
 from slotq_core.names import without_provided_checkpoints
-from slotq_core.requests.checkpoints import assured, loses_its_work, provided
 from slotq_core.timestamps import from_iso
 
 WARN, PROVIDE, REQUIRE = CheckpointRule

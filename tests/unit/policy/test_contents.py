@@ -80,11 +80,11 @@ def test_the_instances_count_whatever_the_submission_says():
 
 def test_a_store_counts_at_every_change():
     store = MemoryStore()
-    store.configure([P5], who="ada", now=0)
-    store.configure(sharing=GPUS, who="ada", now=0)
-    assert store.pools()[0].capacity == Demand(slots=2, gpus=16)
+    store.configuration.change([P5], who="ada", now=0)
+    store.configuration.change(sharing=GPUS, who="ada", now=0)
+    assert store.configuration.pools()[0].capacity == Demand(slots=2, gpus=16)
     larger = Pool(name="p5", instance_type=P5.instance_type, capacity=Demand(slots=3))
-    store.configure([larger], who="ada", now=0)
-    assert store.pools()[0].capacity == Demand(slots=3, gpus=24)
-    store.configure(sharing=NO_SHARING, who="ada", now=0)
-    assert store.pools()[0].capacity == Demand(slots=3, gpus=24)
+    store.configuration.change([larger], who="ada", now=0)
+    assert store.configuration.pools()[0].capacity == Demand(slots=3, gpus=24)
+    store.configuration.change(sharing=NO_SHARING, who="ada", now=0)
+    assert store.configuration.pools()[0].capacity == Demand(slots=3, gpus=24)

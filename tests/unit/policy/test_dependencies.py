@@ -1,4 +1,4 @@
-"""Jobs that start after other jobs (DESIGN 5.4)."""
+"""Jobs that start after other jobs. See docs/policy-decisions.md#dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of an attempt decides what becomes of the job: the table of DESIGN 5.5."""
+"""The end of an attempt decides what becomes of the job: docs/policy.md#when-something-fails."""
 
 from __future__ import annotations
 

@@ -9,8 +9,14 @@ import pytest
 from slotq_core.model.attempts import AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import OnStall
-from slotq_core.model.reports.outcome import resumption, unreleased, with_report
-from slotq_core.model.reports.report import Report, Saved, SuspendSeen
+from slotq_core.model.reports.report import (
+    Report,
+    Saved,
+    SuspendSeen,
+    resumption,
+    unreleased,
+    with_report,
+)
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps

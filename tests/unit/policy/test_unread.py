@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.order_keys import order_key, place_in
-from slotq_core.adapters.snapshots import stand_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -18,6 +16,8 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need, Plan, Start
+from slotq_core.storage.order_keys import order_key, place_in
+from slotq_core.storage.snapshots import stand_in
 
 NOW = 1_000_000
 POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=4))

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from slotq.local.training.call_errors import PlaneError
-from slotq.local.training.request_check import check
+from slotq.local.training.request_check import PlaneError, check
 from slotq_core.errors import InvalidRequest
-from slotq_core.requests.field_rules import MOST_WARNINGS, RULES, breaches, warnings
 from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.training_request import submission_faults
+from slotq_core.wire.training.field_rules import MOST_WARNINGS, RULES, breaches, warnings
+from slotq_core.wire.training.training_request import submission_faults
 
 GROUPS = [
     {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "InstanceGroupName": "gpu"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq_core.requests.image_patterns import algorithm_fits, image_fits, is_pattern
+from slotq_core.wire.training.image_patterns import algorithm_fits, image_fits, is_pattern
 
 ECR = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 DIGEST = "sha256:" + "a" * 64

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slotq_core.requests import place_patterns
-from slotq_core.requests.place_patterns import is_pattern, lies_in, written
-from slotq_core.wire.training_fields import STRUCTURES
+from slotq_core.wire.training import place_patterns
+from slotq_core.wire.training.place_patterns import is_pattern, lies_in, written
+from slotq_core.wire.training.training_fields import STRUCTURES
 from tests.least_request import least_request
 
 

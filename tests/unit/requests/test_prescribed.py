@@ -9,8 +9,7 @@ import pytest
 
 from slotq_core.admission.prescribed import broken_rules, prescribed
 from slotq_core.model.jobs import Workload
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import Prescription, Project
 from tests.least_request import least_request
 
 

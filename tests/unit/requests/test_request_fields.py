@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Prescription
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
 

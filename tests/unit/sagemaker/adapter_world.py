@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core import names
 from slotq_core.adapters.sagemaker.service import SageMakerTraining, create_request

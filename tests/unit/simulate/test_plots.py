@@ -14,10 +14,8 @@ from slotq.cli.machine.simulate_command import PICTURES
 from slotq.cli.main import cli
 from slotq.simulate import simulate
 from slotq.simulate.plot import KINDS, save
-from slotq.simulate.plot.curves import grid, levels
-from slotq.simulate.plot.job_rows import MOST_ROWS
-from slotq.simulate.plot.palette import OTHERS, Palette
-from slotq.simulate.plot.times import duration
+from slotq.simulate.plot.panels import MOST_ROWS
+from slotq.simulate.plot.scales import OTHERS, Palette, duration, grid, levels
 from slotq.simulate.scenario.scenario import Scenario
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import slotq_training
-from slotq.local.container.storage.checkpoints import Checkpoints
-from slotq.local.container.storage.transfer import Storage
+from slotq.local.container.checkpoints import Checkpoints
+from slotq.local.container.transfer import Storage
 from slotq.local.container.workdir import Host
 from slotq_training import _LightningCallback, _TransformersCallback
 

@@ -10,13 +10,12 @@ queue           commands about the queue as a whole
 whatif          `slotq whatif`
 machine         commands about this machine
 top             `slotq top`
-each            one verb over several jobs
+each            one verb over several jobs; one job, or the group of that name
 selection       jobs that options select
-closed_streams  standard streams that the caller has closed
-encoding        output that the terminal cannot encode
+encoding        streams that cannot encode every character, or are closed
 name_arguments  job names on the command line
 dry_run         dry submissions: for `--dry-run`, and before anything is uploaded
-forward_option  ports on the command line
-words           other arguments
+setting_options  options made from the settings' lines in the model
+words           other arguments and options
 schemas         the JSON schema of each command's output
 """

@@ -34,7 +34,7 @@ from slotq.errors import (
 from slotq.jobs.foreign_names import QUICK
 from slotq.transport.aws_session import wrong_settings
 from slotq.transport.network import Network
-from slotq_core.wire.views.errors import ErrorView, FaultView
+from slotq_core.wire.base import ErrorView, FaultView
 
 WIDE = 10_000
 """Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
@@ -168,37 +168,23 @@ class Failure(click.ClickException):
         click.echo(text, err=True, file=file)
 
 
-def json_option(command: Command) -> Command:
-    """Add `--json` to a command, for users who write it after the command's name."""
+def _switch(name: str, text: str) -> Callable[[Command], Command]:
+    """The option `--NAME`, which sets that field of App, for users who write a global option after
+    the command's name."""
 
     def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         if value:
-            ctx.ensure_object(App).json = True
+            setattr(ctx.ensure_object(App), name, True)
 
     return click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=switch_on,
-        help="JSON instead of a table (docs/cli-output.schema.json).",
-    )(command)
+        f"--{name}", is_flag=True, expose_value=False, callback=switch_on, help=text
+    )
 
 
-def wide_option(command: Command) -> Command:
-    """Add `--wide` to a command that shows a table."""
-
-    def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-        if value:
-            ctx.ensure_object(App).wide = True
-
-    return click.option(
-        "--wide",
-        is_flag=True,
-        expose_value=False,
-        callback=switch_on,
-        help="All columns, however narrow the terminal is.",
-    )(command)
-
+json_option = _switch("json", "JSON instead of a table (docs/cli-output.schema.json).")
+"""`--json`."""
+wide_option = _switch("wide", "All columns, however narrow the terminal is.")
+"""`--wide`, for a command that shows a table."""
 
 projects_option = click.option(
     "--project",

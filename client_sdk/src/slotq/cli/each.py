@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 from rich.console import RenderableType
@@ -12,10 +12,12 @@ from slotq.cli.app import App, Failure
 from slotq.cli.name_arguments import Hints
 from slotq.cli.selection import Selection
 from slotq.client import QueueClient
-from slotq.errors import Refused, SlotQError
-from slotq.jobs.many import Many, Outcome
+from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, Refused, SlotQError, UnexpectedAnswer
+from slotq.jobs.many import Many
+from slotq.jobs.verbs import Outcome
 from slotq.output.job_tables import explanation
 from slotq_core.model.jobs import WAITING_STATES
+from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView, queue_view
 
 
@@ -73,7 +75,7 @@ def looked_at(client: QueueClient, job: JobView) -> JobView:
     if job.place is not None or job.state not in WAITING_STATES:
         return job
     try:
-        seen = client.job(job.name)
+        seen = client.jobs.view(job.name)
     except SlotQError:
         return job
     # The verb's answer may warn of what only the change was about.
@@ -112,3 +114,34 @@ def _show(
         app.answer(done[0] if single else queue_view(done), "")
     if failed:
         raise click.exceptions.Exit(failed[0].exit_code)
+
+
+def show_each(
+    app: App,
+    names: Sequence[str],
+    of_job: Callable[[JobView], RenderableType],
+    of_group: Callable[[GroupView], RenderableType],
+    *,
+    attempts: bool = False,
+) -> None:
+    """Show the jobs of these names; for one name that no job has, the group of that name, with
+    `attempts` the members' attempts too."""
+    client = app.client()
+    found = job_or_group(client, names[0], attempts=attempts) if len(names) == 1 else None
+    if isinstance(found, GroupView):
+        app.answer(found, of_group(found))
+    else:
+        on_each(app, client, names, lambda name: found or client.jobs.view(name), of_job)
+
+
+def job_or_group(
+    client: QueueClient, name: str, *, attempts: bool = False
+) -> JobView | GroupView | None:
+    """The job of that name, else the group, with `attempts` its members' attempts; None if there
+    is neither."""
+    try:
+        return client.jobs.view(name)
+    except NoSuchJob:
+        with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):  # A queue of an earlier release.
+            return client.groups.view(name, attempts=attempts)
+    return None

@@ -3,6 +3,7 @@ start-up is fast, and a missing extra affects only the commands that need it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -10,50 +11,44 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, Failure, interrupted
-from slotq.cli.closed_streams import open_closed
-from slotq.cli.encoding import forgive
+from slotq.cli.encoding import forgive, open_closed
 from slotq.cli.exits import MEANINGS, CannotUseFile
 from slotq.cli.name_arguments import nearest
 from slotq.errors import SlotQError
+from slotq_core.wire.verbs import VERBS
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Submit": {
         "submit": "slotq.cli.verbs.submit:submit",
         "sweep": "slotq.cli.verbs.sweep:sweep",
         "gang": "slotq.cli.groups.gang:gang",
-        "clone": "slotq.cli.verbs.clone:clone",
-        "retry": "slotq.cli.verbs.retry_command:retry",
+        "clone": "slotq.cli.verbs.resubmitting:clone",
+        "retry": "slotq.cli.verbs.resubmitting:retry",
     },
     "Look": {
         "ls": "slotq.cli.views.ls:ls",
         "show": "slotq.cli.views.show_command:show",
-        "why": "slotq.cli.views.why:why",
+        "why": "slotq.cli.views.show_command:why",
         "logs": "slotq.cli.views.logs_command:logs",
-        "watch": "slotq.cli.views.watch:watch",
+        "watch": "slotq.cli.views.watching:watch",
         "top": "slotq.cli.top.command:top",
         "ui": "slotq.cli.machine.ui_command:ui",
         "graph": "slotq.cli.views.graph:graph",
-        "groups": "slotq.cli.views.groups:groups",
-        "history": "slotq.cli.views.history:history",
+        "groups": "slotq.cli.views.ls:groups",
+        "history": "slotq.cli.views.show_command:history",
         "timeline": "slotq.cli.views.timeline:timeline",
         "whatif": "slotq.cli.whatif.command:whatif",
     },
     "Change jobs": {
-        "cancel": "slotq.cli.verbs.cancel:cancel",
-        "hold": "slotq.cli.verbs.hold:hold",
-        "release": "slotq.cli.verbs.release:release",
-        "priority": "slotq.cli.verbs.priority:priority",
-        "move": "slotq.cli.verbs.move:move",
-        "transfer": "slotq.cli.verbs.transfer:transfer",
-        "requeue": "slotq.cli.verbs.requeue:requeue",
-        "shell": "slotq.cli.views.shell_command:shell",
+        **{verb.name: "slotq.cli.verbs.changes:CHANGES" for verb in VERBS},
+        "shell": "slotq.cli.views.entering:shell",
     },
     "Shares and use": {
         "quota": "slotq.cli.queue.quota_command:quota",
         "limits": "slotq.cli.queue.limits_command:limits",
         "usage": "slotq.cli.queue.usage_command:usage",
         "cost": "slotq.cli.queue.cost_command:cost",
-        "whoami": "slotq.cli.queue.whoami:whoami",
+        "whoami": "slotq.cli.queue.limits_command:whoami",
     },
     "Operate": {
         "pools": "slotq.cli.queue.pools_command:pools",
@@ -67,7 +62,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "doctor": "slotq.cli.queue.doctor:doctor",
         "exec": "slotq.cli.machine.exec:execute",
         "completion": "slotq.cli.machine.completion:completion",
-        "version": "slotq.cli.machine.version_command:version",
+        "version": "slotq.cli.machine.completion:version",
     },
     "Try it": {
         "local": "slotq.cli.machine.local_command:local",
@@ -75,7 +70,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "simulate": "slotq.cli.machine.simulate_command:simulate_command",
     },
 }
-"""The modules of the commands, by the headings of the help; all in its order."""
+"""The modules of the commands, by the headings of the help; all in its order. A module has the
+command itself, or several by name."""
 
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 """The module of each command."""
@@ -99,8 +95,10 @@ class Commands(click.Group):
         module, _, attribute = COMMANDS.get(cmd_name, "").partition(":")
         if not module or find_spec(module) is None:
             return None
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        found: click.Command | Mapping[str, click.Command] = getattr(
+            import_module(module), attribute
+        )
+        return found[cmd_name] if isinstance(found, Mapping) else found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

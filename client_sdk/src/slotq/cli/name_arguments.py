@@ -96,7 +96,7 @@ class ProjectName(Word):
         return in_time(
             lambda: [
                 CompletionItem(each.name, help=each.role)
-                for each in quick_client(ctx).me().projects
+                for each in quick_client(ctx).service.me().projects
                 if each.name.startswith(incomplete) and each.role != "viewer"
             ]
         )

@@ -23,7 +23,8 @@ from slotq.output.json_views import (
     VersionView,
 )
 from slotq.simulate.run.metrics import Metrics
-from slotq.simulate.whatif.views import WhatIfView
+from slotq.simulate.whatif.answer import WhatIfView
+from slotq_core.wire.base import ErrorView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
     AppliedView,
@@ -35,8 +36,8 @@ from slotq_core.wire.document.views import (
 from slotq_core.wire.groups.views import GroupsView, GroupView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.submission import SubmissionBody
+from slotq_core.wire.verbs import VERBS
 from slotq_core.wire.views.about import MeView
-from slotq_core.wire.views.errors import ErrorView
 from slotq_core.wire.views.jobs import JobView, QueueView
 from slotq_core.wire.views.pools import PoolsView, PoolView
 from slotq_core.wire.views.usage import AttemptsPageView
@@ -134,15 +135,9 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "logs": (LogLine,),
     "watch": (JobView, QueueView),
     "graph": (GraphView,),
-    "cancel": (JobView, QueueView),
-    "hold": (JobView, QueueView),
-    "release": (JobView, QueueView),
-    "priority": (JobView, QueueView),
-    "move": (JobView, QueueView),
-    "transfer": (JobView, QueueView),
+    **{verb.name: (JobView, QueueView) for verb in VERBS},
     "clone": (JobView, GroupView),
     "retry": (JobView, QueueView),
-    "requeue": (JobView, QueueView),
     "history": (JobView, QueueView, GroupView),
     "timeline": (AttemptsPageView,),
     "pools": (PoolsView,),

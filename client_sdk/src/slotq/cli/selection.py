@@ -67,7 +67,7 @@ class Selection:
         self._check()
         if not self.by_options and not self.dry_run:
             return list(self.names)
-        jobs = self._found(client) if self.by_options else [client.job(n) for n in self.names]
+        jobs = self._found(client) if self.by_options else [client.jobs.view(n) for n in self.names]
         if self.dry_run:
             app.answer(queue_view(jobs), queue_table(jobs))
             raise click.exceptions.Exit(int(Exit.OK))
@@ -113,7 +113,9 @@ class Selection:
         alone = submitter is None and self.project is None and self.pool is None
         if self.group is not None and alone:
             with suppress(NoSuchGroup, NotAllowed, UnexpectedAnswer):
-                return JobList(it for it in client.group(self.group).jobs if it.state in states)
+                return JobList(
+                    it for it in client.groups.view(self.group).jobs if it.state in states
+                )
         wanted: dict[str, Any] = {
             "submitter": submitter,
             "project": self.project,
@@ -163,9 +165,9 @@ def who_i_am(client: QueueClient) -> MeView:
     """The caller and the person. The person is the caller where the queue does not tell: it is of
     an earlier release, or the caller may not ask."""
     try:
-        return client.me()
+        return client.service.me()
     except (NotAllowed, UnexpectedAnswer):
-        caller = client.about().caller
+        caller = client.service.about().caller
         return MeView(caller=caller, person=caller, why="the queue did not tell")
 
 

@@ -1,8 +1,6 @@
 """What a queue costs, and what its jobs have used.
 
-counts  measured calls and units
-rates   prices and assumptions
-bill    the bill
+bill             the bill, from measured use, prices and assumptions
 instance_prices  prices of instances, public or your own
-used    what jobs have used, in hours and dollars
+used             what jobs have used, in hours and dollars
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pydantic import BaseModel
 
 from slotq.cost.instance_prices import InstancePrices
 from slotq_core.usage.amounts import Amounts, Group, Totals, field_of, grouped, merge
@@ -28,29 +30,30 @@ class Used:
     """Records that the queue could not read and that are not counted."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UsageLine:
-    """What one group has used on all types of instances."""
+class UsageLineView(BaseModel):
+    """What one group has used. Waits are in seconds."""
 
-    group: Mapping[str, str]
+    group: dict[str, str]
+    """The fields that --by names: `project`, `submitter`, `pool`, `class`."""
     slot_hours: float
     instance_hours: float
     usd: float | None
     """The price of the instance-hours whose price is known; None: of none of them."""
     unpriced_instance_hours: float
     jobs: int
+    """Jobs that started for the first time."""
     attempts: int
     wait_mean: float | None
-    """Seconds; None: nothing has waited. So is the next."""
     wait_p95: float | None
     evictions_given: int
     evictions_taken: int
     lost_hours: float
     lost_hours_at_most: float
-    """The part of it that is the most that can be lost."""
+    """The part of it that is the most that can be lost: of attempts that reported no checkpoint.
+    They may have saved some all the same."""
 
 
-def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLine]:
+def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
     """A line for each group, the largest use first."""
     groups: dict[Group, Totals] = {}
     for group, amounts in used.totals.items():
@@ -60,7 +63,7 @@ def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLine]:
     return sorted(lines, key=lambda line: (-line.slot_hours, *line.group.values()))
 
 
-def total_line(used: Used, prices: InstancePrices) -> UsageLine:
+def total_line(used: Used, prices: InstancePrices) -> UsageLineView:
     """A line for everything."""
     return _line(Group(), grouped(used.totals, ()), (), prices)
 
@@ -76,7 +79,7 @@ def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
     )
 
 
-def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrices) -> UsageLine:
+def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrices) -> UsageLineView:
     known = {its: its.instance_type in prices.usd_per_hour for its in totals}
     usd = [
         amounts.instance_ms / _HOUR * prices.usd_per_hour[its.instance_type]
@@ -88,7 +91,7 @@ def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrice
     for amounts in totals.values():
         every.add(amounts)
     mean, high = every.waits.mean, every.waits.percentile(_COSTLY)
-    return UsageLine(
+    return UsageLineView(
         group={name: field_of(group, name) for name in by},
         slot_hours=every.slot_ms / _HOUR,
         instance_hours=every.instance_ms / _HOUR,

@@ -1,24 +1,29 @@
-"""Runs the demo from its first line to its last."""
+"""Runs the demo from its first line to its last, with `--ui` in the browser too."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import Console
 
 from slotq.client import QueueClient
-from slotq.demo.evidence import Evidence
-from slotq.demo.page import Page
-from slotq.demo.play import Player
-from slotq.demo.proof import checks
+from slotq.demo.play import Player, quiet
+from slotq.demo.proof import Evidence, checks
 from slotq.demo.screen import ConsoleScreen, heading, timeline, verdict
-from slotq.demo.sdk import quiet
 from slotq.demo.story import EVICTED, INSTANCE_TYPE, POOL, SLOTS
 from slotq.demo.world import emulator
+from slotq.ui.built_page import BuiltPage
+from slotq.ui.logs import Logs
+from slotq.ui.own_calls import OwnCalls
+from slotq.ui.page_server import PageServer
+from slotq.ui.relay import Relay
 
 
 def run(console: Console, *, speed: float, page: Page | None = None) -> bool:
@@ -73,3 +78,34 @@ def terminated_as_interrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    files: BuiltPage
+    environment: Mapping[str, str]
+    """The user's own variables, which say what browser there is: the demo has few of them."""
+
+    @contextmanager
+    def shown(self, queue: QueueClient) -> Iterator[str]:
+        """Serve the page during the context, and open it in the browser. Yields its link."""
+        logs = Logs(queue.jobs, lambda: queue.aws.client("logs"))
+        server = PageServer(
+            port=0, page=self.files, relay=Relay(queue.transport), logs=logs, own=OwnCalls(queue)
+        )
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+        thread.start()
+        link = server.gate.link()
+        try:
+            with subprocess.Popen(  # noqa: S603 - Python's own module # nosec B603
+                [sys.executable, "-m", "webbrowser", link],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ):
+                yield link
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()

@@ -1,10 +1,14 @@
-"""Plays the story: submits each job at its moment with the SageMaker SDK, and watches the queue."""
+"""Plays the story: submits each job at its moment with the SageMaker SDK, and watches the queue.
+
+The SDK calls only the emulator.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -14,7 +18,7 @@ import boto3
 from sagemaker.estimator import Estimator
 
 from slotq.client import QueueClient
-from slotq.demo.evidence import Evidence
+from slotq.demo.proof import Evidence
 from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Moment, Part
 from slotq.errors import SlotQError
 from slotq.session.installed_sdk import QueueTrainingJobSession
@@ -82,7 +86,7 @@ class Player:
             while not self._all(_ENDED, (part.name for part in PARTS)):
                 time.sleep(POLL)
                 self._look()
-        return {part.name: self.queue.job(part.name) for part in PARTS}
+        return {part.name: self.queue.jobs.view(part.name) for part in PARTS}
 
     def _session(self) -> QueueTrainingJobSession:
         return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)
@@ -151,3 +155,33 @@ class Player:
 
     def _at(self) -> float:
         return time.monotonic() - self.began
+
+
+try:
+    from sagemaker.telemetry import telemetry_logging
+except ImportError:  # The first versions have no telemetry.
+    telemetry_logging = None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Switch telemetry off. `slotq.cli.machine.demo_command` silences the SDK's logs before the
+    import.
+
+    The function replaces the telemetry sender instead of using the SDK's own opt-out. The opt-out
+    is a configuration, and the SDK validates a configuration some seventy times in each fit, which
+    takes five seconds.
+    """
+    if telemetry_logging is None:
+        yield
+        return
+    sender = telemetry_logging._send_telemetry_request  # noqa: SLF001 - see above
+    telemetry_logging._send_telemetry_request = _send_nothing  # noqa: SLF001
+    try:
+        yield
+    finally:
+        telemetry_logging._send_telemetry_request = sender  # noqa: SLF001
+
+
+def _send_nothing(*_: object, **__: object) -> None:
+    pass

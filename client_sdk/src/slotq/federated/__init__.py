@@ -2,9 +2,7 @@
 
 job_folder  meta.json and the app folders, read and checked
 meta        the rules of meta.json
-deploy_map  the rules of its deploy_map: which app goes to which site
-resources   the rules of its resource_spec: what a site needs of its pool
+sites       the rules of its deploy_map and resource_spec
 app_folder  an app: job.json, and the rest of its folder as an archive
-members     the group that the job becomes
-runs        the names of its runs: each submission is one
+members     the group that the job becomes, and the names of its runs
 """

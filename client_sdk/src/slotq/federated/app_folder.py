@@ -28,7 +28,7 @@ from slotq.packaging.command_job import (
     with_code_channel,
 )
 from slotq_core.wire import strict_json
-from slotq_core.wire.training_request import refusal, submission_faults
+from slotq_core.wire.training.training_request import refusal, submission_faults
 
 TEMPLATE, SOURCE = "job.json", "source"
 _SCRIPT = "sagemaker_program"

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq.federated.deploy_map import ALL, SERVER, deployments
-from slotq.federated.resources import needs
+from slotq.federated.sites import ALL, SERVER, deployments, needs
 from slotq_core import names
 from slotq_core.spelling import nearest
 

@@ -102,7 +102,7 @@ def gang(
     `min_members` of them with all `mandatory` ones, in one pool with `same_pool`.
 
     Use `fit(wait=False)` inside the block. Raises InvalidRequest where the block has submitted
-    nothing, and what `QueueClient.submit_gang` raises.
+    nothing, and what `queue.groups.submit_gang` raises.
     """
     if _now.get() is not None:
         raise InvalidRequest("a gang is gathered already: end its block before the next one")

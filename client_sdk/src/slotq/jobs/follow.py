@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slotq.errors import CannotReach, Unavailable
-from slotq.jobs.notices import Output, Trouble, one_line
-from slotq.jobs.reports.progress_bar import in_words
-from slotq.jobs.reports.warned import Warned
+from slotq.jobs.notices import Output, Trouble, Warned, one_line
+from slotq.jobs.progress_bar import in_words
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import AttemptView, JobView, ProgressView

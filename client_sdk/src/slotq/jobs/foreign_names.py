@@ -7,15 +7,17 @@ client looks first, as far as the caller's own rights and network allow, and say
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.utils import parse_to_aware_datetime
 
 from slotq.errors import NameTaken, NoSuchJob, SlotQError
-from slotq_core.wire.views.jobs import JobView
+from slotq.jobs.job_calls import JobCalls
 
 QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
 """Settings of a client for a look that is a courtesy: one that takes long is given up."""
@@ -23,18 +25,12 @@ QUICK = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts":
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"})
 
 
-class Queue(Protocol):
-    """The method of QueueClient used here."""
-
-    def job(self, name: str) -> JobView: ...
-
-
 class ForeignNames:
     """Names of training jobs that the queue does not know."""
 
-    def __init__(self, queue: Queue, client: Callable[[str], Any]) -> None:
+    def __init__(self, jobs: JobCalls, client: Callable[[str], Any]) -> None:
         """`client` returns the boto3 client for `sagemaker` in a region; empty: the session's."""
-        self._queue, self._client = queue, client
+        self._jobs, self._client = jobs, client
         self._may_look = True
 
     def check(self, name: object, region: str = "") -> None:
@@ -58,7 +54,7 @@ class ForeignNames:
 
     def _refuse_unknown(self, name: str) -> None:
         try:
-            self._queue.job(name)
+            self._jobs.view(name)
         except NoSuchJob:
             raise NameTaken(
                 f"SageMaker already has a training job '{name}', which is not from this queue; "
@@ -67,3 +63,28 @@ class ForeignNames:
             ) from None
         except SlotQError:
             return  # The submission will meet the same trouble, and say so.
+
+
+# The filters of ListTrainingJobs, but for the status.
+
+_ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def is_listed(name: str, times: Mapping[str, datetime], request: Mapping[str, Any]) -> bool:
+    """Whether the request's filters let a training job through.
+
+    `times`: its CreationTime and LastModifiedTime.
+    """
+    if str(request.get("NameContains") or "").lower() not in name.lower():
+        return False
+    return all(
+        _limit(request, f"{key}After", _ALWAYS[0])
+        <= moment
+        <= _limit(request, f"{key}Before", _ALWAYS[1])
+        for key, moment in times.items()
+    )
+
+
+def _limit(request: Mapping[str, Any], key: str, absent: datetime) -> datetime:
+    given = request.get(key)
+    return absent if given is None else parse_to_aware_datetime(given)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
-from slotq.configuration.settings import Config
 from slotq.errors import NotCompleted
 from slotq.jobs import progress
 from slotq.jobs.follow import ended, follow
 from slotq.jobs.foreign_names import QUICK
+from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.job_logs import failure_log
 from slotq.jobs.notebook import live
 from slotq.jobs.notebook.card import card
 from slotq.jobs.notices import logged
 from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed
+from slotq.jobs.verbs import Value, VerbsOfJob
+from slotq.transport.connection import Connection
 from slotq_core.model.jobs import JobState
+from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.jobs import AttemptView, JobView
 
 
@@ -26,37 +29,10 @@ def _of_view(column: Column) -> Column:
     return name, lambda job: value(job.view)
 
 
-class Queue(Protocol):
-    """What of QueueClient is used here."""
+class ObservedJob:
+    """A job as it was last seen."""
 
-    config: Config
-
-    @property
-    def aws(self) -> Any: ...
-    def job(self, name: str) -> JobView: ...
-    def cancel(self, name: str) -> JobView: ...
-    def hold(self, name: str) -> JobView: ...
-    def release(self, name: str) -> JobView: ...
-    def requeue(self, name: str) -> JobView: ...
-    def set_priority(self, name: str, priority: int | str) -> JobView: ...
-    def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
-    def transfer(self, name: str, project: str) -> JobView: ...
-    def clone(self, name: str, new_name: str, *, priority: int | str | None = None) -> JobView: ...
-    def retry(
-        self, name: str, new_name: str | None = None, *, priority: int | str | None = None
-    ) -> JobView: ...
-
-
-class QueuedJob:
-    """A job as it was last seen; each method looks anew, and returns the job itself.
-
-    Every method may raise what QueueClient does, and NoSuchJob. A verb that finds the job changed
-    decides anew on the job as it is; where that makes it impossible it raises TooLate, which
-    says what the job is now, and nothing has changed.
-    """
-
-    def __init__(self, queue: Queue, view: JobView) -> None:
-        self._queue = queue
+    def __init__(self, view: JobView) -> None:
         self._view = view
 
     @property
@@ -74,12 +50,6 @@ class QueuedJob:
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
         return card(self.view)
-
-    def _ipython_display_(self) -> None:
-        """Show a card that follows the job. Anywhere but in a notebook's kernel, IPython goes on to
-        the other forms."""
-        if not live.show(self.view, self._queue):
-            raise NotImplementedError
 
     @property
     def name(self) -> str:
@@ -109,8 +79,31 @@ class QueuedJob:
     def ended(self) -> bool:
         return ended(self.view)
 
+
+class QueuedJob(ObservedJob, VerbsOfJob):
+    """A job as it was last seen; each method looks again, and returns the job itself.
+
+    Every method may raise what QueueClient does, and NoSuchJob. A verb that finds the job changed
+    is decided again on the job as it is; where that makes it impossible it raises TooLate, which
+    says what the job is now, and nothing has changed.
+    """
+
+    def __init__(self, queue: Connection, view: JobView) -> None:
+        super().__init__(view)
+        self._queue = queue
+
+    @property
+    def _jobs(self) -> JobCalls:
+        return JobCalls(self._queue)
+
+    def _ipython_display_(self) -> None:
+        """Show a card that follows the job. Anywhere but in a notebook's kernel, IPython goes on to
+        the other forms."""
+        if not live.show(self.view, self._jobs):
+            raise NotImplementedError
+
     def refresh(self) -> Self:
-        self.view = self._queue.job(self.name)
+        self.view = self._jobs.view(self.name)
         return self
 
     def history(self) -> list[AttemptView]:
@@ -118,54 +111,19 @@ class QueuedJob:
         its model, checkpoints and logs are."""
         return AttemptList(self.refresh().view.attempts)
 
-    def cancel(self) -> Self:
-        """Whether it waits or runs; a running attempt is stopped first. Raises TooLate (it has
-        ended otherwise)."""
-        self.view = self._queue.cancel(self.name)
-        return self
-
-    def hold(self) -> Self:
-        """It shall not start until it is released. Raises TooLate: it holds slots, or has ended."""
-        self.view = self._queue.hold(self.name)
-        return self
-
-    def release(self) -> Self:
-        """It waits again, at its old entry time. Raises TooLate (it has ended)."""
-        self.view = self._queue.release(self.name)
-        return self
-
-    def requeue(self) -> Self:
-        """It gives its running attempt up and waits again, at its old entry time and with its
-        checkpoints. Raises TooLate (it is being cancelled, or has ended)."""
-        self.view = self._queue.requeue(self.name)
-        return self
-
-    def set_priority(self, priority: int | str) -> Self:
-        """High first. Raises TooLate (it has ended), InvalidRequest."""
-        self.view = self._queue.set_priority(self.name, priority)
-        return self
-
-    def move(self, pools: str | Iterable[str]) -> Self:
-        """It accepts these pools from its next start on, the most welcome first. Raises TooLate (it
-        has ended), InvalidRequest, NeverFits."""
-        self.view = self._queue.move(self.name, pools)
-        return self
-
-    def transfer(self, project: str) -> Self:
-        """It belongs to this project from now on. Raises ProjectNotAllowed, TooLate (it holds
-        slots, or has ended), and what a submission to the project raises."""
-        self.view = self._queue.transfer(self.name, project)
+    def do(self, verb: Verb, value: Value = None) -> Self:
+        self.view = self._jobs.do(self.name, verb, value)
         return self
 
     def clone(self, new_name: str, *, priority: int | str | None = None) -> QueuedJob:
         """The same request once more, under another name. Raises what a submission does."""
-        return QueuedJob(self._queue, self._queue.clone(self.name, new_name, priority=priority))
+        return QueuedJob(self._queue, self._jobs.clone(self.name, new_name, priority=priority))
 
     def retry(self, new_name: str | None = None, *, priority: int | str | None = None) -> QueuedJob:
         """The same request once more, where it ended without completing: as another job, `…-r2` or
         the next free name where none is given. Raises InvalidRequest (it has not ended, or has
         completed), and what a submission does."""
-        return QueuedJob(self._queue, self._queue.retry(self.name, new_name, priority=priority))
+        return QueuedJob(self._queue, self._jobs.retry(self.name, new_name, priority=priority))
 
     def wait(
         self,
@@ -193,7 +151,7 @@ class QueuedJob:
             sleep(pause if until is None else min(pause, max(0.0, until - clock())))
 
         self.view = follow(
-            lambda: self._queue.job(self.name),
+            lambda: self._jobs.view(self.name),
             say=shown.say,
             clock=clock,
             sleep=rest,
@@ -207,8 +165,9 @@ class QueuedJob:
 
     def _logs(self) -> Any:
         """boto3's client for logs, in the queue's region."""
-        region = self._queue.config.signing_region() or self._queue.aws.region_name
-        return self._queue.aws.client("logs", region_name=region, config=QUICK)
+        aws = self._queue.transport.aws
+        region = self._queue.config.signing_region() or aws.region_name
+        return aws.client("logs", region_name=region, config=QUICK)
 
     def result(self, timeout: float | None = None, **how: Any) -> str:
         """The S3 URI of its model, once it has completed; further arguments are those of `wait`.

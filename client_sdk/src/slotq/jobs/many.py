@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from slotq.errors import (
     NotAllowed,
@@ -15,53 +14,22 @@ from slotq.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import settings_tags
+from slotq.jobs.verbs import Outcome, Value, VerbsOfMany, change_of
 from slotq.transport.refusals import NOT_REACHED, of_one
 from slotq_core import names
-from slotq_core.model.jobs import ACTIVE_STATES
-from slotq_core.wire.bulk_changes import MOST_AT_ONCE, OutcomeView
+from slotq_core.wire.job_changes import MOST_AT_ONCE
+from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.jobs import JobView
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """The result for one job: the changed job, or the error that left it unchanged."""
-
-    name: str
-    job: JobView | None = None
-    error: SlotQError | None = None
-
-
-class Queue(Protocol):
-    """The methods of QueueClient used here."""
-
-    def jobs(self, states: Iterable[str] | None = None) -> list[JobView]: ...
-    def job(self, name: str) -> JobView: ...
-    def cancel(self, name: str) -> JobView: ...
-    def hold(self, name: str) -> JobView: ...
-    def release(self, name: str) -> JobView: ...
-    def requeue(self, name: str) -> JobView: ...
-    def set_priority(self, name: str, priority: int | str) -> JobView: ...
-    def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
-    def transfer(self, name: str, project: str) -> JobView: ...
-    def retry(
-        self,
-        name: str,
-        new_name: str | None = None,
-        *,
-        priority: int | str | None = None,
-        project: str | None = None,
-    ) -> JobView: ...
-    def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
-
-
 Change = Mapping[str, Any]
-Verb = Callable[[str], JobView]
+Alone = Callable[[str], JobView]
 Refusals = tuple[type[SlotQError], ...]
 """Errors that concern one job alone."""
 
 
-class Many:
+class Many(VerbsOfMany):
     """Jobs by name. Each verb returns one outcome per job, in the order of the names.
 
     A refusal for one job does not affect the others. Any other error raises if no job was changed
@@ -69,46 +37,31 @@ class Many:
     """
 
     def __init__(
-        self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
+        self, jobs: JobCalls, names: Iterable[str], *, states: Iterable[str] | None = None
     ) -> None:
         """`states`: change only jobs that are still in one of these; others get TooLate."""
-        self._queue = queue
+        self._jobs = jobs
         self.names = list(dict.fromkeys(names))
         self._states = None if states is None else sorted(states)
 
-    def cancel(self) -> list[Outcome]:
-        return self._change({"cancel": True}, self._queue.cancel)
+    def do(self, verb: Verb, value: Value = None) -> list[Outcome]:
+        if not isinstance(value, str | int | None):
+            value = [*value]  # It is read for each request.
 
-    def hold(self) -> list[Outcome]:
-        return self._change({"held": True}, self._queue.hold)
+        def alone(name: str) -> JobView:
+            return self._jobs.do(name, verb, value)
 
-    def release(self) -> list[Outcome]:
-        return self._change({"held": False}, self._queue.release)
-
-    def set_priority(self, priority: int | str) -> list[Outcome]:
-        tags = settings_tags(priority=priority)
-        return self._change({"tags": tags}, lambda name: self._queue.set_priority(name, priority))
-
-    def move(self, pools: str | Iterable[str]) -> list[Outcome]:
-        wanted = pools if isinstance(pools, str) else [*pools]
-        tags = settings_tags(pools=wanted)
-        return self._change({"tags": tags}, lambda name: self._queue.move(name, wanted))
-
-    def transfer(self, project: str) -> list[Outcome]:
-        tags = settings_tags(project=project)
-        return self._change({"tags": tags}, lambda name: self._queue.transfer(name, project))
-
-    def requeue(self) -> list[Outcome]:
-        """Give up the current attempt of each job.
-
-        Each change carries the number of its attempt, so that repeating the request does not give
-        up the next attempt too.
-        """
+        if not verb.of_attempt:
+            return self._change(change_of(verb, value), alone)
         if len(self.names) == 1 and self._states is None:
-            return self._singly(self.names, self._queue.requeue)
-        begun = {job.name: job.attempts_begun for job in self._queue.jobs(sorted(ACTIVE_STATES))}
-        changes = [{"name": name, "give_up": begun[name]} for name in self.names if name in begun]
-        return self._together(changes, self._queue.requeue)
+            return self._singly(self.names, alone)
+        begun = {job.name: job.attempts_begun for job in self._jobs(sorted(verb.states))}
+        changes = [
+            {"name": name, **change_of(verb, value, attempt=begun[name])}
+            for name in self.names
+            if name in begun
+        ]
+        return self._together(changes, alone)
 
     def retry(
         self,
@@ -129,12 +82,12 @@ class Many:
             change["new_name"] = new_name
         return self._change(
             change,
-            lambda name: self._queue.retry(name, new_name, priority=priority, project=project),
+            lambda name: self._jobs.retry(name, new_name, priority=priority, project=project),
             refusals=(Refused, NotAllowed),
         )
 
     def _change(
-        self, change: Mapping[str, Any], alone: Verb, *, refusals: Refusals = (Refused,)
+        self, change: Mapping[str, Any], alone: Alone, *, refusals: Refusals = (Refused,)
     ) -> list[Outcome]:
         if len(self.names) == 1 and self._states is None:
             return self._singly(self.names, alone, refusals=refusals)
@@ -143,7 +96,7 @@ class Many:
         return self._together(changes, alone, refusals=refusals)
 
     def _together(
-        self, changes: Sequence[Change], alone: Verb, *, refusals: Refusals = (Refused,)
+        self, changes: Sequence[Change], alone: Alone, *, refusals: Refusals = (Refused,)
     ) -> list[Outcome]:
         """Apply the changes by the hundred, then treat the remaining names one by one.
 
@@ -170,7 +123,7 @@ class Many:
         done |= {it.name: it for it in rest}
         return [done[name] for name in self.names]
 
-    def _next_minute(self, over: list[Outcome], alone: Verb) -> list[Outcome]:
+    def _next_minute(self, over: list[Outcome], alone: Alone) -> list[Outcome]:
         """Submit the first of the jobs beyond this minute's submissions alone, which waits for the
         next minute; the others are left for the next request. All are refused if it waits in vain.
         """
@@ -178,14 +131,14 @@ class Many:
         in_vain = any(isinstance(it.error, TooManySubmissions) for it in first)
         return over if in_vain else first
 
-    def _if_still(self, alone: Verb) -> Verb:
+    def _if_still(self, alone: Alone) -> Alone:
         """The verb for one job, which first checks that the job is still in a wanted state."""
         states = self._states
         if states is None:
             return alone
 
         def verb(name: str) -> JobView:
-            job = self._queue.job(name)
+            job = self._jobs.view(name)
             if job.state not in states:
                 wanted = " or ".join(states)
                 raise TooLate(f"job {name} is now {job.state}, not {wanted}", field="states")
@@ -198,7 +151,7 @@ class Many:
 
     def _answered(self, changes: Sequence[Change]) -> list[Outcome]:
         """The outcomes of the changes that the queue had time for. Raises Unavailable if none."""
-        views = self._queue.change(changes)
+        views = self._jobs.change(changes)
         reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
         if not reached:
             raise Unavailable("the queue had no time for the changes; try again later")
@@ -210,7 +163,7 @@ class Many:
     def _singly(
         self,
         names: Sequence[str],
-        verb: Verb,
+        verb: Alone,
         *,
         refusals: Refusals = (Refused,),
     ) -> list[Outcome]:

@@ -12,6 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from slotq_core.model.reports.slow_save import SlowSave
+from slotq_core.wire.views.jobs import JobView
+
 LOGGER = logging.getLogger("slotq")
 # Without a handler, Python itself prints warnings if the program configures no logging.
 LOGGER.addHandler(logging.NullHandler())
@@ -100,3 +103,21 @@ def _where(line: str) -> tuple[logging.Logger, int]:
     if isinstance(line, Output):
         return _TRAINING, logging.INFO
     return LOGGER, logging.WARNING if isinstance(line, Trouble) else logging.INFO
+
+
+class Warned:
+    """Remembers what it has told."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, job: JobView, *, submitted: bool = False) -> None:
+        """Say the job's new warnings as trouble; those of its submission only where it is the
+        answer to that."""
+        codes = {job.slow_save.text: SlowSave.code} if job.slow_save else {}
+        for warning in job.warnings if submitted else job.news:
+            key = (job.name, codes.get(warning, warning))
+            if key not in self._told:
+                self._told.add(key)
+                self._say(Trouble(f"{job.name}: warning: {one_line(warning)}"))

@@ -10,10 +10,10 @@ from typing import Protocol, TextIO
 
 from slotq.jobs.follow import standing
 from slotq.jobs.notebook.card import card
-from slotq.jobs.notebook.kernel import Display, display_here
+from slotq.jobs.notebook.live import Display, display_here
 from slotq.jobs.notices import encodable, log, print_line, shows
+from slotq.jobs.progress_bar import bar, marks
 from slotq.jobs.rendering import Bundle
-from slotq.jobs.reports.progress_bar import bar, marks
 from slotq_core.wire.views.jobs import JobView
 
 

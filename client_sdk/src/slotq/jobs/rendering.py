@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from slotq.jobs.follow import earliest, place_text, since
-from slotq.jobs.reports.progress_bar import bar
+from slotq.jobs.progress_bar import bar
 from slotq_core.wire.views.jobs import AttemptView, JobView
 from slotq_core.wire.views.pools import PoolView
 

@@ -1,14 +1,21 @@
-"""The structure of a CreateTrainingJob request, from the botocore of this machine."""
+"""Check a CreateTrainingJob request against the botocore of this machine before it is sent.
+
+Without the check, SageMaker would find a fault only when the job starts, perhaps hours later.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import botocore
 import botocore.session
 
-from slotq_core.wire.training_request import Shape
+from slotq.errors import InvalidRequest
+from slotq_core import names
+from slotq_core.wire.training.training_request import Fault, Shape, faults_by, refusal
 
 KINDS = {"long": "integer", "double": "float"}
 """The JSON type of botocore's types that have another name."""
@@ -85,3 +92,28 @@ def python_pattern(pattern: str | None) -> str | None:
     except re.error:
         return None
     return pattern
+
+
+def check(request: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest with all faults of a CreateTrainingJob request, each with its path.
+
+    Faults are values that are missing, of the wrong type, unknown or out of bounds. Not if the only
+    faults are missing fields of the request itself: the job's project may fill them in, and the
+    queue refuses them otherwise. `request` is in JSON form.
+    """
+    faults = faults_by(training_request(), _as_it_is_sent(request))
+    if not all(fault.lacks and "." not in fault.path for fault in faults):
+        raise _refused(faults)
+
+
+def _as_it_is_sent(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    tags = request.get("Tags")
+    return {**request, "Tags": names.sagemaker_tags(tags)} if isinstance(tags, list) else request
+
+
+def _refused(faults: list[Fault]) -> InvalidRequest:
+    refused = refusal(faults)
+    if not any(fault.dated for fault in faults):
+        return refused
+    hint = f"according to botocore {botocore.__version__}; a newer version may know more fields"
+    return InvalidRequest(f"{refused.message}\n({hint})", field=refused.field)

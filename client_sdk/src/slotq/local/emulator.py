@@ -25,8 +25,7 @@ from slotq.local.container import image
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
 from slotq.local.front import Front
-from slotq.local.kept import snapshot
-from slotq.local.kept.snapshot import Snapshot
+from slotq.local.kept import Snapshot, forget
 from slotq.local.services import aws, function
 from slotq.local.services.gateway import Gateway
 from slotq.local.services.invocations import FUNCTION, Handler, Invocations
@@ -181,10 +180,10 @@ class Emulator:
         try:
             aws.furnish(self.endpoint)
             if self._options.fresh:
-                snapshot.forget(self._options.work)
-            kept = Snapshot(self._options.work, self.endpoint, self.plane)
-            kept.restore()
-            self._kept = kept
+                forget(self._options.work)
+            snapshot = Snapshot(self._options.work, self.endpoint, self.plane)
+            snapshot.restore()
+            self._kept = snapshot
             self._telling = Telling(self.endpoint, say=_say)
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)

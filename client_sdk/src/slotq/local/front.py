@@ -7,9 +7,9 @@ the queue's API                 the Lambda's handler, behind API Gateway (`gatew
 
 Everything else must be signed (`authenticating`):
 
-SageMaker's training calls      our own plane (`sagemaker_http`)
+SageMaker's training calls      our own plane (`training_service`)
 Lambda's Invoke, asynchronous   the invocations (`invocations`)
-the other services              moto (`moto_answers`)
+the other services              moto (`error_answers`)
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
-from slotq.local.entry.error_answers import Said, refusal
 from slotq.local.entry.guard import Guard, Refused, without_grants
 from slotq.local.entry.signatures import FindCaller, NotSigned
 from slotq.local.keys import TOKEN_HEADER
-from slotq.local.services import aws, moto_answers, sagemaker_http
+from slotq.local.services import aws, training_service
+from slotq.local.services.error_answers import Said, moto_answer, refusal
 from slotq.local.services.gateway import Answer, Environ, Gateway, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
-from slotq.local.training.call_errors import NoAnswer
 from slotq.local.training.plane import Plane
+from slotq.local.training.request_check import NoAnswer
 
 CONTROL = "/_slotq/"
 _MOTO_CONTROL = "/moto-api"
@@ -80,7 +80,7 @@ class Front:
             status, headers, body = _no(environ, no)
             said = status, [*headers, _CLOSE], body
         if said is None:
-            return moto_answers.answer(self._others, environ, start)
+            return moto_answer(self._others, environ, start)
         status, headers, body = said
         start(status, [*headers, ("Content-Length", str(len(body)))])
         return [body]
@@ -97,7 +97,7 @@ class Front:
         if is_ours(environ):
             return self._gateway.answer(environ)
         authenticate(environ, self._find_caller, datetime.now(UTC))
-        if sagemaker_http.is_sagemaker(environ):
+        if training_service.is_sagemaker(environ):
             return self._sagemaker(environ)
         if invoked := _INVOKE.fullmatch(path):
             return self._invoke(environ, invoked["name"])
@@ -108,11 +108,11 @@ class Front:
 
     def _sagemaker(self, environ: Environ) -> Said | None:
         body = kept_body(environ, MAX_CALL)
-        operation = sagemaker_http.operation_of(environ, body)
+        operation = training_service.operation_of(environ, body)
         if operation is None:
             return None
         try:
-            return sagemaker_http.answer(self._plane, operation, body)
+            return training_service.answer(self._plane, operation, body)
         finally:
             self._poke()
 

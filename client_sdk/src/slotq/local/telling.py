@@ -12,10 +12,9 @@ from collections.abc import Callable
 
 from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
-from slotq.local.services.stream import JobStream, attached
+from slotq.local.services.moto_dynamodb import JobStream, attached
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.notices.outbox import DynamoOutbox
-from slotq_core.adapters.dynamodb.notices.stream import change_in
+from slotq_core.adapters.dynamodb.notices import DynamoOutbox, change_in
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.adapters.settings import SystemClock

@@ -10,10 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from slotq.jobs.follow import place_text
-from slotq.jobs.reports.progress_bar import cell, fraction
+from slotq.jobs.progress_bar import cell, fraction
 from slotq.output import job_tables
-from slotq.output.job_tables import moment, state_text, why
-from slotq.output.submitters import last_part, short_names
+from slotq.output.job_tables import last_part, moment, short_names, state_text, why
 from slotq_core.wire.views.jobs import JobView
 
 

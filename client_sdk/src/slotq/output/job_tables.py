@@ -1,8 +1,9 @@
-"""Jobs as tables for people."""
+"""Jobs as tables for people, with short names for their submitters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from slotq.jobs.follow import place_text, standing
 from slotq.jobs.notices import one_line
-from slotq.jobs.reports.progress_bar import bar, saved
+from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
@@ -179,3 +180,25 @@ def state_text(state: str) -> Text:
 def moment(text: str | None) -> str:
     """Shorten a timestamp: `2026-11-20T10:30:00.000Z` becomes `11-20 10:30:00`."""
     return f"{text[5:10]} {text[11:19]}" if text else ""
+
+
+_BETWEEN = re.compile("[/:]")
+
+
+def last_part(arn: str) -> str:
+    """`ada` of `arn:aws:iam::123456789012:user/ada`; the session's name of an assumed role."""
+    return _parts(arn)[-1]
+
+
+def short_names(arns: Iterable[str]) -> Mapping[str, str]:
+    """The shortest endings, by ARN, that tell these ARNs apart; all have equally many parts."""
+    parts = {arn: _parts(arn) for arn in arns}
+    for number in range(1, max(map(len, parts.values()), default=1)):
+        short = {arn: "/".join(its[-number:]) for arn, its in parts.items()}
+        if len(set(short.values())) == len(short):
+            return short
+    return {arn: arn for arn in parts}
+
+
+def _parts(arn: str) -> list[str]:
+    return _BETWEEN.split(arn)

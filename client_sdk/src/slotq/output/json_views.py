@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from slotq.cost.used import UsageLineView
 from slotq_core.wire.base import VERSION
 from slotq_core.wire.views.about import DoctorView
 from slotq_core.wire.views.jobs import QueueView
@@ -56,29 +57,6 @@ class SettingsView(BaseModel):
     file: str
     """The config file, whether or not it exists."""
     settings: list[SettingView]
-
-
-class UsageLineView(BaseModel):
-    """What one group has used. Waits are in seconds."""
-
-    group: dict[str, str]
-    """The fields that --by names: `project`, `submitter`, `pool`, `class`."""
-    slot_hours: float
-    instance_hours: float
-    usd: float | None
-    """The price of the instance-hours whose price is known; None: of none of them."""
-    unpriced_instance_hours: float
-    jobs: int
-    """Jobs that started for the first time."""
-    attempts: int
-    wait_mean: float | None
-    wait_p95: float | None
-    evictions_given: int
-    evictions_taken: int
-    lost_hours: float
-    lost_hours_at_most: float
-    """The part of it that is the most that can be lost: of attempts that reported no checkpoint.
-    They may have saved some all the same."""
 
 
 class PricesView(BaseModel):

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.document.comparison import entries, entry_name
+from slotq.document.document_text import entries, entry_name
 from slotq.jobs.notices import one_line
 from slotq.output.job_tables import columns, moment
 from slotq_core.model.pools import PoolState

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.cost.used import UsageLine
-from slotq.output.job_tables import columns
-from slotq.output.json_views import UsageLineView, UsageView
-from slotq.output.submitters import short_names
+from slotq.cost.used import UsageLineView
+from slotq.output.job_tables import columns, short_names
+from slotq.output.json_views import UsageView
 
 _HEADS = {"submitter": "PERSON"}
 _FIGURES = (
@@ -62,7 +60,7 @@ def usage_page(view: UsageView) -> RenderableType:
 
 def usage_csv(view: UsageView) -> str:
     """A head and a line for each group, with full names and unrounded figures."""
-    figures = [field.name for field in fields(UsageLine) if field.name != "group"]
+    figures = [name for name in UsageLineView.model_fields if name != "group"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*view.by, *figures])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from slotq.errors import NoShell
 from slotq.jobs.follow import follow, standing
-from slotq.remote_shell.running import NotYet, runs
+from slotq.remote_shell.ssm_session import NotYet, runs
 from slotq_core.wire.views.jobs import JobView
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotq.errors import NoShell
-from slotq_core.requests.field_paths import MISSING, value_at, with_value
+from slotq_core.wire.training.field_paths import MISSING, value_at, with_value
 
 _DEBUG = "RemoteDebugConfig.EnableRemoteDebug"
 _ISOLATED = "EnableNetworkIsolation"

@@ -3,8 +3,7 @@
 installed_sdk       `QueueTrainingJobSession` for the SDK that is installed
 sdk2                for SDK v2
 sdk3                for SDK v3
-install             `slotq.install`, for plain boto3
-queue_settings      the settings that all of these take
+install             `slotq.install`, for plain boto3; the settings that all of these take
 hooks               botocore's event hooks
 training_calls      the operations, answered for jobs of the queue
 describe            DescribeTrainingJob

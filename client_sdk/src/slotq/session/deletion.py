@@ -9,26 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from slotq.jobs.follow import ended
 from slotq.session.hooks import Answer, Context, InUse, Params, TakenCall, untouched
+from slotq.session.training_calls import TrainingCalls
 from slotq_core.wire.views.jobs import JobView
-
-
-class Jobs(Protocol):
-    """The methods of TrainingCalls used here."""
-
-    def known(self, name: Any) -> JobView | None: ...
-    def forget(self, name: str) -> None: ...
 
 
 class Deletion:
     """`client` returns the boto3 client for `sagemaker` in a region."""
 
-    def __init__(self, jobs: Jobs, *, client: Callable[[str], Any]) -> None:
+    def __init__(self, jobs: TrainingCalls, *, client: Callable[[str], Any]) -> None:
         self._jobs, self._client = jobs, client
 
     def calls(self) -> tuple[TakenCall, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack, cast
 
 import boto3
 
@@ -21,16 +21,57 @@ from slotq.configuration.keywords import takes
 from slotq.configuration.settings import load
 from slotq.jobs.foreign_names import QUICK, ForeignNames
 from slotq.jobs.notices import log, logged
+from slotq.jobs.submission import JobSettings
 from slotq.packaging import training_file
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.session.other_calls.refusing import Refusing
-from slotq.session.queue_settings import QueueSettings, job_settings
 from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
 from slotq.transport.signed_http import Transport
 from slotq_core.names import PROJECT_TAG
+
+
+class QueueSettings(JobSettings, total=False):
+    """Which queue, and the settings of the jobs. None: not given."""
+
+    endpoint: Annotated[str | None, "the URL of the queue's API; default from the config"]
+    api_id: Annotated[str | None, "the API's id, with a VPC endpoint; default from the config"]
+    queue: Annotated[QueueClient | None, "an existing client, instead of a new one"]
+    ship_training: Annotated[
+        bool | None, "put slotq_training.py beside the code, for scripts that can be suspended"
+    ]
+    say: Annotated[
+        Callable[[str], None] | None,
+        "takes each line that tells of a job; the logger `slotq` gets the lines too",
+    ]
+
+
+class SessionSettings(QueueSettings, total=False):
+    """The same, and the keyword arguments of the SDK's own Session, which get through to it."""
+
+    sagemaker_client: Any
+    sagemaker_runtime_client: Any
+    sagemaker_featurestore_runtime_client: Any
+    sagemaker_metrics_client: Any
+    sagemaker_config: Any
+    default_bucket: Any
+    default_bucket_prefix: Any
+    settings: Any
+
+
+def parted(given: SessionSettings) -> tuple[QueueSettings, dict[str, Any]]:
+    """What is for the queue, and what is for the SDK's Session."""
+    own = {key: value for key, value in given.items() if key in QueueSettings.__annotations__}
+    rest = {key: value for key, value in given.items() if key not in own}
+    return cast(QueueSettings, own), rest
+
+
+def job_settings(given: QueueSettings) -> JobSettings:
+    """What is for the jobs alone."""
+    own = {key: value for key, value in given.items() if key in JobSettings.__annotations__}
+    return cast(JobSettings, own)
 
 
 @takes(QueueSettings)
@@ -122,7 +163,7 @@ class Installation:
             client=cache(lambda region: session.client("sagemaker", region_name=region or None))
         )
         training.names = ForeignNames(
-            queue,
+            queue.jobs,
             cache(
                 lambda region: session.client("sagemaker", region_name=region or None, config=QUICK)
             ),

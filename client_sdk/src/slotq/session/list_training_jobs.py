@@ -7,10 +7,11 @@ training job of a waiting job shows the status of the job, not Stopped.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from slotq.jobs.list_filters import is_listed
+from slotq.jobs.foreign_names import is_listed
+from slotq.jobs.job_calls import JobCalls
 from slotq.session.describe import status_of, summary
 from slotq.session.hooks import Answer, Context, Params
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
@@ -29,19 +30,11 @@ _KEYS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-class Jobs(Protocol):
-    """The method of QueueClient used here."""
-
-    def jobs(
-        self, states: Iterable[str] | None = None, *, limit: int | None = None
-    ) -> list[JobView]: ...
-
-
 class Listing:
     """The answers to ListTrainingJobs."""
 
-    def __init__(self, queue: Jobs) -> None:
-        self._queue = queue
+    def __init__(self, jobs: JobCalls) -> None:
+        self._jobs = jobs
 
     def page(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         """Answer with a page of the queue's jobs; None, once all are shown: SageMaker answers."""
@@ -68,7 +61,7 @@ class Listing:
         rows = parsed.get("TrainingJobSummaries") or []
         if not rows or str(parsed.get("NextToken", "")).startswith(_TOKEN):
             return
-        living = {job.name: job for job in self._queue.jobs(LIVING)}
+        living = {job.name: job for job in self._jobs(LIVING)}
         wanted = context.get(_STATUS)
         for row in rows:
             job = living.get(row["TrainingJobName"])
@@ -82,7 +75,7 @@ class Listing:
         """The jobs that SageMaker does not list, filtered and sorted as requested."""
         rows = [
             summary(job, region=region)
-            for job in self._queue.jobs(LIVING)
+            for job in self._jobs(LIVING)
             if job.attempts_begun == 0 or _is_hidden(job, params.get("StatusEquals"))
         ]
         rows = [row for row in rows if _wanted(row, params)]

@@ -29,8 +29,7 @@ from slotq.jobs.job_logs import LogTail, failure_log
 from slotq.jobs.notices import logged
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
-from slotq.session.install import Installation, connect
-from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
+from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.training_calls import Interrupted, TrainingCalls
 from slotq.sweeps.of_estimators import Sweeping
 from slotq_core.model.jobs import JobState
@@ -157,7 +156,7 @@ class QueueTrainingJobSession(Session, Sweeping):  # type: ignore[misc]
 
         try:
             job = follow(
-                lambda: self.queue.job(name),
+                lambda: self.queue.jobs.view(name),
                 say=self._say,
                 clock=self._clock,
                 sleep=self._sleep,

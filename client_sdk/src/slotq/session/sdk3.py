@@ -38,8 +38,7 @@ from slotq.groups.gathering import Gang, check_submitted, gang
 from slotq.jobs.notices import logged, print_line, print_only, shows
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
-from slotq.session.install import Installation, connect
-from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
+from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
 from slotq.session.shared_clients import given, mark, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
 from slotq.session.virtual_log_stream import listener

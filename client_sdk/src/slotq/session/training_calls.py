@@ -17,24 +17,24 @@ Names that the queue does not know go to SageMaker unchanged.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
+from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NoDryRuns, NoSuchJob
 from slotq.groups.gathering import Gang, gathered, gathering
 from slotq.jobs.follow import left, patiently
 from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.reports.warned import Warned
+from slotq.jobs.notices import Warned
 from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.list_training_jobs import Listing
 from slotq_core.wire.groups.views import GroupView
-from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView
 
 _JOB = "slotq_job"
@@ -45,29 +45,6 @@ PAUSE = 5.0
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
 """The object in this process that last answered for a job, by job name. SDK v3 needs it: its
 clients serve all sessions, and its jobs do not know their session (`shared_clients`)."""
-
-
-class Queue(Protocol):
-    """The methods of QueueClient used here."""
-
-    def submit(self, request: Mapping[str, Any], *, dry_run: bool = False) -> JobView: ...
-    def submit_gang(
-        self,
-        name: str,
-        members: Iterable[Mapping[str, Any]],
-        *,
-        min_members: int | None = None,
-        mandatory: Iterable[str] = (),
-        same_pool: bool = False,
-    ) -> GroupView: ...
-    def about(self) -> AboutView: ...
-    def job(self, name: str) -> JobView: ...
-    def jobs(
-        self, states: Iterable[str] | None = None, *, limit: int | None = None
-    ) -> list[JobView]: ...
-    def request(self, name: str) -> dict[str, Any]: ...
-    def cancel(self, name: str) -> JobView: ...
-    def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]: ...
 
 
 class Captured(Exception):
@@ -93,7 +70,7 @@ class TrainingCalls:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: QueueClient,
         *,
         say: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
@@ -115,7 +92,7 @@ class TrainingCalls:
         """Tells the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
-        listing = Listing(self._queue)
+        listing = Listing(self._queue.jobs)
         return (
             TakenCall(operation="sagemaker.CreateTrainingJob", before=self._create),
             TakenCall(
@@ -153,7 +130,7 @@ class TrainingCalls:
 
     def say_left(self, name: str) -> None:
         """Say how to go on with a job that the program no longer watches."""
-        self.say(left(name, f'session.queue.cancel("{name}")'))
+        self.say(left(name, f'session.queue.jobs.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any], region: str = "") -> JobView:
         """Put a CreateTrainingJob request into the queue. `region`: where its training job would
@@ -184,7 +161,7 @@ class TrainingCalls:
 
     def submit_gang(self, gang: Gang) -> GroupView:
         """Put the jobs gathered for a gang into the queue."""
-        group = self._queue.submit_gang(
+        group = self._queue.groups.submit_gang(
             gang.name,
             gang.requests.values(),
             min_members=gang.min_members,
@@ -197,7 +174,7 @@ class TrainingCalls:
 
     def caller(self) -> str:
         """The ARN that the queue sees; asked for once."""
-        self._caller = self._caller or self._queue.about().caller
+        self._caller = self._caller or self._queue.service.about().caller
         return self._caller
 
     def _said_of(self, job: JobView, what: str) -> None:
@@ -227,14 +204,14 @@ class TrainingCalls:
         return None if job is None else partial(self._cancel, job.name)
 
     def _cancel(self, name: str) -> Answer:
-        self._queue.cancel(name)
+        self._queue.jobs.cancel(name)
         return {}
 
     def _list_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         job = self._waiting(params.get("ResourceArn"))
         if job is None:
             return None
-        return lambda: {"Tags": list(self._queue.request(job.name).get("Tags") or ())}
+        return lambda: {"Tags": list(self._queue.jobs.request(job.name).get("Tags") or ())}
 
     def _add_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         job = self._waiting(params.get("ResourceArn"))
@@ -244,7 +221,7 @@ class TrainingCalls:
         return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in given})
 
     def _tag(self, name: str, tags: Mapping[str, str]) -> Answer:
-        now = self._queue.add_tags(name, tags)
+        now = self._queue.jobs.add_tags(name, tags)
         return {"Tags": [{"Key": key, "Value": value} for key, value in now.items()]}
 
     def _waiting(self, arn: Any) -> JobView | None:
@@ -266,7 +243,7 @@ class TrainingCalls:
             return None
         if (job := gathered(name)) is not None:
             return job
-        fetch = partial(self._queue.job, str(name or ""))
+        fetch = partial(self._queue.jobs.view, str(name or ""))
         try:
             if name in self._requests:
                 return patiently(
@@ -279,7 +256,7 @@ class TrainingCalls:
     def _request(self, name: str) -> Mapping[str, Any]:
         """The request of a job, cached: its tags may be out of date; the rest never changes."""
         if name not in self._requests:
-            self._requests[name] = self._queue.request(name)
+            self._requests[name] = self._queue.jobs.request(name)
         return self._requests[name]
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -28,6 +28,7 @@ from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs.follow import ending, news_since, standing
 from slotq.jobs.notices import Output
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
+from slotq.session.training_calls import TrainingCalls
 from slotq_core.names import LOG_GROUP
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import AttemptView, JobView
@@ -39,12 +40,6 @@ _OURS = "slotq: "
 _FIRST = "algo-1"
 """The host whose stream tells where the job stands."""
 _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
-
-
-class Jobs(Protocol):
-    """The method of TrainingCalls used here."""
-
-    def known(self, name: Any) -> JobView | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +72,7 @@ class VirtualLogs:
 
     def __init__(
         self,
-        jobs: Jobs,
+        jobs: TrainingCalls,
         client: Callable[[], Any],
         *,
         clock: Callable[[], float] = time.time,

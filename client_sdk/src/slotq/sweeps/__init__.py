@@ -1,9 +1,8 @@
 """Sweeps and arrays: many jobs from one request.
 
 space        what a sweep tries: grids, lists, seeded samplers
-members      the members' requests, from one template
+members      the members' requests, from one template; an array's indices
 definition   a sweep whole: its rounds of trials, its objective, halving
-sweep        a submitted sweep: its results, the best, verbs for it whole
+sweep        `queue.sweeps`; a submitted sweep: its results, the best, verbs for it whole
 of_estimators  `session.sweep`
-array_range  an array's indices, as Slurm's users write them
 """

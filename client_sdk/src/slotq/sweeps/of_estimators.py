@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from slotq.errors import InvalidRequest
 from slotq.sweeps.definition import define
-from slotq.sweeps.sweep import Queue, Sweep, submitted
+from slotq.sweeps.sweep import Sweep, submitted
+from slotq.transport.connection import Connection
 from slotq_core import names
 
 
@@ -22,7 +23,7 @@ class Training(Protocol):
 class Sweeping:
     """The sweeps of a session. The session has `queue` and its training calls."""
 
-    queue: Queue
+    queue: Connection
     _training: Training
 
     def sweep(
@@ -42,7 +43,7 @@ class Sweeping:
         """Train an estimator (or a `ModelTrainer`) for each point of `space`, at most
         `max_parallel` at once. Uploads its code once, and returns when the queue has all jobs.
 
-        `inputs`: what `fit` (or `train`) would be given. The rest is as for `QueueClient.sweep`.
+        `inputs`: what `fit` (or `train`) would be given. The rest is as for `queue.sweeps.submit`.
         Give a `name`, and the same call again finds the sweep.
         """
         chosen = name or _name(estimator)

@@ -1,4 +1,4 @@
-"""A submitted sweep: its results, the best of them, and verbs for it whole."""
+"""`queue.sweeps`, and a submitted sweep: its results, the best of them, and verbs for it whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from slotq.errors import InvalidRequest, NoSuchGroup
-from slotq.jobs.many import Many, Outcome
+from slotq.groups.group_calls import GroupCalls
+from slotq.jobs.job_calls import JobCalls
+from slotq.jobs.many import Many
 from slotq.jobs.notices import print_line
 from slotq.jobs.rendering import Bundle, Column, bundle
-from slotq.sweeps.definition import Definition, has_ended, round_name
+from slotq.jobs.verbs import Outcome
+from slotq.sweeps.definition import Definition, define, has_ended, round_name
 from slotq.sweeps.space import Parameters
+from slotq.transport.connection import ConnectedCalls, Connection
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.groups.sweep import SweepView, TrialView, ranked
 from slotq_core.wire.groups.views import GroupView
@@ -29,28 +33,12 @@ _EACH = 0.02
 _NOTHING_SOUGHT = {"metric": "", "maximize": False, "goal": None}
 
 
-class Queue(Protocol):
-    """The methods of QueueClient used here."""
-
-    def group(self, name: str) -> GroupView: ...
-    def submit_group(
-        self,
-        name: str,
-        members: Iterable[Mapping[str, Any]],
-        *,
-        max_parallel: int,
-        sweep: Mapping[str, Any] | None = None,
-        dry_run: bool = False,
-    ) -> GroupView: ...
-    def many(self, jobs: Iterable[str], *, states: Iterable[str] | None = None) -> Many: ...
-
-
 class Sweep:
     """A sweep in the queue. Its trials come in one round, or in several groups one after the
     other: `NAME`, `NAME-round-2` … ."""
 
     def __init__(
-        self, queue: Queue, rounds: Sequence[GroupView], definition: Definition | None = None
+        self, queue: Connection, rounds: Sequence[GroupView], definition: Definition | None = None
     ) -> None:
         """`definition`: what further rounds are made from; None: this process does not know."""
         self._queue, self._definition = queue, definition
@@ -119,14 +107,14 @@ class Sweep:
 
     def cancel(self) -> list[Outcome]:
         """Cancel every trial that waits or runs."""
-        return self._queue.many([*self._living()]).cancel()
+        return self._many(self._living()).cancel()
 
     def retry(self) -> list[Outcome]:
         """Submit the trials that failed, were cancelled or stopped once more, in the same sweep and
         under the same limit."""
         vain = {JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
         jobs = [trial.job for trial in self.results() if trial.state in vain]
-        return self._queue.many([job for job in jobs if job]).retry()
+        return self._many(job for job in jobs if job).retry()
 
     def wait(
         self,
@@ -159,6 +147,9 @@ class Sweep:
                 raise TimeoutError(f"sweep {self.name} has not ended within {timeout:g} s")
             sleep(pause if until is None else max(0.0, min(pause, until - clock())))
 
+    def _many(self, jobs: Iterable[str]) -> Many:
+        return Many(JobCalls(self._queue), jobs)
+
     def _begin_next(self) -> bool:
         """Submit the next round, if there is one. Returns whether there is."""
         if self._definition is None or self._told.met_by:
@@ -182,7 +173,7 @@ class Sweep:
         return told
 
 
-def submitted(queue: Queue, definition: Definition) -> Sweep:
+def submitted(queue: Connection, definition: Definition) -> Sweep:
     """Submit the first round, or find the sweep: the same sweep again is the same sweep, also where
     its code was uploaded again. Raises NameTaken, and what a submission of a group raises."""
     trials = definition.first()
@@ -196,7 +187,7 @@ def submitted(queue: Queue, definition: Definition) -> Sweep:
 
 
 def submit_round(
-    queue: Queue,
+    queue: Connection,
     definition: Definition,
     number: int,
     trials: Mapping[int, Parameters],
@@ -204,7 +195,7 @@ def submit_round(
     dry_run: bool = False,
 ) -> GroupView:
     """Submit the trials; or only ask what would come of it (`QueueClient.submit`)."""
-    return queue.submit_group(
+    return GroupCalls(queue).submit(
         definition.group_name(number),
         definition.requests(number, trials),
         max_parallel=definition.max_parallel,
@@ -213,11 +204,11 @@ def submit_round(
     )
 
 
-def rounds_of(queue: Queue, name: str) -> list[GroupView]:
+def rounds_of(queue: Connection, name: str) -> list[GroupView]:
     """The groups of a sweep, round after round. A group that is no sweep is no round, whatever its
     name. Raises NoSuchGroup, and InvalidRequest if the group is no sweep that told its parameters
     or its metric."""
-    first = queue.group(name)
+    first = GroupCalls(queue).view(name)
     if first.sweep is None:
         raise InvalidRequest(
             f"group {name} was submitted without saying what its members try; "
@@ -227,7 +218,7 @@ def rounds_of(queue: Queue, name: str) -> list[GroupView]:
     found = [first]
     for number in count(2):
         try:
-            later = queue.group(round_name(name, number))
+            later = GroupCalls(queue).view(round_name(name, number))
         except NoSuchGroup:
             return found
         if later.sweep is None:
@@ -236,7 +227,7 @@ def rounds_of(queue: Queue, name: str) -> list[GroupView]:
     return found
 
 
-def _known(queue: Queue, name: str) -> list[GroupView]:
+def _known(queue: Connection, name: str) -> list[GroupView]:
     try:
         return rounds_of(queue, name)
     except (NoSuchGroup, InvalidRequest):
@@ -302,3 +293,51 @@ def standing(sweep: Sweep) -> str:
     value = best.objective if best else None
     found = f"; best {value:g} ({best.name})" if best and value is not None else ""
     return f"{sweep.name}{of}: {', '.join(parts)}{found}"
+
+
+class SweepCalls(ConnectedCalls):
+    """Sweeps by name."""
+
+    def submit(
+        self,
+        name: str,
+        request: Mapping[str, Any],
+        space: Any,
+        *,
+        max_parallel: int,
+        trials: int | None = None,
+        seed: int = 0,
+        first: int = 1,
+        objective: str | Mapping[str, Any] | None = None,
+        halving: Mapping[str, Any] | None = None,
+    ) -> Sweep:
+        """Try many values of a training's parameters: one job for each point of `space`, all under
+        one name, at most `max_parallel` at once.
+
+        `request`: the CreateTrainingJob request that they share. `space`: a grid (lists by
+        parameter), a list of dicts, samplers by parameter (`slotq.uniform` …; then `trials` from
+        number `first` on, by `seed`), or a function that is given the trials so far and returns
+        those of the next round. A parameter is a hyperparameter, or with a dot another field
+        (`Environment.SEED`). `objective`: a metric to minimise, or `{"metric": …, "maximize": True,
+        "goal": …}`. `halving`: `{"parameter": …, "rungs": [1, 3, 9], "keep": 3}`.
+
+        The same sweep again is the same sweep; `wait` goes on with its rounds. Raises
+        InvalidRequest, and what `groups.submit` raises.
+        """
+        definition = define(
+            name=name,
+            template={key: it for key, it in request.items() if key != "TrainingJobName"},
+            space=space,
+            max_parallel=max_parallel,
+            trials=trials,
+            seed=seed,
+            first=first,
+            objective=objective,
+            halving=halving,
+        )
+        return submitted(self._connection, definition)
+
+    def get(self, name: str) -> Sweep:
+        """A sweep that was submitted earlier, by whomever. Raises NoSuchGroup, and InvalidRequest
+        if the group is no sweep."""
+        return Sweep(self._connection, rounds_of(self._connection, name))

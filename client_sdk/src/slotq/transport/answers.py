@@ -11,7 +11,6 @@ from slotq.errors import UnexpectedAnswer
 from slotq.transport import refusals
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core.wire.base import VERSION
-from slotq_core.wire.bulk_changes import OutcomesView
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
     AppliedView,
@@ -20,6 +19,7 @@ from slotq_core.wire.document.views import (
     QuotasView,
 )
 from slotq_core.wire.groups.views import GroupsView, GroupView
+from slotq_core.wire.job_changes import OutcomesView
 from slotq_core.wire.record import ChangesView
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import AboutView, DoctorView, MeView

@@ -21,7 +21,7 @@ from slotq.errors import (
 from slotq.transport.network import api_in
 from slotq.transport.signed_http import TRIES, Answer
 from slotq_core.errors import REFUSALS
-from slotq_core.wire.views.errors import ErrorView
+from slotq_core.wire.base import ErrorView
 
 NOT_REACHED = "unavailable"
 """The code of an error that may disappear when the request is repeated."""

@@ -4,9 +4,7 @@ page_server  the HTTP server: the page's files, the queue's API below /api, its 
 gate         who may ask: Host, Origin and token
 relay        passes a page's call on to the queue, signed
 logs         the new lines of a job's logs, read from CloudWatch
-own_calls    what the page asks that the API does not have: the next three
-what_if      what a change of the queue would do, by the simulator; and the change put into force
-starts       when waiting jobs will probably start
-verbs        one verb for many jobs, and clone
+own_calls    what the page asks that the API does not have
+what_if      what a change would do, and when jobs start, by the simulator
 built_page   the files of the page, as packaging has built them from client_sdk/ui
 """

@@ -13,15 +13,15 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from botocore.exceptions import BotoCoreError
 
 from slotq.errors import NoSuchJob, SlotQError
+from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.job_logs import LogTail
 from slotq.ui.relay import Reply, refusal
-from slotq_core.wire.views.jobs import JobView
 
 MOST_LINES = 5_000
 """Lines of one answer: the last ones."""
@@ -31,12 +31,6 @@ FIRST_ATTEMPTS = 5
 """Attempts that a page begins with: the last ones."""
 _READERS = 32
 """Cursors that are remembered; the oldest goes first, and its page begins anew."""
-
-
-class Jobs(Protocol):
-    """What the logs need of `QueueClient`."""
-
-    def job(self, name: str) -> JobView: ...
 
 
 @dataclass(kw_only=True)
@@ -74,7 +68,7 @@ class _Reader:
 
 
 class Logs:
-    def __init__(self, jobs: Jobs, cloudwatch: Callable[[], Any]) -> None:
+    def __init__(self, jobs: JobCalls, cloudwatch: Callable[[], Any]) -> None:
         """`cloudwatch` makes boto3's client for `logs`."""
         self._jobs = jobs
         self._cloudwatch = cloudwatch
@@ -89,7 +83,7 @@ class Logs:
         try:
             reader, tail = self._reader(name, cursor)
             with reader.lock:
-                job = self._jobs.job(name)
+                job = self._jobs.view(name)
                 ran = [each for each in job.attempts if each.running_since is not None]
                 shown = ran[-FIRST_ATTEMPTS:] if reader.begun is None else ran[reader.begun :]
                 reader.begun = len(ran) - len(shown)

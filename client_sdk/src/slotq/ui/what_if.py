@@ -1,49 +1,45 @@
-"""What a change of the queue would do, by the simulator and never by the page; and the change put
-into force. In the words of `slotq whatif`."""
+"""What a change of the queue would do, and when waiting jobs will probably start, by the simulator
+and never by the page; and the change put into force. In the words of `slotq whatif`."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Protocol
+import threading
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from slotq.document.comparison import compared as compared_documents
-from slotq.document.comparison import diff_lines
+from slotq.client import QueueClient
+from slotq.document.document_text import compared as compared_documents
+from slotq.document.document_text import diff_lines
 from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
+from slotq.queue_calls import ServiceCalls
 from slotq.simulate.whatif import (
     Change,
     NewJob,
     Told,
     WhatIfView,
+    answer,
     changed,
     compared,
     forecast,
-    words,
 )
-from slotq.simulate.whatif import steps as putting
-from slotq.simulate.whatif.new_jobs import described
-from slotq.simulate.whatif.runtimes import Runtimes
-from slotq_core.timestamps import from_iso
+from slotq.simulate.whatif import changes as putting
+from slotq.simulate.whatif.changes import described
+from slotq.simulate.whatif.forecast import Forecast, Runtimes, Source
+from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.document.writing import written
-from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.submission import PRIORITY_LIMIT
-from slotq_core.wire.views.about import MeView
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 MOST_JOBS = 200
 """The most jobs of one kind of change: a whole group."""
 
 Names = Annotated[list[str], Field(default=[], max_length=MOST_JOBS)]
-
-
-class Queue(putting.Queue, Protocol):
-    """What of QueueClient is used here."""
-
-    def scenario(self) -> ScenarioView: ...
-    def me(self) -> MeView: ...
 
 
 class AddedBody(BaseModel):
@@ -84,12 +80,12 @@ class ApplyBody(WhatIfBody):
 
 
 class WhatIf:
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: QueueClient) -> None:
         self._queue = queue
 
     def answer(self, asked: WhatIfBody) -> dict[str, Any]:
         """The answer as `slotq whatif --json` has it, with `words`. Raises SlotQError."""
-        told = Told.of(self._queue.scenario())
+        told = Told.of(self._queue.service.scenario())
         change = self._change(asked)
         after = changed(told, change)
         every = None if asked.runtime_hours is None else round(asked.runtime_hours * 3_600_000)
@@ -105,7 +101,7 @@ class WhatIf:
         Raises SlotQError where nothing was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
-        told, change = Told.of(self._queue.scenario()), self._change(asked)
+        told, change = Told.of(self._queue.service.scenario()), self._change(asked)
         if told.revision != asked.revision:
             raise Outdated("the configuration has changed since you asked: look at the answer anew")
         after = changed(told, change)
@@ -136,7 +132,7 @@ class WhatIf:
     def _new(self, added: list[AddedBody]) -> tuple[NewJob, ...]:
         if not added:
             return ()
-        me = self._queue.me()
+        me = self._queue.service.me()
         return tuple(
             described(
                 me,
@@ -161,21 +157,22 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
     """The answer as the terminal prints it. Rows in the order of `now` and `timeline`."""
     begin = from_iso(view.at)
     return {
-        "head": words.head(view),
-        "quiet": words.QUIET,
-        "same": words.same(view),
+        "head": answer.head(view),
+        "quiet": answer.QUIET,
+        "same": answer.same(view),
         "now": [
-            {"before": words.state(row.before), "after": words.state(row.after)} for row in view.now
+            {"before": answer.state(row.before), "after": answer.state(row.after)}
+            for row in view.now
         ],
         "timeline": [
             {
-                "event": words.EVENTS[row.event],
-                "before": words.moment(row.before, begin),
-                "after": words.moment(row.after, begin),
+                "event": answer.EVENTS[row.event],
+                "before": answer.moment(row.before, begin),
+                "after": answer.moment(row.after, begin),
             }
             for row in view.timeline
         ],
-        "partial": [*words.partial(view)],
+        "partial": [*answer.partial(view)],
     }
 
 
@@ -204,3 +201,48 @@ def _quota(name: str, text: str) -> object:
     except NOT_YAML:
         pass
     raise InvalidRequest(f"{name}={text}: give slots, or a mapping such as {{p5: 3}}")
+
+
+HOURS = 24
+KEPT = 20.0
+"""Seconds for which one reckoning answers for all jobs: it costs a reading of the whole queue."""
+
+
+class StartBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    job: str
+
+
+class Starts:
+    def __init__(self, service: ServiceCalls, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds."""
+        self._service, self._clock = service, clock
+        self._kept: tuple[float, Forecast] | None = None
+        self._lock = threading.Lock()
+
+    def answer(self, asked: StartBody) -> dict[str, Any]:
+        """When the job starts next (`starts`, null: not within `hours`), seen from `at`. `known`:
+        whether the reckoning has the job; `at_most`: whether a running time is only the longest
+        that a request allows, so that it will rather be earlier. Raises SlotQError."""
+        found = self._forecast()
+        told = found.told
+        starts = [
+            each.t
+            for each in found.record.events
+            if each.job == asked.job and each.event == "start" and each.t >= told.at
+        ]
+        sources = {found.runtimes.total(job, told)[1] for job in told.jobs}
+        return {
+            "at": iso(told.at),
+            "hours": HOURS,
+            "known": told.job(asked.job) is not None,
+            "starts": iso(min(starts)) if starts else None,
+            "at_most": bool(sources & {Source.MAX_RUNTIME, Source.DEFAULT}),
+        }
+
+    def _forecast(self) -> Forecast:
+        with self._lock:  # Views that ask at once share one reckoning.
+            if self._kept is None or self._clock() - self._kept[0] > KEPT:
+                told = Told.of(self._service.scenario())
+                self._kept = self._clock(), forecast(told, hours=HOURS, runtimes=Runtimes())
+            return self._kept[1]

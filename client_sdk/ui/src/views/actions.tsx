@@ -1,10 +1,10 @@
 // What the caller may do with a job. Each asks for a confirmation that says what will happen.
 
 import { useLocation } from "wouter-preact";
-import { call, ofJob, type Job, type Me } from "../api";
+import { call, isDenied, ofJob, type Job, type Me } from "../api";
 import { Deeds, type Question } from "../parts/confirmation";
-import { isActive, waits } from "../parts/state";
-import { isDenied, isOwn, mayChange, maySubmit } from "../rights";
+import { isOwn, mayChange, maySubmit } from "../rights";
+import { VERBS, type Verb } from "../verbs";
 import type { Change } from "../whatif";
 
 interface Deed {
@@ -19,66 +19,49 @@ interface Deed {
   asks?: { label: string; value: string };
 }
 
-export function deeds(job: Job): Deed[] {
-  const found: Deed[] = [];
-  if (job.state === "held")
-    found.push({
-      name: "Release",
-      says: "The job may start again. Its place is that of its entry time.",
-      method: "PATCH",
-      body: () => ({ held: false }),
-      change: () => ({ releases: [job.name] }),
-    });
-  else if (waits(job))
-    found.push({
-      name: "Hold",
-      says: "The job does not start until it is released. It keeps its entry time.",
-      method: "PATCH",
-      body: () => ({ held: true }),
-      change: () => ({ holds: [job.name] }),
-    });
-  if (waits(job) || isActive(job))
-    found.push({
-      name: "Priority",
-      says: waits(job)
-        ? "The job moves in its lines at once. With a higher priority it may evict others."
-        : "With a lower priority the job may be evicted for others.",
-      method: "PATCH",
-      body: (value) => ({ tags: { priority: value.trim() } }),
-      change: (value) => ({ priorities: { [job.name]: value.trim() } }),
-      asks: { label: "New priority", value: job.priority_class || String(job.priority) },
-    });
-  if (waits(job))
-    found.push({
-      name: "Move",
-      says: "The job accepts these pools from now on, the most welcome first.",
-      method: "PATCH",
-      body: (value) => ({ tags: { "slotq:pools": value.replaceAll(" ", "") } }),
-      change: (value) => ({ moves: { [job.name]: value.replaceAll(" ", "").split(",") } }),
-      asks: { label: "Pools, separated by commas", value: job.pools.join(",") },
-    });
-  if (waits(job))
-    found.push({
-      name: "Cancel",
-      says: "The job ends and does not run.",
-      method: "DELETE",
-      change: () => ({ cancels: [job.name] }),
-    });
-  if (job.state === "starting" || job.state === "running")
-    found.push({
-      name: "Requeue",
-      says: "Its training job is stopped. The job waits again, at its entry time and with its checkpoints.",
-      method: "PATCH",
-      body: () => ({ give_up: job.attempts_begun }),
-    });
-  if (isActive(job))
-    found.push({
-      name: "Cancel",
-      says: "Its training job is stopped, and the job does not run again. What it has not saved is lost.",
-      method: "DELETE",
-      change: () => ({ cancels: [job.name] }),
-    });
-  return found;
+/** What is offered for a job in its state. */
+export const deeds = (job: Job): Deed[] =>
+  VERBS.flatMap((verb) => {
+    const offer = verb.offers.find(({ states }) => states.includes(job.state));
+    return offer ? [deedOf(job, verb, offer.says)] : [];
+  });
+
+function deedOf(job: Job, verb: Verb, says: string): Deed {
+  const { label, takes, simulated } = verb;
+  return {
+    name: titled(verb.name),
+    says,
+    ...(verb.key === "cancel" ? { method: "DELETE" } : { method: "PATCH", body: (value) => bodyOf(job, verb, value) }),
+    ...(simulated && { change: (value) => changeOf(simulated, [job.name], takes, value) }),
+    ...(label && { asks: { label, value: present(job, verb) } }),
+  };
+}
+
+export const titled = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
+
+function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, given: string): unknown {
+  if (value !== undefined) return { [key]: value };
+  if (ofAttempt) return { [key]: job.attempts_begun };
+  const said = read(takes, given);
+  return { [key]: tag ? { [tag]: said } : said };
+}
+
+/** What was given, as the queue takes it. */
+const read = (takes: string | undefined, given: string): string =>
+  takes === "pools" ? given.replaceAll(" ", "") : given.trim();
+
+/** The change of these jobs for the simulator: their names, or what each is given. */
+export function changeOf(key: string, names: string[], takes: string | undefined, given: string): Change {
+  const said = read(takes, given);
+  const value = takes === "pools" ? said.split(",") : said;
+  return { [key]: takes ? Object.fromEntries(names.map((name) => [name, value])) : names };
+}
+
+/** What the job has now of what the verb changes. */
+function present(job: Job, { key, takes }: Verb): string {
+  if (takes === "priority") return job.priority_class || String(job.priority);
+  if (takes === "pools") return job.pools.join(",");
+  return String((job as Record<string, unknown>)[key] ?? "");
 }
 
 /** What the caller may do with the job. */

@@ -1,17 +1,18 @@
 // One group: its rules, what it lacks, its members, and what can be done to all of them.
 
 import type { ComponentChildren } from "preact";
-import { call, wholeGroup, type Group, type Job, type Me } from "../api";
+import { call, isDenied, wholeGroup, type Group, type Job, type Me } from "../api";
 import { Link } from "wouter-preact";
 import { useLive } from "../live";
 import { Deeds, type Question } from "../parts/confirmation";
 import { Moment } from "../parts/moment";
 import { Rows, type Column } from "../parts/rows";
-import { isActive, Priority, State, waits } from "../parts/state";
+import { Priority, State } from "../parts/state";
 import { Trouble } from "../parts/trouble";
-import { isDenied, mayChange } from "../rights";
-import type { Change } from "../whatif";
+import { mayChange } from "../rights";
+import { VERBS } from "../verbs";
 import { counted, lasting, person, since } from "../words";
+import { changeOf, titled } from "./actions";
 import { atOnce, GroupBar, kindOf, statesOf } from "./groups";
 import { jobLink } from "./queue";
 import { Trials } from "./trials";
@@ -93,63 +94,25 @@ const columns = (group: Group, now: number): Column<Job>[] => [
   { name: "Says", cell: (job) => job.message, of: (job) => job.message, kind: "why" },
 ];
 
-interface Many {
-  name: string;
-  verb: "cancel" | "hold" | "release" | "priority";
-  says: string;
-  fits: (job: Job) => boolean;
-  change: (names: string[], value: string) => Change;
-  asks?: { label: string; value: string };
-}
-
-const MANY: Many[] = [
-  {
-    name: "Hold",
-    verb: "hold",
-    says: "Those that wait do not start until they are released. They keep their entry time.",
-    fits: (job) => waits(job) && job.state !== "held",
-    change: (holds) => ({ holds }),
-  },
-  {
-    name: "Release",
-    verb: "release",
-    says: "They may start again, at their entry time.",
-    fits: (job) => job.state === "held",
-    change: (releases) => ({ releases }),
-  },
-  {
-    name: "Priority",
-    verb: "priority",
-    says: "Those that wait move in their lines at once; those that run may be evicted with a lower one.",
-    fits: (job) => waits(job) || isActive(job),
-    change: (names, value) => ({ priorities: Object.fromEntries(names.map((name) => [name, value.trim()])) }),
-    asks: { label: "New priority", value: "" },
-  },
-  {
-    name: "Cancel",
-    verb: "cancel",
-    says: "Those that wait end and do not run. Those that run are stopped; what they have not saved is lost.",
-    fits: (job) => waits(job) || isActive(job),
-    change: (cancels) => ({ cancels }),
-  },
-];
-
 /** The simulator takes at most so many jobs of one kind of change. */
 const MOST = 200;
 
 /** What can be done to the members that it fits, as far as the caller may. */
 export function questions(group: Group, me: Me | undefined): Question[] {
   if (isDenied("PATCH", "/jobs")) return [];
-  return MANY.flatMap(({ fits, verb, change, says, ...rest }): Question[] => {
+  return VERBS.flatMap(({ name: verb, offers, ofAGroup, simulated, takes, label }): Question[] => {
+    const fits = (job: Job) => offers.some(({ states }) => states.includes(job.state));
     const jobs = group.jobs.filter((job) => fits(job) && mayChange(me, job));
-    if (!jobs.length) return [];
+    if (!ofAGroup || !jobs.length) return [];
     const names = jobs.map((job) => job.name);
     const states = [...new Set(jobs.map((job) => job.state))];
+    const name = titled(verb);
     const question: Question = {
-      ...rest,
-      title: `${rest.name}: ${counted(jobs.length, "job")} of ${group.name}`,
-      says,
-      ...(names.length <= MOST && { change: (value: string) => change(names, value) }),
+      name,
+      title: `${name}: ${counted(jobs.length, "job")} of ${group.name}`,
+      says: ofAGroup,
+      ...(label && { asks: { label, value: "" } }),
+      ...(simulated && names.length <= MOST && { change: (value: string) => changeOf(simulated, names, takes, value) }),
       act: (value: string) => toMany({ verb, names, states, priority: value.trim() }),
     };
     return [question];

@@ -20,13 +20,17 @@ So does a job whose script releases its slots too often without being asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeVar
 
-from slotq_core.copies import copied
 from slotq_core.errors import IllegalTransition
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, Job, JobState
 from slotq_core.model.users import AUTO, AUTO_VALUE
 
+T = TypeVar("T")
 S = JobState
 
 _ENDS = frozenset(TERMINAL_STATES)
@@ -91,3 +95,26 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
     after = copied(job, **(kept | fields))
     check(job, after)
     return after
+
+
+def copied(value: T, /, **new: Any) -> T:
+    """The value with some fields changed: `dataclasses.replace` in a third of the time, for a
+    frozen dataclass with slots and without `__post_init__`. Raises KeyError for an unknown
+    field."""
+    kind: Any = type(value)
+    old, puts = _fields_of(kind)
+    copy: T = object.__new__(kind)
+    for put, had in zip(puts.values(), old(value), strict=True):
+        put(copy, had)
+    for name, has in new.items():
+        puts[name](copy, has)
+    return copy
+
+
+@cache
+def _fields_of(
+    kind: Any,
+) -> tuple[Callable[[object], tuple[Any, ...]], dict[str, Callable[[object, object], None]]]:
+    """What reads all fields of such a value, and what writes each of them in a new one."""
+    names = [field.name for field in fields(kind)]
+    return attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}

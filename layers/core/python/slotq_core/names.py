@@ -1,7 +1,9 @@
-"""Names of training jobs, and the tokens that mark them as the queue's (DESIGN section 1).
+"""Names of training jobs, and the tokens that mark them as the queue's.
 
 Both depend on the job alone, so whoever finishes a crashed start computes the same ones. Names are
 mapped back by look-up, never by splitting.
+
+See docs/protocol.md#intents-names-and-tokens.
 """
 
 from __future__ import annotations
@@ -155,6 +157,11 @@ def without_provided_checkpoints(request: Mapping[str, Any]) -> Mapping[str, Any
     if f"/{CHECKPOINTS_FOLDER}/" not in str(place):
         return request
     return {key: value for key, value in request.items() if key != "CheckpointConfig"}
+
+
+def set_back(name: str) -> str:
+    """How the warning of a job begins that has no checkpoints (`admission.checkpoints`)."""
+    return f"an eviction sets {name} back to its beginning"
 
 
 def tag_value(text: str) -> str:

@@ -3,5 +3,4 @@
 gang          `slotq gang`
 job_folder    `slotq submit JOB_FOLDER`
 group_logs    `slotq logs GROUP`
-job_or_group  the job or the group that a name means
 """

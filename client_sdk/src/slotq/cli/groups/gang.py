@@ -60,7 +60,7 @@ def gang(
         "same_pool": same_pool or None,
     }
     rules = {**(said.get("gang") or {}), **{key: it for key, it in given.items() if it is not None}}
-    group = app.client().submit_gang(said["name"], said["members"], **rules)
+    group = app.client().groups.submit_gang(said["name"], said["members"], **rules)
     app.answer(group, group_page(group))
 
 

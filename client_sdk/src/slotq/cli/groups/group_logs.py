@@ -46,7 +46,7 @@ def _follow(
         if all(ended(job) for job in group.jobs):
             break
         app.sleep(every)
-        group = client.group(group.name, attempts=True)
+        group = client.groups.view(group.name, attempts=True)
         _show(group, tails)
     for _ in range(LATE_READS - 1):
         app.sleep(min(1.0, every))

@@ -21,8 +21,7 @@ from slotq.cli.words import Pair, Word
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NameTaken
 from slotq.federated.job_folder import job_in
-from slotq.federated.members import FederatedGroup, group_of
-from slotq.federated.runs import marked, runs_of
+from slotq.federated.members import FederatedGroup, group_of, marked, runs_of
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.output.group_tables import group_page
 from slotq_core.model.reasons import units
@@ -87,7 +86,7 @@ def submit_folder(
 
     def put(group: FederatedGroup, *, dry_run: bool = False) -> GroupView:
         members = marked(group.members, run_id)
-        return client.submit_gang(group.name, members, **group.gang, dry_run=dry_run)
+        return client.groups.submit_gang(group.name, members, **group.gang, dry_run=dry_run)
 
     group = made(next(runs))
     for line in (*job.warnings, *group.warnings):

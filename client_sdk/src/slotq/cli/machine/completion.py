@@ -1,9 +1,14 @@
-"""`slotq completion`."""
+"""`slotq completion` and `slotq version`: this program itself."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
+
+from slotq.cli.app import App, json_option
+from slotq.output.json_views import VersionView
+from slotq.version import __version__
+from slotq_core.wire.base import VERSION
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_SLOTQ_COMPLETE"
@@ -26,3 +31,14 @@ def completion(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(ctx.find_root().command, {}, "slotq", _VARIABLE).source())
+
+
+@click.command
+@json_option
+@click.pass_obj
+def version(app: App) -> None:
+    """Print the versions of this program and of its JSON."""
+    if app.json:
+        click.echo(VersionView(slotq=__version__, wire=VERSION).model_dump_json())
+    else:
+        click.echo(f"slotq {__version__} (wire version {VERSION})")

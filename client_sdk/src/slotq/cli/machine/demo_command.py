@@ -37,8 +37,7 @@ def demo(app: App, speed: float, *, ui: bool) -> None:
     with bare():
         with needs_extra("local", "sagemaker2", command="slotq demo"):
             _hush()
-            from slotq.demo.driver import run
-            from slotq.demo.page import Page
+            from slotq.demo.driver import Page, run
         page = Page(files=files, environment=environment) if files else None
         held = run(console, speed=speed, page=page)
     raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import click
 
 from slotq.cli.app import App
-from slotq.cli.machine.program import run
 from slotq.cli.words import PRIORITY
 from slotq.session.install import install
 from slotq.session.relay import Relay, clients, pointed_at, served
@@ -51,3 +55,34 @@ def execute(
 
 def _shell() -> str:
     return os.environ.get("SHELL") or "sh"
+
+
+NOT_FOUND = 127
+"""A shell's exit code for an unknown command."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command and return its exit code: 128 + the signal's number if a signal ended it."""
+    if shutil.which(command[0], path=environment.get("PATH")) is None:
+        click.echo(f"slotq: the program {command[0]} is not on the PATH", err=True)
+        return NOT_FOUND
+    with _interrupts_left_to_it():
+        code = subprocess.run(  # noqa: S603 - the user's own command # nosec B603
+            command, env=environment, check=False
+        ).returncode
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _interrupts_left_to_it() -> Iterator[None]:
+    """Ignore Ctrl-C here: the command receives it from the same terminal.
+
+    Uses handlers that do nothing, because exec resets handlers; the command would inherit SIG_IGN.
+    """
+    names = [each for each in ("SIGINT", "SIGQUIT") if hasattr(signal, each)]
+    kept = {n: signal.signal(n, lambda *_: None) for n in (getattr(signal, e) for e in names)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.machine.program import run
+from slotq.cli.machine.exec import run
 from slotq.cli.words import Seconds
 from slotq.installation import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
@@ -151,11 +151,12 @@ def _serve(options: Options, *, until_eof: bool) -> None:
 
 
 def _pools(given: tuple[str, ...]) -> str:
-    from slotq.local.pool_options import read_pools
+    from slotq_core.adapters.settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
     from slotq_core.errors import Misconfigured
 
+    text = ",".join(given) or "main=2"
     try:
-        return read_pools(given)
+        return pools_text(parse_pools(text, default_type=LOCAL_INSTANCE_TYPE))
     except Misconfigured as error:
         raise click.BadParameter(str(error), param_hint="--pool") from None
 

@@ -37,7 +37,7 @@ def ui(app: App, path: str, port: int, *, browser: bool) -> None:
     page = BuiltPage()
     client = app.client()
     relay = Relay(Transport(client.config, tries=_TRIES))
-    logs = Logs(client, lambda: app.aws(client, "logs"))
+    logs = Logs(client.jobs, lambda: app.aws(client, "logs"))
     try:
         server = PageServer(port=port, page=page, relay=relay, logs=logs, own=OwnCalls(client))
     except OSError as error:

@@ -3,12 +3,11 @@
 pools_command   `slotq pools`
 projects_command  `slotq projects`
 quota_command   `slotq quota`
-limits_command  `slotq limits`
+limits_command  `slotq limits`, `slotq whoami`
 config_command  `slotq config`
 notify_command  `slotq notify`
 doctor          `slotq doctor`
 configure       `slotq configure`
-whoami          `slotq whoami`
 cost_command    `slotq cost`
 usage_command   `slotq usage`
 backup          `slotq backup`

@@ -10,9 +10,8 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit
-from slotq.document.canonical import document_text
-from slotq.document.comparison import compared, diff_lines, entries
 from slotq.document.configuration_file import ConfigurationFile, load
+from slotq.document.document_text import compared, diff_lines, document_text, entries
 from slotq.errors import DocumentError, Refused
 from slotq.output.pool_tables import changes_table
 from slotq_core.wire.document.views import AppliedView, EntryChangeView
@@ -39,7 +38,7 @@ def export(app: App, file: Path | None) -> None:
 
     What has its default is left out. The file is also a scenario's world (`slotq simulate`).
     """
-    view = app.client().document()
+    view = app.client().configuration.document()
     text = document_text(view.configuration)
     if file is not None:
         _write(file, text)
@@ -54,7 +53,7 @@ def export(app: App, file: Path | None) -> None:
 @click.pass_obj
 def diff(app: App, file: Path) -> None:
     """Show what `slotq config apply FILE` would change. Ends with 1 if something would change."""
-    wanted, view = _loaded(file), app.client().document()
+    wanted, view = _loaded(file), app.client().configuration.document()
     changes = compared(view.configuration, wanted.document)
     _tell(app, AppliedView(revision=view.revision, dry_run=True, changes=changes), file)
     if changes:
@@ -78,14 +77,14 @@ def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
     differs, nothing is written. Faults are told with their lines.
     """
     wanted, client = _loaded(file), app.client()
-    present = client.document()
+    present = client.configuration.document()
     changes = compared(present.configuration, wanted.document)
     if not changes and revision in {None, present.revision}:
         _tell(app, AppliedView(revision=present.revision, dry_run=dry_run, changes=[]), file)
         return
     decided_on = present.revision if revision is None else revision
     try:
-        done = client.apply(wanted.document, revision=decided_on, dry_run=dry_run)
+        done = client.configuration.apply(wanted.document, revision=decided_on, dry_run=dry_run)
     except Refused as error:
         raise app.fail(wanted.refused(error), "Nothing was changed.") from error
     _tell(app, done, file)
@@ -97,7 +96,7 @@ def apply(app: App, file: Path, *, dry_run: bool, revision: int | None) -> None:
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
     """Show every change of the configuration, the latest first: who, when, before and after."""
-    changes = app.client().changes(limit=limit)
+    changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
 

@@ -144,7 +144,7 @@ _WHERE = ("HOME", "SLOTQ_CONFIG", "XDG_CONFIG_HOME")
 
 def _look(app: App) -> None:
     try:
-        about = app.client().about()
+        about = app.client().service.about()
     except SlotQError as error:
         hint = (
             "The settings are saved, but the queue does not answer yet: `slotq doctor` finds "

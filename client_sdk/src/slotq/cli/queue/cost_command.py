@@ -11,9 +11,7 @@ from rich.table import Table
 
 from slotq.cli.app import App, json_option
 from slotq.cli.words import Amount
-from slotq.cost.bill import Bill, Usage, bill
-from slotq.cost.counts import measured
-from slotq.cost.rates import AS_OF, ASSUMED, PRICES
+from slotq.cost.bill import AS_OF, ASSUMED, PRICES, Bill, Usage, bill, measured
 
 Values = dict[str, float]
 

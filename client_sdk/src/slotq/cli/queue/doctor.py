@@ -39,7 +39,7 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
     found = None
     if reached and not only_client:
         try:
-            found = app.client().doctor(fix=fix)
+            found = app.client().service.doctor(fix=fix)
         except NotAllowed:
             if fix:
                 raise

@@ -1,4 +1,4 @@
-"""`slotq limits`: show and change what callers may ask of the queue."""
+"""`slotq limits`: what callers may ask of the queue; `slotq whoami`: whom it takes them for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from slotq.cli.app import App, json_option, revision_option
@@ -13,6 +14,7 @@ from slotq.output.job_tables import columns
 from slotq.output.pool_tables import who
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.limits_definition import MOST, OF_A_CALLER
+from slotq_core.wire.views.about import MembershipView, MeView
 
 _MEANINGS = {
     "waiting": "one caller's jobs that wait, back off or are held",
@@ -32,7 +34,7 @@ def limits(ctx: click.Context) -> None:
     """Show and change what callers may ask of the queue."""
     if ctx.invoked_subcommand is None:
         app = ctx.ensure_object(App)
-        _tell(app, app.client().limits())
+        _tell(app, app.client().configuration.limits())
 
 
 @limits.command("set")
@@ -52,7 +54,7 @@ def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
     settings = {key: value for key, value in given.items() if value is not None}
     if not settings:
         raise click.UsageError("say what to change, e.g. --waiting 500")
-    _tell(app, app.client().set_limits(settings, revision=revision))
+    _tell(app, app.client().configuration.set_limits(settings, revision=revision))
 
 
 @limits.command
@@ -79,7 +81,7 @@ def rule(
         wanted["together"] = together
     if bool(wanted) == remove:
         raise click.UsageError("give a limit, e.g. --waiting 5000, or --remove")
-    present = app.client().limits()
+    present = app.client().configuration.limits()
     rules = [entry.model_dump() for entry in present.limits.callers]
     existing = next((entry for entry in rules if entry["callers"] == callers), None)
     if remove:
@@ -90,7 +92,7 @@ def rule(
         existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
-    _tell(app, app.client().set_limits({"callers": rules}, revision=present.revision))
+    _tell(app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision))
 
 
 def _tell(app: App, view: LimitsView) -> None:
@@ -141,3 +143,30 @@ def _rules(view: LimitsView) -> RenderableType:
 def limit(number: int) -> str:
     """A limit for people: `none` for 0."""
     return f"{number:,}" if number else "none"
+
+
+@click.command
+@json_option
+@click.pass_obj
+def whoami(app: App, /) -> None:
+    """Show the person that the queue takes you for, and why; and your role in each project.
+
+    The person counts for limits, for --mine and for who sees a request whole. Many sessions of one
+    role may be one person.
+    """
+    me = app.client().service.me()
+    app.answer(me, _identity_page(me))
+
+
+def _identity_page(me: MeView) -> Table:
+    page = Table.grid(padding=(0, 2))
+    rows = [("person", me.person), ("caller", me.caller), ("why", me.why)]
+    rows += [("" if n else "projects", _role(each)) for n, each in enumerate(me.projects)]
+    for name, value in rows:
+        page.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
+    return page
+
+
+def _role(membership: MembershipView) -> str:
+    default = ", your default" if membership.default else ""
+    return f"{membership.name} ({membership.role}{default})"

@@ -12,7 +12,7 @@ from slotq.errors import Refused, SlotQError
 from slotq.output.json_views import NotifiedView
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.rules import Notification
+from slotq_core.model.notices import Notification
 from slotq_core.notices import composing, payloads
 from slotq_core.spelling import unknown
 from slotq_core.wire.document.contents import read
@@ -36,7 +36,7 @@ def test(app: App, name: str, *, dry_run: bool) -> None:
     with rights of its own.
     """
     client = app.client()
-    rule = _rule(read(client.document().configuration).sharing.notifications, name)
+    rule = _rule(read(client.configuration.document().configuration).sharing.notifications, name)
     now = time.time_ns() // 1_000_000
     message, queue = composing.test(rule, now), "slotq"
     if not dry_run:

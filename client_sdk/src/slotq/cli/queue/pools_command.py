@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option, revision_option
-from slotq.cli.words import MaybeSeconds, NamedAmount
+from slotq.cli.setting_options import pool_setting_options
+from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
-from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
+from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import units
 from slotq_core.spelling import unknown
 from slotq_core.wire.record import ChangesView
@@ -36,7 +37,7 @@ def pools(ctx: click.Context) -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     """List each pool's capacity, use and health."""
-    _tell(app, app.client().configuration())
+    _tell(app, app.client().pools.view())
 
 
 @pools.command
@@ -45,7 +46,7 @@ def list_(app: App) -> None:
 @click.pass_obj
 def show(app: App, name: str) -> None:
     """Show one pool: its use, its health and all its settings."""
-    view = _pool(app.client().configuration(), name)
+    view = _pool(app.client().pools.view(), name)
     app.answer(view, pool_page(view))
 
 
@@ -55,74 +56,7 @@ def show(app: App, name: str) -> None:
 @click.option(
     "--instance-type", metavar="TYPE", help="SageMaker's instance type, e.g. ml.p5.48xlarge."
 )
-@click.option(
-    "--reserve-after",
-    type=MaybeSeconds(),
-    help="How long other jobs may pass a job that does not fit; none: always.",
-)
-@click.option(
-    "--min-runtime",
-    type=MaybeSeconds(),
-    help="How long an attempt is protected from eviction.",
-)
-@click.option(
-    "--max-min-runtime",
-    type=MaybeSeconds(),
-    help="The largest min. runtime that a job may set.",
-)
-@click.option(
-    "--time-slice",
-    type=MaybeSeconds(),
-    help="How long a job runs before it yields to another user's of the same rank.",
-)
-@click.option(
-    "--pending-timeout",
-    type=MaybeSeconds(),
-    help="How long SageMaker may look for instances.",
-)
-@click.option(
-    "--suspend-grace",
-    type=MaybeSeconds(),
-    help="How long a script is asked to release its slots before its job is stopped; 0: not.",
-)
-@click.option(
-    "--stall-after",
-    type=MaybeSeconds(),
-    help="How long a script may report nothing before its job counts as stalled.",
-)
-@click.option(
-    "--on-stall",
-    type=click.Choice([each.value for each in OnStall]),
-    help="Warn of a stalled job, or stop it and use one of its retries.",
-)
-@click.option(
-    "--stall-unreported/--no-stall-unreported",
-    default=None,
-    help="Whether jobs that never report anything stall too.",
-)
-@click.option(
-    "--read-reports/--no-read-reports",
-    default=None,
-    help="Choose victims by their reported checkpoints.",
-)
-@click.option(
-    "--open/--no-open",
-    default=None,
-    help="Whether projects without a quota in the pool may use what is idle there.",
-)
-@click.option(
-    "--count-foreign/--no-count-foreign",
-    default=None,
-    help="Count training jobs outside the queue.",
-)
-@click.option(
-    "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
-)
-@click.option(
-    "--checkpoints",
-    type=click.Choice([rule.value for rule in CheckpointRule]),
-    help="Preemptible jobs without checkpoints: warn, provide a place, or refuse them.",
-)
+@pool_setting_options
 @click.option(
     "--resource",
     "resources",
@@ -141,7 +75,6 @@ def show(app: App, name: str) -> None:
     help="A property of each slot, such as mem_per_gpu_in_GiB=16; repeat it to list all.",
 )
 @click.option("--no-properties", is_flag=True, help="The pool has no properties.")
-@click.option("--state", type=click.Choice([state.value for state in PoolState]))
 @click.option(
     "--forget-limit",
     is_flag=True,
@@ -195,7 +128,7 @@ def resize(app: App, name: str, slots: str) -> None:
     if slots[0] not in "+-":
         _change(app, name, {"slots": int(slots)})
         return
-    present = app.client().configuration()
+    present = app.client().pools.view()
     wanted = _pool(present, name).settings.slots + int(slots)
     if wanted < 0:
         raise click.UsageError(f"pool {name} has only {wanted - int(slots)} slots")
@@ -242,7 +175,7 @@ def resume(app: App, name: str) -> None:
 @click.pass_obj
 def remove(app: App, name: str, revision: int | None) -> None:
     """Remove the pool NAME. Refused while jobs run there, or wait for it alone."""
-    _tell(app, app.client().remove_pool(name, revision=revision))
+    _tell(app, app.client().pools.remove(name, revision=revision))
 
 
 @pools.command
@@ -251,14 +184,14 @@ def remove(app: App, name: str, revision: int | None) -> None:
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
     """Show every change of the pools, the latest first: who, when, before and after."""
-    changes = app.client().changes(limit=limit)
+    changes = app.client().configuration.changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
 
 def _change(
     app: App, name: str, settings: Mapping[str, Any], *, revision: int | None = None
 ) -> None:
-    view = app.client().set_pool(name, settings, revision=revision)
+    view = app.client().pools.set(name, settings, revision=revision)
     _tell(app, view)
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:

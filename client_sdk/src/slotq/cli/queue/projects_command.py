@@ -69,7 +69,7 @@ def set_(app: App, name: str, settings: tuple[str, ...], revision: int | None) -
     null is the key's default. `slotq config schema` has all keys.
     """
     keys = dict(map(_setting, settings))
-    _tell(app, app.client().set_project(name, keys, revision=revision), name)
+    _tell(app, app.client().projects.set(name, keys, revision=revision), name)
 
 
 @projects.command
@@ -83,7 +83,7 @@ def remove(app: App, name: str, move_to: str | None, revision: int | None) -> No
 
     A job that moves keeps its slots, its entry time and its checkpoints.
     """
-    _tell(app, app.client().remove_project(name, move_to=move_to, revision=revision), name)
+    _tell(app, app.client().projects.remove(name, move_to=move_to, revision=revision), name)
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -11,7 +11,7 @@ from slotq.cli.app import App, json_option
 from slotq.cli.queue.config_command import show_changes
 from slotq.client import QueueClient
 from slotq.document.user_limits import Limit, classes_in, with_limit
-from slotq.output.quota_tables import quotas_table
+from slotq.output.project_tables import quotas_table
 from slotq_core.model.reasons import units
 from slotq_core.spelling import as_known
 from slotq_core.wire.document.values import EVERYONE
@@ -34,7 +34,7 @@ def quota(ctx: click.Context, user: str | None, *, everyone: bool) -> None:
         raise click.UsageError("give --user or --all, not both")
     app = ctx.find_object(App)
     assert app is not None
-    view = app.client().quotas(EVERYONE if everyone else user)
+    view = app.client().configuration.quotas(EVERYONE if everyone else user)
     app.answer(view, quotas_table(view))
 
 
@@ -56,10 +56,10 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
     history`) and needs a right that only operators should have (docs/guardrails.md).
     """
     client = app.client()
-    now = client.document()
+    now = client.configuration.document()
     named = as_known(priority_class, classes_in(now.configuration)) or priority_class
     limit = Limit(user=user, priority_class=named, pool=pool, slots=slots)
-    view = client.apply(with_limit(now.configuration, limit), revision=now.revision)
+    view = client.configuration.apply(with_limit(now.configuration, limit), revision=now.revision)
     evicted = [*_enforce(client, limit, now.configuration)] if enforce else []
     if app.json:
         app.answer(view, "")
@@ -76,7 +76,7 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
-    for each in client.quotas(whose).quotas:
+    for each in client.configuration.quotas(whose).quotas:
         if (each.priority_class, each.pool) == (limit.priority_class, limit.pool):
             for name in each.beyond:
-                yield client.requeue(name)
+                yield client.jobs.requeue(name)

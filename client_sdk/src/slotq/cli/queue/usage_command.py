@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from slotq.cli.words import Moment
 from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
 from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
-from slotq.output.json_views import PricesView, UsageLineView, UsageView
+from slotq.output.json_views import PricesView, UsageView
 from slotq.output.usage_tables import usage_csv, usage_page
 from slotq_core.usage.amounts import BY
 from slotq_core.wire.views.usage import UsagePageView
@@ -97,8 +96,8 @@ def usage_view(used: Used, prices: InstancePrices) -> UsageView:
         end=used.end,
         as_of=used.as_of,
         by=[*used.by],
-        lines=[UsageLineView(**asdict(line)) for line in usage_lines(used, prices)],
-        total=UsageLineView(**asdict(total_line(used, prices))),
+        lines=usage_lines(used, prices),
+        total=total_line(used, prices),
         prices=PricesView(
             as_of=prices.as_of,
             region=prices.region,

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from slotq.cli.top.scene import Mode, Scene
 from slotq.jobs.follow import place_text
-from slotq.jobs.reports.progress_bar import bar, duration
-from slotq.output.job_tables import COLORS, why
+from slotq.jobs.progress_bar import bar, duration
+from slotq.output.job_tables import COLORS, last_part, short_names, why
 from slotq.output.pool_tables import STATE_STYLES, standing
-from slotq.output.submitters import last_part, short_names
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso

@@ -100,7 +100,7 @@ class Top:
                     self._wishes.append(wish)
 
     def _client_view(self) -> Any:
-        return self._client.configuration(), self._client.jobs(
+        return self._client.pools.view(), self._client.jobs(
             LIVING, project=self._scene.projects or None
         )
 
@@ -149,13 +149,13 @@ class Top:
         """Carry out the wish; returns the message to show."""
         match wish.verb:
             case "cancel":
-                job = self._client.cancel(wish.job)
+                job = self._client.jobs.cancel(wish.job)
             case "hold":
-                job = self._client.hold(wish.job)
+                job = self._client.jobs.hold(wish.job)
             case "release":
-                job = self._client.release(wish.job)
+                job = self._client.jobs.release(wish.job)
             case _:
-                job = self._client.set_priority(wish.job, wish.priority)
+                job = self._client.jobs.set_priority(wish.job, wish.priority)
                 return f"{job.name}: priority {job.priority}"
         return f"{job.name}: {job.state}"
 

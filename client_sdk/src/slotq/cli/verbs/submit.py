@@ -13,41 +13,38 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.each import looked_at
-from slotq.cli.forward_option import forward_option
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
+from slotq.cli.setting_options import job_setting_options
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array
 from slotq.cli.verbs.with_shell import check_usage, enter_at_start, with_shell
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds
+from slotq.cli.words import PRIORITY, NamedAmount, Pair, Seconds, forward_option
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, InvalidRequest, NameTaken, NoSuchPool
 from slotq.jobs.foreign_names import ForeignNames
-from slotq.jobs.request_check import check
+from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
 from slotq.packaging import training_file
 from slotq.packaging.archive import Listing, Pack, listed, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
 from slotq.remote_shell.ports import Forward
-from slotq.sweeps.array_range import read_range
+from slotq.sweeps.members import read_range
 from slotq_core.model.jobs import Workload
 from slotq_core.model.reasons import units
-from slotq_core.resubmission import names_to_try
 from slotq_core.spelling import unknown
-from slotq_core.wire.setting_tags import MOST
+from slotq_core.wire.resubmission import names_to_try
+from slotq_core.wire.setting_tags import TAGS
 from slotq_core.wire.views.jobs import JobView
 from slotq_core.wire.views.pools import PoolView
 
 J = TypeVar("J", JobView, JobView | None)
 
 _COMMAND = "slotq.command"
-_SETTINGS = (
-    "priority", "project", "pools", "demand", "preemptible", "min_runtime", "retries", "workload",
-    "after", "after_any",
-)  # fmt: skip
+_SETTINGS = ("priority", "project", "pools", "demand", *TAGS, "after", "after_any")
 """Options that become tags."""
 _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
@@ -125,31 +122,13 @@ slotq submit federated/ --site client1=pool-a"""
     help="Pools that the job may run in, comma separated, best first.",
 )
 @click.option(
-    "--preemptible/--not-preemptible", default=None, help="Whether the job may be evicted."
-)
-@click.option(
     "--demand",
     type=NamedAmount(),
     multiple=True,
     metavar="NAME=AMOUNT",
     help="What the job needs besides slots: of a resource, or of a property of its pool.",
 )
-@click.option(
-    "--min-runtime",
-    type=Seconds(),
-    help="Protection from eviction after each start.",
-)
-@click.option(
-    "--retries",
-    type=click.IntRange(0, MOST["retries"]),
-    help="How often to run again after a failure of its own.",
-)
-@click.option(
-    "--class",
-    "workload",
-    type=click.Choice([kind.value for kind in Workload], case_sensitive=False),
-    help="The kind of work. Interactive and inference jobs come first, within the project's quota.",
-)
+@job_setting_options
 @click.option(
     "--interactive", "workload", flag_value=Workload.INTERACTIVE.value, help="--class interactive."
 )
@@ -328,7 +307,7 @@ def _submit(
 ) -> JobView | None:
     """Submit the request; where it has code, ask the queue before uploading any. None: a dry run,
     which prints instead."""
-    names = ForeignNames(client, lambda _: app.aws(client, "sagemaker", quick=True))
+    names = ForeignNames(client.jobs, lambda _: app.aws(client, "sagemaker", quick=True))
     named = _named if upload_code is None else under
     would: JobView | None = None
 

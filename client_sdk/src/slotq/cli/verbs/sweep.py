@@ -16,11 +16,9 @@ from slotq.cli.dry_run import asked, show_dry_run
 from slotq.cli.exits import Exit
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
-from slotq.output.group_tables import group_page
-from slotq.output.sweep_tables import sweep_page
-from slotq.sweeps.array_range import ArrayRange
+from slotq.output.group_tables import group_page, sweep_page
 from slotq.sweeps.definition import define
-from slotq.sweeps.members import INDEX, of_array
+from slotq.sweeps.members import INDEX, ArrayRange, of_array
 from slotq.sweeps.sweep import Sweep, submit_round, submitted
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
@@ -96,7 +94,7 @@ def sweep(
 
 def show_sweep(app: App, client: QueueClient, made: Sweep, sort: str = "") -> None:
     """Print the sweep's last round: its results by a column."""
-    group = made.rounds[-1] if len(made.rounds) == 1 else client.group(made.rounds[-1].name)
+    group = made.rounds[-1] if len(made.rounds) == 1 else client.groups.view(made.rounds[-1].name)
     assert group.sweep is not None
     app.answer(group, sweep_page(group, group.sweep, made.results(sort)))
 
@@ -110,7 +108,7 @@ def _listed(app: App, said: dict[str, Any], file: str, *, wait: bool, dry_run: b
     if wait:
         raise click.UsageError("--wait needs a template and a space; `slotq watch` follows a job")
     client = app.client()
-    put = partial(client.submit_group, said["name"], members, max_parallel=said["max_parallel"])
+    put = partial(client.groups.submit, said["name"], members, max_parallel=said["max_parallel"])
     with _waiting_for(client, said):
         if dry_run:
             show_dry_run(app, members, asked(lambda: put(dry_run=True)))
@@ -157,7 +155,7 @@ def submit_array(
     """Submit the array under the request's name, and show the group."""
     name = str(request["TrainingJobName"])
     requests = of_array(name, request, array.indices)
-    put = partial(client.submit_group, name, requests, max_parallel=array.at_once)
+    put = partial(client.groups.submit, name, requests, max_parallel=array.at_once)
     if dry_run or upload_code is not None:
         would = asked(lambda: put(dry_run=True))
     if dry_run:

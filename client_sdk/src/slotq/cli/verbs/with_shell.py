@@ -70,7 +70,7 @@ def _project(client: QueueClient, request: Mapping[str, Any]) -> tuple[str, dict
     tags = {tag.get("Key"): tag.get("Value") for tag in request.get("Tags") or ()}
     try:
         name = tags.get(names.PROJECT_TAG) or next(
-            (each.name for each in client.me().projects if each.default), None
+            (each.name for each in client.service.me().projects if each.default), None
         )
         projects = client.projects().projects if name else []
     except SlotQError:
@@ -80,6 +80,6 @@ def _project(client: QueueClient, request: Mapping[str, Any]) -> tuple[str, dict
 
 def _goes_on(client: QueueClient, name: str) -> bool:
     try:
-        return client.job(name).state not in TERMINAL_STATES
+        return client.jobs.view(name).state not in TERMINAL_STATES
     except SlotQError:
         return False  # The shell's exit code counts, not this.

@@ -1,15 +1,10 @@
 """Commands that show jobs.
 
-ls             `slotq ls`
-groups         `slotq groups`
-show_command   `slotq show`
-why            `slotq why`
-history        `slotq history`
-timeline       `slotq timeline`
-logs_command   `slotq logs`
-watch          `slotq watch`
-graph          `slotq graph`
-watching       following changes on the terminal
-shell_command  `slotq shell`
-entering       a shell or ports, in SageMaker or in the emulator
+ls            `slotq ls`, `slotq groups`
+show_command  `slotq show`, `slotq why`, `slotq history`
+timeline      `slotq timeline`
+logs_command  `slotq logs`
+graph         `slotq graph`
+watching      `slotq watch`; following changes on the terminal
+entering      `slotq shell`, in SageMaker or in the emulator
 """

@@ -1,4 +1,4 @@
-"""Enters a running job for a shell or for its ports, in SageMaker or in the emulator."""
+"""`slotq shell`: a shell in a running job or its ports, in SageMaker or in the emulator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import click
 from slotq.cli.app import App
 from slotq.cli.each import named
 from slotq.cli.exits import Exit
+from slotq.cli.name_arguments import JobName
+from slotq.cli.words import forward_option
 from slotq.client import QueueClient
 from slotq.jobs.follow import standing
+from slotq.output.plain_table import LIVING
 from slotq.remote_shell.at_start import AtStart
 from slotq.remote_shell.ports import Forward, listening, told
-from slotq.remote_shell.running import NotYet, running_job, runs
-from slotq.remote_shell.ssm_session import Container
+from slotq.remote_shell.ssm_session import Container, NotYet, running_job, runs
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
 
@@ -57,7 +59,7 @@ def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
     """Open a shell in the job, or forward its ports, until that is over; returns an exit code.
 
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
-    QueueClient.job raises.
+    `queue.jobs.view` raises.
     """
     ports = partial(_ports, app, client, entry)
     entered = ports if entry.forwards else partial(_shell, client, entry)
@@ -66,7 +68,7 @@ def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
     try:
         with named(app, client, entry.name):
             return AtStart(entered, say=_aside, clock=app.clock, sleep=app.sleep).follow(
-                lambda: client.job(entry.name)
+                lambda: client.jobs.view(entry.name)
             )
     except KeyboardInterrupt:
         _aside(
@@ -110,7 +112,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
     _AFTERMATH, the session has ended by itself: the job as it is."""
     until = app.clock() + _AFTERMATH
     while True:
-        job = client.job(before.name)
+        job = client.jobs.view(before.name)
         same = runs(job) and job.training_job == before.training_job
         if (not same and job.state != JobState.STOPPING) or app.clock() >= until:
             return job
@@ -119,7 +121,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
 
 def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
     """Enter the job's process on this machine. Raises NotYet."""
-    from slotq.local.job_shell import NoProcess, open_local_shell
+    from slotq.local.job_processes import NoProcess, open_local_shell
 
     parts = urlsplit(client.config.endpoint or "")
     url = f"{parts.scheme}://{parts.netloc}"
@@ -133,9 +135,7 @@ def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
 
 
 def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
-    from slotq.local.job_ports import address_of
-    from slotq.local.job_shell import find, run_at
-    from slotq.local.tunnel import Tunnel, carry
+    from slotq.local.job_processes import Tunnel, address_of, carry, find, run_at
 
     run = run_at(url)
     process = find(run, training_job, entry.host)
@@ -151,3 +151,34 @@ def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
         for tunnel in tunnels:
             click.echo(told(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
         carry(tunnels, pid=process.pid, say=_aside)
+
+
+# click leaves text after a backspace as it is; a docstring cannot contain one.
+_EXAMPLES = """\b
+slotq shell lab --wait
+slotq shell lab --forward 8888
+slotq shell lab --forward 8888:9999 --forward 6006"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("name", type=JobName(LIVING))
+@forward_option("Serve a port of the job at 127.0.0.1 instead; may be given several times.")
+@click.option("--wait", is_flag=True, help="If the job does not run yet, wait until it does.")
+@click.option(
+    "--host",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="The instance: 1 is algo-1, 2 is algo-2 …",
+)
+@click.pass_obj
+def shell(app: App, /, name: str, *, forwards: tuple[Forward, ...], wait: bool, host: int) -> None:
+    """Open a shell in the running job NAME, or forward its ports to this machine.
+
+    In SageMaker the job needs RemoteDebugConfig, and this machine the Session Manager plugin; the
+    command says what is missing. In the emulator the shell starts in the folder of the job's
+    process. The exit code is the shell's. With --forward it says whether the job completed; Ctrl-C
+    ends the forwarding, and the job goes on.
+    """
+    entry = Entry(name=name, host=host, forwards=forwards)
+    raise click.exceptions.Exit(enter(app, app.client(), entry, wait=wait))

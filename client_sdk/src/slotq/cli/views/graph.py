@@ -9,7 +9,7 @@ from slotq.cli.each import named
 from slotq.cli.name_arguments import JobName
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
-from slotq.output.drawings.job_graph import GroupNode, JobGraph, graph_tree
+from slotq.output.job_graph import GroupNode, JobGraph, graph_tree
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.wire.views.jobs import JobView
 
@@ -32,7 +32,7 @@ def graph(app: App, names: tuple[str, ...], *, everything: bool) -> None:
     for name in names:
         with named(app, client, name):
             if not _add_group(client, name, groups):
-                found[name] = found.get(name) or client.job(name)
+                found[name] = found.get(name) or client.jobs.view(name)
     _add_awaited(client, found, groups)
     for job in found.values():  # Groups that come after others, and that nobody comes after.
         if job.group and job.after and job.group not in groups:
@@ -61,7 +61,7 @@ def _add_awaited(
         for name in missing:
             try:
                 if not _add_group(client, name, groups):
-                    found[name] = client.job(name)
+                    found[name] = client.jobs.view(name)
             except (NoSuchJob, NoSuchGroup):  # Expired, or the caller may not see it.
                 continue
         for members in groups.values():
@@ -72,5 +72,5 @@ def _add_group(client: QueueClient, name: str, groups: dict[str, tuple[JobView, 
     """Whether the name is a group's (`group:NAME`), which is added then. Raises NoSuchGroup."""
     group = name.removeprefix(GROUP_END)
     if group != name:
-        groups[group] = tuple(client.group(group).jobs)
+        groups[group] = tuple(client.groups.view(group).jobs)
     return group != name

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import named
+from slotq.cli.each import job_or_group, named
 from slotq.cli.groups.group_logs import group_logs
-from slotq.cli.groups.job_or_group import job_or_group
 from slotq.cli.name_arguments import JobName
 from slotq.cli.views.watching import every_option, follow_job
 from slotq.errors import InvalidRequest, NotAllowed
@@ -48,7 +47,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
         tail.show(_only(job, attempt))
 
     with named(app, client, name):
-        job = found or client.job(name)
+        job = found or client.jobs.view(name)
     if attempt is not None and attempt > job.attempts_begun:
         begun = f"job {name} has begun {job.attempts_begun} attempts; there is no attempt {attempt}"
         raise InvalidRequest(begun, field="attempt")

@@ -1,4 +1,4 @@
-"""`slotq ls`."""
+"""`slotq ls`: the jobs, once or again and again; `slotq groups`: the groups."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
 from slotq.cli.words import Moment
-from slotq.client import MOST_AT_ONCE, QueueClient
+from slotq.client import QueueClient
+from slotq.errors import NotAllowed, UnexpectedAnswer
+from slotq.jobs.job_calls import MOST_AT_ONCE
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import COLUMNS, in_order, queue_table
+from slotq.output.group_tables import groups_of, groups_table
 from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.spelling import did_you_mean
+from slotq_core.wire.groups.views import GroupsView
 from slotq_core.wire.views.jobs import JobView, queue_view
 
 MOST = 100_000
@@ -147,3 +151,19 @@ def _fetcher(
         return shown
 
     return fetch
+
+
+@click.command
+@click.option("--all", "everything", is_flag=True, help="Also groups whose jobs have all ended.")
+@wide_option
+@json_option
+@click.pass_obj
+def groups(app: App, /, *, everything: bool) -> None:
+    """List gangs and sweeps: how they stand, and how many of their jobs are in each state."""
+    client = app.client()
+    try:
+        found = client.groups(ended=everything)
+    except (NotAllowed, UnexpectedAnswer):  # A queue of an earlier release, or a narrow policy.
+        found = groups_of(client.jobs(), ended=everything)
+    view = GroupsView(groups=found)
+    app.answer(view, groups_table(view))

@@ -1,4 +1,4 @@
-"""`slotq show`."""
+"""`slotq show`, `slotq why`, `slotq history`: one job or group, in whole or in part."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.cli.app import App, json_option
-from slotq.cli.groups.job_or_group import show_each
+from slotq.cli.app import App, json_option, wide_option
+from slotq.cli.each import show_each
 from slotq.cli.name_arguments import names_argument
 from slotq.cli.views.watching import failed_log
-from slotq.output.group_tables import group_page
-from slotq.output.job_tables import job_page
-from slotq.output.sweep_tables import sweep_page
+from slotq.output.group_tables import group_explanation, group_history, group_page, sweep_page
+from slotq.output.job_tables import attempts_table, explanation, job_page
 from slotq.sweeps.sweep import sorted_by
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
@@ -52,3 +51,29 @@ def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
 def _check_sort(sort: str, *, sorts: bool) -> None:
     if sort and not sorts:
         raise click.UsageError("--sort is for one sweep")
+
+
+@click.command
+@names_argument(states=None)
+@json_option
+@click.pass_obj
+def why(app: App, names: tuple[str, ...]) -> None:
+    """Explain why a job or a gang waits: what holds the slots, what is reserved, when to expect a
+    change."""
+    show_each(app, names, explanation, group_explanation)
+
+
+@click.command
+@names_argument(states=None)
+@wide_option
+@json_option
+@click.pass_obj
+def history(app: App, names: tuple[str, ...]) -> None:
+    """List the attempts of a job, or of a group's jobs: where and when each ran, how it ended and
+    for whom."""
+    show_each(app, names, _page, group_history, attempts=True)
+
+
+def _page(job: JobView) -> RenderableType:
+    head = Text(explanation(job))
+    return Group(head, attempts_table(job.attempts)) if job.attempts else head

@@ -8,7 +8,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.words import Moment
-from slotq.output.drawings.timeline_text import timeline_text
+from slotq.output.timeline_text import timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView
 
 IN_A_FILE = 100
@@ -36,6 +36,6 @@ def timeline(app: App, /, *, since: datetime | None, until: datetime | None, poo
             if page.next is not None:
                 status.update(f"reading attempts … {page.next[:10]}")
 
-        view = client.attempts(start=since, end=until, pool=pool, said=said)
+        view = client.usage.attempts(start=since, end=until, pool=pool, said=said)
     console = app.console()
     app.answer(view, timeline_text(view, console.width if console.is_terminal else IN_A_FILE))

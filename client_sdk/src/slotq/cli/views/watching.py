@@ -10,17 +10,20 @@ import click
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from slotq.cli.app import App
+from slotq.cli.app import App, json_option
 from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
+from slotq.cli.name_arguments import JobName
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
 from slotq.jobs.job_logs import failure_log
+from slotq.jobs.notices import Warned
 from slotq.jobs.progress import Plain, Screen, Terminal
 from slotq.jobs.rendering import JobList
-from slotq.jobs.reports.warned import Warned
+from slotq.output.columns import queue_table
+from slotq.output.plain_table import LIVING
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views.jobs import JobView, queue_view
 
@@ -58,7 +61,7 @@ def follow_job(
     try:
         with named(app, client, name):
             job = follow(
-                lambda: client.job(name),
+                lambda: client.jobs.view(name),
                 say=screen.say,
                 clock=app.clock,
                 sleep=app.sleep,
@@ -153,3 +156,19 @@ def _live(
         while True:
             live.update(shown(fetch()), refresh=True)
             app.sleep(every)
+
+
+@click.command
+@click.argument("name", required=False, type=JobName())
+@every_option
+@json_option
+@click.pass_obj
+def watch(app: App, name: str | None, every: float) -> None:
+    """Show every change of the queue, until Ctrl-C; or follow job NAME until it has ended.
+
+    The exit code says whether the job completed. With --json: one document for each change.
+    """
+    client = app.client()
+    if name is not None:
+        follow_job(app, client, name, every=every)
+    show_changes(app, lambda: client.jobs(LIVING), queue_table, every=every)

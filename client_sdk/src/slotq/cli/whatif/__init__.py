@@ -1,7 +1,6 @@
 """`slotq whatif`.
 
-command   the command
+command   the command; the change, put into force
 wanted    its options, read as a change
 tables    its answer, for people
-putting   the change, put into force
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 import click
 
@@ -10,7 +11,6 @@ from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
-from slotq.cli.whatif.putting import put
 from slotq.cli.whatif.tables import answer_tables
 from slotq.cli.whatif.wanted import (
     Wanted,
@@ -23,11 +23,31 @@ from slotq.cli.whatif.wanted import (
 )
 from slotq.cli.words import Amount, Pair
 from slotq.client import QueueClient
-from slotq.document.comparison import compared as compared_documents
+from slotq.document.document_text import compared as compared_documents
+from slotq.errors import SlotQError
 from slotq.simulate.whatif import Change, Told, changed, compared, forecast
-from slotq.simulate.whatif.runtimes import Runtimes
+from slotq.simulate.whatif.changes import steps
+from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.wire.document.views import AppliedView
 from slotq_core.wire.document.writing import written
+
+
+def put(
+    client: QueueClient, wanted: Wanted, document: Mapping[str, Any] | None, revision: int
+) -> None:
+    """Apply the configuration (None: it stays) and then each change of a job, and say so on stderr.
+    Stops at the first refusal; what was done before stays. Raises what the queue refuses with."""
+    done = 0
+    try:
+        for said, do in steps(client, wanted.change, document, revision, requests=wanted.requests):
+            do()
+            click.echo(said, err=True)
+            done += 1
+    except SlotQError:
+        if done:
+            click.echo("the changes above are in force; the next one was refused", err=True)
+        raise
+
 
 _EXAMPLES = """\b
 slotq whatif --pool p5=4
@@ -129,7 +149,7 @@ def whatif(
         holds=hold,
         releases=release,
     )
-    told = Told.of(client.scenario())
+    told = Told.of(client.service.scenario())
     there = [pool.name for pool in told.settings.pools]
     wanted = with_new_jobs(client, change, files, added, pools=there)
     _check_usage(wanted, diff=diff, applies=applies)

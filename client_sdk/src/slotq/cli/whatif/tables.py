@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.output.job_tables import columns
-from slotq.simulate.whatif import words
-from slotq.simulate.whatif.views import NowView, WhatIfView
+from slotq.simulate.whatif import answer
+from slotq.simulate.whatif.answer import NowView, WhatIfView
 from slotq_core.timestamps import from_iso
 
 SHOWN = 40
@@ -18,16 +18,16 @@ _COLORS = {"starts": "green", "evicted": "red", "waits": "yellow"}
 
 def answer_tables(view: WhatIfView, *, changes: bool) -> RenderableType:
     """Now, and the time after. `changes`: whether anything is changed."""
-    parts: list[RenderableType] = [Text(words.head(view), style="dim")]
+    parts: list[RenderableType] = [Text(answer.head(view), style="dim")]
     if view.now:
         parts += [Text(), _now(view, changes=changes)]
     else:
-        parts += [Text(), Text(words.QUIET)]
+        parts += [Text(), Text(answer.QUIET)]
     if view.timeline:
         parts += [Text(), _timeline(view)]
     elif changes:
-        parts += [Text(), Text(words.same(view))]
-    parts += [Text(each, style="yellow") for each in words.partial(view)]
+        parts += [Text(), Text(answer.same(view))]
+    parts += [Text(each, style="yellow") for each in answer.partial(view)]
     return Group(*parts)
 
 
@@ -43,15 +43,15 @@ def _now(view: WhatIfView, *, changes: bool) -> Table:
 
 
 def _state(now: NowView) -> Text:
-    return Text(words.state(now), style=_COLORS.get(now.what, ""))
+    return Text(answer.state(now), style=_COLORS.get(now.what, ""))
 
 
 def _timeline(view: WhatIfView) -> Table:
     table = columns("JOB", "", "WITHOUT THE CHANGE", "WITH IT")
     begin = from_iso(view.at)
     for row in view.timeline[:SHOWN]:
-        sides = (words.moment(side, begin) for side in (row.before, row.after))
-        table.add_row(row.job, words.EVENTS[row.event], *sides)
+        sides = (answer.moment(side, begin) for side in (row.before, row.after))
+        table.add_row(row.job, answer.EVENTS[row.event], *sides)
     _note_rest(table, len(view.timeline))
     return table
 

@@ -13,10 +13,10 @@ from slotq.cli.verbs.request_file import from_file
 from slotq.cli.words import PRIORITY, Seconds
 from slotq.client import QueueClient
 from slotq.document.yaml_file import NOT_YAML
-from slotq.jobs.request_check import check
+from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.simulate.whatif import Change, NewJob
-from slotq.simulate.whatif.new_jobs import described, in_project
+from slotq.simulate.whatif.changes import described, in_project
 from slotq_core.model.jobs import Workload
 from slotq_core.wire.submission import parse_submission
 from slotq_core.wire.views.about import MeView
@@ -88,7 +88,7 @@ def with_new_jobs(
     the names of those that there are."""
     if not files and not added:
         return Wanted(change=change)
-    me, config = client.me(), client.config
+    me, config = client.service.me(), client.config
     requests = []
     for file in files:
         tags = settings_tags(priority=config.priority, project=config.project)

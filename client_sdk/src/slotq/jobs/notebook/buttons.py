@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from slotq.errors import SlotQError
 from slotq.jobs.follow import ended
+from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.rendering import clean
 from slotq_core.model.jobs import ACTIVE_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
@@ -23,33 +24,25 @@ SURE = 10.0
 _CANCEL, _SURE = "Cancel", "Cancel: sure?"
 
 
-class Verbs(Protocol):
-    """The methods of QueueClient used here."""
-
-    def hold(self, name: str) -> JobView: ...
-    def release(self, name: str) -> JobView: ...
-    def cancel(self, name: str) -> JobView: ...
-
-
 class Buttons:
     def __init__(
         self,
         job: JobView,
-        verbs: Verbs,
+        jobs: JobCalls,
         tell: Callable[[JobView], None],
         *,
         widgets: Any,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`tell` hears of the job as each verb leaves it. `widgets`: the module ipywidgets."""
-        self._job, self._verbs, self._tell, self._clock = job, verbs, tell, clock
+        self._job, self._jobs, self._tell, self._clock = job, jobs, tell, clock
         self._asked_at: float | None = None
         self.hold = widgets.Button(description="Hold", tooltip="It shall not start")
         self.release = widgets.Button(description="Release", tooltip="It may start again")
         self.cancel = widgets.Button(description=_CANCEL, tooltip="It ends and does not run again")
         self.trouble = widgets.Label()
-        self.hold.on_click(lambda _: self._do(verbs.hold))
-        self.release.on_click(lambda _: self._do(verbs.release))
+        self.hold.on_click(lambda _: self._do(jobs.hold))
+        self.release.on_click(lambda _: self._do(jobs.release))
         self.cancel.on_click(lambda _: self._cancel())
         self.box = widgets.HBox()
         self.update(job)
@@ -74,7 +67,7 @@ class Buttons:
         if self._asked_at is None or now - self._asked_at > SURE:
             self._asked_at, self.cancel.description = now, _SURE
             return
-        self._do(self._verbs.cancel)
+        self._do(self._jobs.cancel)
 
     def _do(self, verb: Callable[[str], JobView]) -> None:
         self._asked_at, self.cancel.description = None, _CANCEL
@@ -87,8 +80,8 @@ class Buttons:
         self._tell(job)
 
 
-def buttons_of(job: JobView, verbs: Verbs, tell: Callable[[JobView], None]) -> Buttons | None:
+def buttons_of(job: JobView, jobs: JobCalls, tell: Callable[[JobView], None]) -> Buttons | None:
     """The buttons for a card; None where ipywidgets is not installed."""
     if find_spec("ipywidgets") is None:
         return None
-    return Buttons(job, verbs, tell, widgets=import_module("ipywidgets"))
+    return Buttons(job, jobs, tell, widgets=import_module("ipywidgets"))

@@ -10,8 +10,8 @@ import html
 from collections.abc import Iterator
 
 from slotq.jobs.follow import ended, ending, standing
+from slotq.jobs.progress_bar import fraction, short
 from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle, clean
-from slotq.jobs.reports.progress_bar import fraction, short
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views.jobs import AttemptView, JobView
 

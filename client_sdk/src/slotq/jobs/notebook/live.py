@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import count
-from typing import Protocol
+from typing import Any
 
 from slotq.errors import SlotQError
 from slotq.jobs.follow import ended
-from slotq.jobs.notebook.buttons import Buttons, Verbs, buttons_of
+from slotq.jobs.job_calls import JobCalls
+from slotq.jobs.notebook.buttons import Buttons, buttons_of
 from slotq.jobs.notebook.card import card
-from slotq.jobs.notebook.kernel import Display, display_here, show_widget
 from slotq.jobs.rendering import Bundle
 from slotq_core.wire.views.jobs import JobView
+
+Display = Callable[[str, Bundle], Any]
+"""Shows something under an id, replacing what it showed under that id."""
+
+
+def display_here() -> Display | None:
+    """IPython's display in a notebook's kernel, else None. Never imports IPython to find out."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    cell: Any = import_module("IPython.display")
+
+    shown: set[str] = set()
+
+    def show(key: str, both: Bundle) -> None:
+        # Send both forms: a console attached to the same kernel cannot show HTML.
+        show_in = cell.update_display if key in shown else cell.display
+        show_in(both, raw=True, display_id=key)
+        shown.add(key)
+
+    return show
+
+
+def show_widget(widget: object) -> None:
+    """Display an ipywidgets widget. Only within a notebook's kernel."""
+    cell: Any = import_module("IPython.display")
+    cell.display(widget)
+
 
 PAUSE = 5.0
 """Seconds between two looks at the queue."""
@@ -25,17 +56,11 @@ PATIENCE = 60
 """Looks in a row that may fail before a card stops following."""
 
 
-class Queue(Verbs, Protocol):
-    """The methods of QueueClient used here."""
-
-    def job(self, name: str) -> JobView: ...
-
-
 @dataclass
 class _Card:
     key: str
     name: str
-    queue: Queue
+    jobs: JobCalls
     shown: Bundle
     buttons: Buttons | None = None
     failures: int = 0
@@ -52,13 +77,13 @@ class LiveCards:
         self._follows = False
         self._numbers = count(1)
 
-    def show(self, job: JobView, queue: Queue) -> None:
+    def show(self, job: JobView, jobs: JobCalls) -> None:
         """Display a card, and follow its job until it has ended."""
-        made = _Card(f"slotq-card-{next(self._numbers)}", job.name, queue, card(job))
+        made = _Card(f"slotq-card-{next(self._numbers)}", job.name, jobs, card(job))
         self._display(made.key, made.shown)
         if ended(job):
             return
-        made.buttons = buttons_of(job, queue, self.seen)
+        made.buttons = buttons_of(job, jobs, self.seen)
         if made.buttons is not None:
             show_widget(made.buttons.box)
         with self._lock:
@@ -76,7 +101,7 @@ class LiveCards:
         """Look at each job once. Returns whether any card still follows."""
         for each in list(self._cards):
             try:
-                self._update(each, each.queue.job(each.name))
+                self._update(each, each.jobs.view(each.name))
                 each.failures = 0
             except SlotQError:
                 each.failures += 1
@@ -114,14 +139,14 @@ _here: list[LiveCards] = []
 """The cards of this process; none before the first is shown."""
 
 
-def show(job: JobView, queue: Queue) -> bool:
+def show(job: JobView, jobs: JobCalls) -> bool:
     """Display a live card. Returns False where no notebook is served."""
     if not _here:
         display = display_here()
         if display is None:
             return False
         _here.append(LiveCards(display, starts=_in_a_thread))
-    _here[0].show(job, queue)
+    _here[0].show(job, jobs)
     return True
 
 

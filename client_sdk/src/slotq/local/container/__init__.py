@@ -1,16 +1,13 @@
 """A training container's contract, for processes.
 
 workdir       /opt/ml of each host
-storage       S3 to /opt/ml and back, checkpoints among it
-image         what stands for the job's image: a Python, SageMaker's toolkit
-job_python    the job's own environment over it
-arguments     hyperparameters, and the script's arguments
-script        the command of script mode, or the request's own
-variables     the environment of script mode
-host_process  one process and its group
-signals       who gets SIGTERM
-ports         ports of their own for jobs that share this machine
+transfer      code, channels and artifacts between S3 and /opt/ml
+archives      what is unpacked, and names that others chose
+checkpoints   the folder that is kept in S3 while the job runs
+image         what stands for the job's image: a Python, and each job's own over it
+script        hyperparameters, and the command of script mode, or the request's own
+variables     the environment of script mode, ports among it
+host_process  one process and its group, and who gets SIGTERM
 isolation     a private /opt/ml by a mount namespace
-paths         names that others chose, below a folder
 job_output    from a process's bytes to log lines in the logs service
 """

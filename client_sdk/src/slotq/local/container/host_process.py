@@ -1,4 +1,9 @@
-"""One process of a training job, with its process group: start, signal, read and clean up."""
+"""One process of a training job, with its process group: start, signal, read and clean up.
+
+A container's first process (PID 1) alone gets SIGTERM, and the kernel drops the signal unless that
+process has a handler. The training toolkit, first in a framework container, has none. Linux's /proc
+shows both.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,10 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from slotq.local.container.job_output import lines_of
-from slotq.local.container.signals import group_of, has_handler
 
 MARK = "SLOTQ_LOCAL_RUN"
 """Environment variable that marks every process of a job, in any process group."""
@@ -108,3 +112,24 @@ def sweep(mark: str) -> int:
         except (OSError, ValueError):
             continue  # The process is gone, a zombie, or another user's.
     return killed
+
+
+def has_handler(pid: int, number: int) -> bool:
+    """Whether a process handles a signal. True where that cannot be read."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "")
+    return not caught or bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+def group_of(leader: int) -> Iterator[int]:
+    """The processes of a leader's process group, without the leader."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # The process is gone.
+        if int(words[2]) == leader and int(folder.name) != leader:
+            yield int(folder.name)

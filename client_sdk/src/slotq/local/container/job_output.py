@@ -1,12 +1,18 @@
-"""A training job's output: from bytes to log lines, and to the logs service, one stream for each
-process."""
+"""A training job's output: from bytes to log lines, and to the logs service.
+
+Each process has a stream of its own. SageMaker finds the metrics of the request's definitions in
+the lines.
+"""
 
 from __future__ import annotations
 
 import codecs
+import math
+import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -111,3 +117,29 @@ def batches(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+class MetricsInOutput:
+    """The last number of each metric. Lines come from several threads; the last one counts."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        algorithm = request.get("AlgorithmSpecification") or {}
+        self._patterns = {
+            str(each["Name"]): _compiled(str(each["Regex"]))
+            for each in algorithm.get("MetricDefinitions") or ()
+        }
+        self.found: dict[str, float] = {}
+
+    def line(self, text: str) -> None:
+        for name, pattern in self._patterns.items():
+            for match in pattern.finditer(text) if pattern else ():
+                with suppress(ValueError, IndexError, TypeError):
+                    if math.isfinite(value := float(match.group(1))):
+                        self.found[name] = value
+
+
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """The pattern; None if it is none: SageMaker then finds nothing."""
+    with suppress(re.error):
+        return re.compile(pattern)
+    return None

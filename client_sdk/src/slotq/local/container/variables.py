@@ -1,13 +1,20 @@
-"""The environment variables of a training job's processes, with script mode's SM_*."""
+"""The environment variables of a training job's processes, with script mode's SM_*.
+
+Ports are the job's own: every host of every job is this machine, where SageMaker's hosts have
+addresses of their own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
-from slotq.local.container.arguments import (
+from slotq.local.container.image import PASSES_SIGTERM, Image
+from slotq.local.container.script import (
     DIRECTORY,
     PROGRAM,
     hyperparameters,
@@ -15,7 +22,6 @@ from slotq.local.container.arguments import (
     user_arguments,
     user_parameters,
 )
-from slotq.local.container.image import PASSES_SIGTERM, Image
 from slotq.local.container.workdir import (
     NETWORK_INTERFACE,
     Host,
@@ -157,3 +163,15 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+_NAMES = ("MASTER_PORT", "SLOTQ_PORT")
+
+
+def own_ports() -> dict[str, str]:
+    """A free port for each environment variable that names one."""
+    with ExitStack() as open_:
+        sockets = {name: open_.enter_context(socket.socket()) for name in _NAMES}
+        for each in sockets.values():
+            each.bind(("127.0.0.1", 0))
+        return {name: str(each.getsockname()[1]) for name, each in sockets.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotq.local.container.paths import below, is_own_file
+from slotq.local.container.archives import below, is_own_file
 
 OPT_ML = "/opt/ml"
 NETWORK_INTERFACE = "lo"

@@ -1,13 +1,10 @@
 """The AWS services around the queue.
 
-aws             S3, DynamoDB, STS, IAM and logs, by moto
-moto_dynamodb   makes moto's transactions atomic and quick
-stream          the table's stream
-gateway         API Gateway
-moto_answers    what moto answers, in the asker's protocol
-invocations     Lambda: one environment, one invocation at a time
-function        the handler that is deployed
-lambda_log      where the handler's output goes
-sagemaker_http  SageMaker's protocol over the training plane
-plane_client    the training plane as a boto3 client
+aws               S3, DynamoDB, STS, IAM and logs, by moto
+moto_dynamodb     makes moto's transactions atomic and quick, and the table's stream
+gateway           API Gateway
+error_answers     errors and moto's answers, in the protocol of the caller
+training_service  SageMaker's training calls on the plane
+invocations       Lambda: one environment, one invocation at a time
+function          the handler that is deployed, and where its output goes
 """

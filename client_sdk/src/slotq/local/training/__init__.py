@@ -1,15 +1,12 @@
 """Our own SageMaker training plane. It knows no HTTP.
 
-plane               the operations
-life                a training job from start to end
-training_job        one training job as SageMaker shows it
-listing             ListTrainingJobs
-request_check       checks a request by botocore's model
-call_errors         how a call can fail
-runner              what the plane asks of whatever does the work
-process_runner      work as processes
-training_run        one training job from download to upload
-metric_definitions  the metrics found in its output
-virtual_runner      work on a virtual clock
-knobs               delays and faults, to order
+plane           the operations
+life            a training job from start to end
+training_job    one training job as SageMaker shows it
+request_check   checks a request by botocore's model, and how a call can fail
+runner          what the plane asks of whatever does the work
+process_runner  work as processes
+training_run    one training job from download to upload
+virtual_runner  work on a virtual clock
+knobs           delays and faults, to order
 """

@@ -6,26 +6,31 @@ The clock's owner calls `advance()` at `next_due()`.
 
 `emit` receives each EventBridge event, in order and under the plane's lock. It must only store the
 event, never call back.
+
+ListTrainingJobs sorts, filters and pages as in SageMaker.
 """
 
 from __future__ import annotations
 
+import base64
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
+from slotq.jobs.foreign_names import is_listed
 from slotq.local.endpoint import ACCOUNT, REGION
-from slotq.local.training import listing, request_check
-from slotq.local.training.call_errors import NoAnswer, PlaneError, denied
+from slotq.local.training import request_check
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
+from slotq.local.training.request_check import NoAnswer, PlaneError, denied
 from slotq.local.training.runner import Runner
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.ports.surroundings import Clock
+from slotq_core.timestamps import to_datetime
 
 _OTHERS = 100
 """Instances in use by the rest of the account when `refuse_creates` reports a full account."""
@@ -67,7 +72,7 @@ class Plane:
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": lambda request: self._find(request).description(),
             "StopTrainingJob": self._stop,
-            "ListTrainingJobs": lambda request: listing.page_of(self._jobs.values(), request),
+            "ListTrainingJobs": lambda request: page_of(self._jobs.values(), request),
             "DeleteTrainingJob": self._delete,
             "ListTags": lambda request: {"Tags": _as_tags(self._find_arn(request).tags)},
             "AddTags": self._add_tags,
@@ -233,3 +238,70 @@ def _exceeded(quota: str, *, limit: int, used: int, wanted: int) -> PlaneError:
 
 def _as_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+_DEFAULT_PAGE = 10
+
+
+def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, Any]:
+    """One page. `StatusEquals` filters after the page is cut, so an empty page can have a next
+    page."""
+    order = _ORDERS[request.get("SortBy", "CreationTime")]
+    chosen = sorted(
+        (job for job in jobs if _is_listed(job, request)),
+        key=lambda job: (*order(job), job.name),
+        reverse=request.get("SortOrder") == "Descending",
+    )
+    if token := request.get("NextToken"):
+        chosen = _after(chosen, _decode(token))
+    size = request.get("MaxResults", _DEFAULT_PAGE)
+    cut, rest = chosen[:size], chosen[size:]
+    status = request.get("StatusEquals")
+    answer: dict[str, Any] = {
+        "TrainingJobSummaries": [
+            job.summary() for job in cut if status is None or job.status == status
+        ]
+    }
+    if rest:
+        answer["NextToken"] = base64.urlsafe_b64encode(cut[-1].name.encode()).decode()
+    return answer
+
+
+def _by_creation(job: TrainingJob) -> tuple[int, int]:
+    return job.created_at, job.serial
+
+
+def _by_name(job: TrainingJob) -> tuple[str, int]:
+    return job.name, job.serial
+
+
+def _by_status(job: TrainingJob) -> tuple[str, int]:
+    return job.status, job.serial
+
+
+_ORDERS: Mapping[str, Any] = {
+    "CreationTime": _by_creation,
+    "Name": _by_name,
+    "Status": _by_status,
+}
+
+
+def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+    times = {
+        "CreationTime": to_datetime(job.created_at),
+        "LastModifiedTime": to_datetime(job.modified_at),
+    }
+    return is_listed(job.name, times, request)
+
+
+def _decode(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except ValueError:
+        raise PlaneError("ValidationException", "Invalid NextToken") from None
+
+
+def _after(chosen: list[TrainingJob], name: str) -> list[TrainingJob]:
+    """The jobs after the last one of the previous page."""
+    names = [job.name for job in chosen]
+    return chosen[names.index(name) + 1 :] if name in names else []

@@ -10,9 +10,8 @@ from typing import Any
 
 from slotq.local.container import isolation
 from slotq.local.container.host_process import sweep
-from slotq.local.container.image import Image
-from slotq.local.container.job_python import JobPythons
-from slotq.local.container.storage.transfer import Storage
+from slotq.local.container.image import Image, JobPythons
+from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
 from slotq.local.training.runner import Report, Step
 from slotq.local.training.training_run import Services, TrainingRun

@@ -1,4 +1,4 @@
-"""Checks requests against botocore's own description of SageMaker."""
+"""Checks requests against botocore's own description of SageMaker, and the errors of calls."""
 
 from __future__ import annotations
 
@@ -11,8 +11,31 @@ import botocore.session
 from botocore.validate import ParamValidator
 
 from slotq.jobs.sagemaker_model import python_pattern
-from slotq.local.training.call_errors import PlaneError
-from slotq_core.requests.field_rules import breaches
+from slotq_core.wire.training.field_rules import breaches
+
+
+class PlaneError(Exception):
+    """An error answer. `code` and `message` are SageMaker's."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+def denied(action: str, resource: str) -> PlaneError:
+    """IAM's answer to a caller without permission."""
+    return PlaneError(
+        "AccessDeniedException",
+        "User: arn:aws:sts::123456789012:assumed-role/slotq/slotq is not authorized to perform: "
+        f"{action} on resource: {resource} because no identity-based policy allows the {action} "
+        "action",
+    )
+
+
+class NoAnswer(Exception):
+    """The call took effect, but the answer is lost (knob `lose_answers`)."""
+
 
 OPERATIONS = (
     "CreateTrainingJob",

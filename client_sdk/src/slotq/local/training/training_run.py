@@ -15,18 +15,14 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.local.container import arguments, isolation, script
+from slotq.local.container import isolation, script, transfer
+from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
-from slotq.local.container.image import Image
-from slotq.local.container.job_output import LogStream
-from slotq.local.container.job_python import JobPythons
-from slotq.local.container.ports import own_ports
-from slotq.local.container.storage import transfer
-from slotq.local.container.storage.checkpoints import Checkpoints
-from slotq.local.container.storage.transfer import Fault, Storage
-from slotq.local.container.variables import environment_of
+from slotq.local.container.image import Image, JobPythons
+from slotq.local.container.job_output import LogStream, MetricsInOutput
+from slotq.local.container.transfer import Fault, Storage
+from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
-from slotq.local.training.metric_definitions import MetricsInOutput
 from slotq.local.training.runner import Exit, Report, Step
 
 _REST_SECONDS = 10.0
@@ -65,7 +61,7 @@ class TrainingRun:
         self._mark = mark
         self._services = services
         self._image = services.image
-        self._script_mode = arguments.is_script_mode(request)
+        self._script_mode = script.is_script_mode(request)
         self._tell = report
         self._hosts = hosts_of(request, work, isolated=services.isolated)
         self._logs = {
@@ -145,7 +141,7 @@ class TrainingRun:
     def _prepare(self) -> None:
         """Prepare everything that the script needs."""
         shutil.rmtree(self._work, ignore_errors=True)
-        source = arguments.source_of(self._request)
+        source = script.source_of(self._request)
         config = self._request.get("CheckpointConfig")
         names = [host.name for host in self._hosts]
         for place, host in enumerate(self._hosts):

@@ -2,5 +2,4 @@
 
 judged      each operation, with what we do about it and why
 refusing    refuses those that would start training jobs past the queue
-pipelines   the steps of a pipeline that start training jobs
 """

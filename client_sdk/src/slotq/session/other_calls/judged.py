@@ -17,7 +17,7 @@ QUEUED = "CreateTrainingJob"
 INSTEAD: Mapping[str, str] = {
     "CreateHyperParameterTuningJob": (
         "put the trials into the queue as a sweep: session.sweep(estimator, space), "
-        "QueueClient.sweep, or slotq sweep"
+        "queue.sweeps.submit, or slotq sweep"
     ),
     "CreateAutoMLJob": (
         "train the candidates that you want to compare as a sweep: session.sweep, or slotq sweep"

@@ -6,7 +6,8 @@ queue neither orders nor sees them. Who wants that says so: `with slotq.direct()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -17,7 +18,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.errors import Refused
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq.session.other_calls.judged import INSTEAD, PIPELINES
-from slotq.session.other_calls.pipelines import training_steps
 
 _direct: ContextVar[bool] = ContextVar("slotq_direct", default=False)
 
@@ -91,3 +91,25 @@ class Refusing:
 
 def _refuse(message: str) -> Answer:
     raise PastTheQueue(f"{message}. To go past the queue on purpose: with slotq.direct(): ...")
+
+
+_TRAINING = frozenset({"Training", "Tuning", "AutoML"})
+"""The types of such steps. Notebook jobs and functions with `@step` are of type Training, too."""
+
+
+def training_steps(definition: str) -> list[str]:
+    """The names of these steps, those in branches included. `definition`: as DescribePipeline gives
+    it. Raises ValueError if it cannot be read."""
+    try:
+        return [*_steps(json.loads(definition)["Steps"])]
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("this is no definition of a pipeline") from None
+
+
+def _steps(steps: list[Mapping[str, Any]]) -> Iterator[str]:
+    for step in steps:
+        if step["Type"] in _TRAINING:
+            yield step["Name"]
+        arguments = step.get("Arguments") or {}
+        for branch in ("IfSteps", "ElseSteps"):
+            yield from _steps(arguments.get(branch) or [])

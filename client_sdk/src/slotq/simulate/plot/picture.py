@@ -12,13 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from slotq.simulate.plot.job_rows import MOST_ROWS, WAITS, WAITS_AGAIN, draw_rows, draw_waiting
-from slotq.simulate.plot.palette import Palette
-from slotq.simulate.plot.pool_area import draw_pool
-from slotq.simulate.plot.times import duration, time_axis
-from slotq.simulate.run.metrics import metrics
+from slotq.simulate.plot.panels import (
+    MOST_ROWS,
+    WAITS,
+    WAITS_AGAIN,
+    draw_pool,
+    draw_rows,
+    draw_waiting,
+)
+from slotq.simulate.plot.scales import Palette, duration, time_axis
+from slotq.simulate.run.metrics import holdings, horizon, metrics, spans
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.timeline import holdings, horizon, spans
 from slotq.simulate.scenario.scenario import Scenario
 
 KINDS = (".html", ".png")

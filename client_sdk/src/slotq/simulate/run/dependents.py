@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from slotq.simulate.run.beginning import followers_of
-from slotq.simulate.run.opening import Given
+from slotq.simulate.run.opening import Given, followers_of
 from slotq.simulate.run.standing import Standing
 from slotq_core.admission.dependencies import (
     GroupProgress,

@@ -6,19 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq.simulate.run.agenda import Agenda, Due, silences
-from slotq.simulate.run.beginning import opening_of, ranks
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.failing_attempts import Fate, fate_of
-from slotq.simulate.run.opening import Course, Given, Opening
+from slotq.simulate.run.opening import Course, Fate, Given, Opening, fate_of, opening_of, ranks
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.spent import Spent
-from slotq.simulate.run.standing import Standing
+from slotq.simulate.run.standing import Spent, Standing
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.rules import admit
-from slotq_core.copies import copied
 from slotq_core.errors import Refused
-from slotq_core.lifecycle import move
+from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
@@ -28,15 +25,18 @@ from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled, steps
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.missing_rights import (
+    ASSUME_ROLE,
+    after_acceptance,
+    after_refusal,
+    once_it_runs,
+)
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
-from slotq_core.policy.lifecycle.quota_refusals import once_it_runs
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.stall import heard
 from slotq_core.policy.lifecycle.yields import after_yield
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.stored import Ahead, World
-from slotq_core.requests.checkpoints import assured
 
 USER_CANCEL = "its user"
 

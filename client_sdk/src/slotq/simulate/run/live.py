@@ -10,15 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from slotq.local.services.plane_client import PlaneClient
+from slotq.local.services.training_service import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event
 from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.agenda import Agenda, Due, silences
-from slotq.simulate.run.beginning import ranks, refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL
-from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
+from slotq.simulate.run.opening import SCRIPT, fate_of, ranks, refused_gangs, running_jobs
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
@@ -36,6 +35,8 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.reports.report import Report
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.ports.decisions import Decisions, Worlds
+from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import NoScripts
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Part, World
@@ -66,22 +67,31 @@ class _Recording:
     """A store that records its accepted changes."""
 
     def __init__(self, store: Store, record: Record, clock: VirtualClock) -> None:
-        self._store, self._record, self._clock = store, record, clock
-        self._refused: dict[str, dict[str, JobState]] = {}
-        """The refused members of each group."""
+        self._store = store
+        self.worlds = _WithRefused(store.worlds)
+        self.jobs = _RecordingJobs(store.jobs, record, clock)
+        self.decisions = _RecordingDecisions(store.decisions, record, clock)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
+
+class _WithRefused:
+    """Loads groups with the members that were refused. A queue has none: there the whole group is
+    refused with them."""
+
+    def __init__(self, worlds: Worlds) -> None:
+        self._worlds = worlds
+        self._refused: dict[str, dict[str, JobState]] = {}
+        """The refused members of each group."""
+
     def load(self, now: int) -> World:
-        return self._with_refused(self._store.load(now))
+        return self._with_refused(self._worlds.load(now))
 
     def load_all(self, now: int) -> World:
-        return self._with_refused(self._store.load_all(now))
+        return self._with_refused(self._worlds.load_all(now))
 
     def _with_refused(self, world: World) -> World:
-        """The same with the members that were refused. A queue has none: there the whole group is
-        refused with them."""
         if not self._refused:
             return world
         groups = tuple(
@@ -95,6 +105,14 @@ class _Recording:
             ended = self._refused.setdefault(submission.group, {})
             ended[submission.name] = JobState.CANCELLED
 
+
+class _RecordingJobs:
+    def __init__(self, jobs: StoredJobs, record: Record, clock: VirtualClock) -> None:
+        self._jobs, self._record, self._clock = jobs, record, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jobs, name)
+
     def submit(
         self,
         job: Job,
@@ -104,11 +122,19 @@ class _Recording:
         opener: str = "",
         watched: Sequence[str] = (),
     ) -> Job:
-        kept = self._store.submit(
+        kept = self._jobs.submit(
             job, request, opens_line=opens_line, opener=opener, watched=watched
         )
         self._record.change(None, kept, self._clock.now())
         return kept
+
+
+class _RecordingDecisions:
+    def __init__(self, decisions: Decisions, record: Record, clock: VirtualClock) -> None:
+        self._decisions, self._record, self._clock = decisions, record, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._decisions, name)
 
     def commit(
         self,
@@ -120,7 +146,7 @@ class _Recording:
         opens_line: bool = True,
         opener: str = "",
     ) -> tuple[Job, ...]:
-        jobs = self._store.commit(
+        jobs = self._decisions.commit(
             changes,
             seen=seen,
             group_decisions=group_decisions,
@@ -154,7 +180,10 @@ class _Scripts(NoScripts):
         return {attempt.training_job: self._reported(attempt) for attempt in attempts}
 
     def _reported(self, attempt: Attempt) -> Report:
-        spec, now = self._specs[self._store.job_of(attempt.training_job) or ""], self._clock.now()
+        spec, now = (
+            self._specs[self._store.jobs.owner_of(attempt.training_job) or ""],
+            self._clock.now(),
+        )
         if spec.silent_from is None or attempt.running_since is None:
             return Report(step=1, at=now)
         return Report(step=1, at=min(now, attempt.running_since + spec.silent_from))
@@ -259,7 +288,7 @@ class _Live:
         document = written(_settings(self._scenario, self._pools.values()))
         self._manager.configuration.apply(read(document), by="scenario")
         for pool in self._pools.values():
-            self._store.set_foreign(pool.name, pool.foreign)
+            self._store.health.set_foreign(pool.name, pool.foreign)
 
     def _next(self) -> int | None:
         moments = (self._agenda.next_at(), self._plane.next_due())
@@ -280,9 +309,9 @@ class _Live:
         if now < 0:
             return
         while True:
-            self._manager.listen()
-            self._manager.count_spending()
-            done = self._manager.run_pass()
+            self._manager.periodic.listen()
+            self._manager.periodic.count_spending()
+            done = self._manager.passes.run()
             for standing in done.budget_warnings:
                 self.record.warn(standing, now)
             self._agenda.put(done.wake_at, Due.PASS)
@@ -302,7 +331,7 @@ class _Live:
         heartbeat, as a tick does within the minute."""
         if not self._some_stall:
             return
-        job = self._store.job(self._store.job_of(training_job) or "")
+        job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
         if job is not None and job.attempt is not None and job.state is JobState.RUNNING:
             limits = self._pools[job.attempt.pool].stall_after, self._heartbeats.get(job.group)
             for at in silences(job, self._specs[job.name].silent_from, limits):
@@ -320,18 +349,18 @@ class _Live:
             self._manager.submissions.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
-            self._recording.refused(submission)
+            self._recording.worlds.refused(submission)
 
     def _begin_running(self, spec: JobSpec) -> None:
         """Put a running job into the store and the plane, past the queue and the record."""
         running = self._running[spec.name]
         attempt = replace(running.attempt, running_since=None) if running.attempt else None
         bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
-        pending = self._store.submit(bare, _request(spec))
+        pending = self._store.jobs.submit(bare, _request(spec))
         starting = move(
             pending, JobState.STARTING, at=running.changed_at, attempts=1, attempt=attempt
         )
-        (job,) = self._store.commit([Change(before=pending, after=starting)])
+        (job,) = self._store.decisions.commit([Change(before=pending, after=starting)])
         assert job.attempt is not None
         self._training.create(_request(spec), job, job.attempt)
         self.record.begin(running)
@@ -341,7 +370,7 @@ class _Live:
             self._manager.changes.cancel(name, by=USER_CANCEL)
 
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
-        kept = self._store.job(job)
+        kept = self._store.jobs.get(job)
         assert kept is not None and kept.attempt is not None
         spec = self._specs[job]
         held_in = spec.held_in(kept.attempt.pool)
@@ -360,7 +389,7 @@ class _Live:
         """The error that prevents a training job from running. None: no error."""
         if not self._some_fail:  # The store is not asked in vain.
             return None
-        job = self._store.job(self._store.job_of(training_job) or "")
+        job = self._store.jobs.get(self._store.jobs.owner_of(training_job) or "")
         if job is None or job.attempt is None:
             return None
         fate = fate_of(self._specs[job.name].fails, job.attempt.number)

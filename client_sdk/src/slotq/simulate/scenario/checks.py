@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from slotq.simulate.scenario import references
+from slotq.simulate.scenario import contents
 from slotq.simulate.scenario.contents import Contents
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.dependencies import circle
@@ -145,17 +145,17 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
 
 CHECKS: tuple[Check, ...] = (
     *checks.CHECKS,
-    references.names_are_unique,
-    references.jobs_name_pools_that_there_are,
-    references.jobs_name_what_there_is,
+    contents.names_are_unique,
+    contents.jobs_name_pools_that_there_are,
+    contents.jobs_name_what_there_is,
     turns_come_to_an_end,
     budgets_come_to_an_end,
-    references.changes_are_of_what_there_is,
+    contents.changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,
-    references.expectations_name_what_there_is,
-    references.questions_name_what_there_is,
+    contents.expectations_name_what_there_is,
+    contents.questions_name_what_there_is,
 )
 
 

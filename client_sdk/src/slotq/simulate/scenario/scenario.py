@@ -1,23 +1,34 @@
-"""The scenario file: a world, its submissions and the expected results (DESIGN 6.2).
+"""The scenario file, read and checked: a world, its submissions and the expected results.
 
-The file counts in seconds, all other code in milliseconds.
+The file counts in seconds, all other code in milliseconds. A trace adds a table of jobs, one per
+line, to a scenario that gives the world. Its columns are `job,project,submit_s,runtime_s,slots`, in
+any order. The first line names them.
+
+See docs/scenario-file.md and docs/simulate.md#--trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Self
+from io import StringIO
+from pathlib import Path
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
+from slotq.document.yaml_file import Document, Place, read_text, told
+from slotq.errors import ScenarioError
 from slotq.simulate.scenario.checks import CHECKS
-from slotq.simulate.scenario.contents import Contents
+from slotq.simulate.scenario.contents import SECTIONS, Contents
 from slotq.simulate.scenario.sections import (
     ChangeSpec,
     GroupSpec,
     JobSpec,
     PoolSpec,
+    WhySpec,
 )
 from slotq_core.admission.contents import counting
 from slotq_core.admission.user_groups import users_among
@@ -29,7 +40,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.spelling import as_known
-from slotq_core.wire.document.faults import refuse
+from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, said, spelled
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
@@ -38,6 +49,7 @@ from slotq_core.wire.document.models import (
     user_group_of,
     user_of,
 )
+from slotq_core.wire.document.sections import Section
 from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
 
 INSTANCE_TYPE = "ml.m5.large"
@@ -129,7 +141,7 @@ class Scenario(Contents):
             parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=self.class_of(job),
-            **{name: getattr(job, name) for name in SETTINGS},
+            **{name: getattr(job, name) for name in SETTINGS if name in JobSpec.model_fields},
             project=job.project or "",
             group=job.group or "",
             checkpoints=job.checkpoint,
@@ -162,3 +174,115 @@ def _pool(spec: PoolSpec) -> Pool:
         foreign=spec.foreign,
         **{**settings, "count_foreign": True},
     )
+
+
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
+    document = Document(path, ScenarioError)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(told(faults_of(error, _keys(), "a scenario"), where)) from None
+
+
+def _keys() -> Keys:
+    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    return {"": Scenario, **deeper, **SECTIONS}
+
+
+COLUMNS = {
+    "job": "name",
+    "project": "project",
+    "submit_s": "submit_at",
+    "runtime_s": "runtime",
+    "slots": "slots",
+}
+"""The job's key in a scenario, by column."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_WHOLE = re.compile(r"\d{1,9}")
+_COLUMN_OF = {key: column for column, key in COLUMNS.items()}
+
+
+class Trace:
+    """A parsed trace. Raises ScenarioError with the lines at fault."""
+
+    def __init__(self, path: Path, *, projects: bool) -> None:
+        """`projects`: whether the scenario has projects. If not, all jobs share one order, and the
+        column is unused."""
+        self.path = path
+        self._lines: list[int] = []
+        self.jobs: list[dict[str, Any]] = []
+        """The jobs, as in a scenario's `jobs`."""
+        faults: list[Fault] = []
+        for line, row in _rows(path):
+            job = _job(row, line, faults)
+            if not projects or not job["project"]:
+                del job["project"]
+            self.jobs.append(job)
+            self._lines.append(line)
+        if faults:
+            raise ScenarioError(told(faults, self._in_the_file))
+
+    def place(self, number: int, loc: Loc) -> Place:
+        """The place of a job's key in the file."""
+        key = str(loc[0]) if loc else ""
+        return self.path, self._lines[number], _COLUMN_OF.get(key, key)
+
+    def _in_the_file(self, loc: Loc) -> Place:
+        line, column = loc
+        return self.path, int(line), str(column)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    reader = csv.reader(StringIO(read_text(path, ScenarioError), newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        if sorted(header) != sorted(COLUMNS):
+            raise ScenarioError(
+                f"{path}:1: the columns must be {','.join(COLUMNS)}, not "
+                f"{','.join(header) or 'nothing'}"
+            )
+        for cells in reader:
+            if len(cells) != len(header) and cells:
+                raise ScenarioError(
+                    f"{path}:{reader.line_num}: {len(cells)} columns, but the first line names "
+                    f"{len(header)}"
+                )
+            if cells:
+                yield reader.line_num, dict(zip(header, _stripped(cells), strict=True))
+    except csv.Error as error:
+        raise ScenarioError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+
+
+def _stripped(cells: Sequence[str]) -> list[str]:
+    return [cell.strip() for cell in cells]
+
+
+def _job(row: Mapping[str, str], line: int, faults: list[Fault]) -> dict[str, Any]:
+    """The row as a job. Adds a fault for each value that is no number."""
+    job: dict[str, Any] = {COLUMNS[column]: text for column, text in row.items()}
+    for column in ("submit_s", "runtime_s"):
+        if _NUMBER.fullmatch(row[column]):
+            job[COLUMNS[column]] = float(row[column])
+        else:
+            message = f"a number of seconds is needed, not {said(row[column])}"
+            faults.append(Fault((line, column), message))
+    if _WHOLE.fullmatch(row["slots"]):
+        job["slots"] = int(row["slots"])
+    else:
+        faults.append(Fault((line, "slots"), f"a whole number is needed, not {said(row['slots'])}"))
+    return job

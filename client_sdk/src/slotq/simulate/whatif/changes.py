@@ -1,4 +1,4 @@
-"""What the user changes in thought, and the queue after it.
+"""What the user changes in thought, the queue after it, and the steps that put it into force.
 
 A change of the configuration goes through the same reading as a real one, a change of a job through
 the same rules, so what the queue would refuse is refused here.
@@ -6,31 +6,38 @@ the same rules, so what the queue would refuse is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from slotq.errors import NoSuchJob, NoSuchPool
+from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.whatif.told import Told
+from slotq_core.admission.checkpoints import assured
+from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
 from slotq_core.admission.rules import admit, classed
-from slotq_core.admission.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.user_groups import rights_of
-from slotq_core.errors import InvalidRequest, NameTaken, NoSuchProject
-from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.errors import NameTaken, NoSuchProject
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState, Submission, Workload
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.operations.amend import with_hold
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.privacy.identity import People
-from slotq_core.requests.checkpoints import assured
 from slotq_core.spelling import did_you_mean, unknown
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.views.about import MeView
+
+if TYPE_CHECKING:
+    from slotq.client import QueueClient
 
 WHO = "you"
 
@@ -189,3 +196,76 @@ def _submitted(told: Told, new: NewJob) -> Told:
     if new.max_runtime is not None:
         limits[job.name] = new.max_runtime
     return replace(told.with_job(assured(job, pools)), limits=limits)
+
+
+def described(
+    me: MeView,
+    *,
+    name: str,
+    slots: int,
+    pool: str,
+    priority: int | str | None = None,
+    project: str = "",
+    workload: Workload = Workload.TRAINING,
+    preemptible: bool = True,
+) -> NewJob:
+    """The job that `me` would submit. Raises InvalidRequest where it has no project."""
+    submission = Submission(
+        name=name,
+        instance_type="",
+        demand=Demand(slots=slots),
+        pools=(pool,),
+        priority=priority if isinstance(priority, int) else 0,
+        priority_class=priority if isinstance(priority, str) else "",
+        default_priority=priority is None,
+        project=project,
+        workload=workload,
+        preemptible=preemptible,
+    )
+    return NewJob(submission=in_project(submission, me), submitter=me.caller)
+
+
+def in_project(submission: Submission, me: MeView) -> Submission:
+    """The submission with its caller's default project, as the door has it. Raises
+    InvalidRequest."""
+    if submission.project or not me.projects:
+        return submission
+    usable = [each for each in me.projects if each.role != "viewer"]
+    chosen = next((each for each in usable if each.default), None)
+    if chosen is None:
+        names = ", ".join(each.name for each in usable)
+        raise InvalidRequest(f"the job names no project, and you have no default: name {names}")
+    return replace(submission, project=chosen.name)
+
+
+Step = tuple[str, Callable[[], object]]
+"""What is said once it is done, and the step itself."""
+
+
+def steps(
+    queue: QueueClient,
+    change: Change,
+    document: Mapping[str, Any] | None,
+    revision: int,
+    *,
+    requests: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[Step]:
+    """The configuration (None: it stays) first, if its revision is still this one, then each job.
+    A step raises what the queue refuses with."""
+    if document is not None:
+        yield (
+            "configuration changed",
+            partial(queue.configuration.apply, document, revision=revision),
+        )
+    for name, priority in change.priorities.items():
+        yield f"{name}: priority {priority}", partial(queue.jobs.set_priority, name, priority)
+    for name, pools in change.moves.items():
+        yield f"{name}: moved to {', '.join(pools)}", partial(queue.jobs.move, name, pools)
+    for name in change.holds:
+        yield f"{name}: held", partial(queue.jobs.hold, name)
+    for name in change.releases:
+        yield f"{name}: released", partial(queue.jobs.release, name)
+    for name in change.cancels:
+        yield f"{name}: cancelled", partial(queue.jobs.cancel, name)
+    for request in requests:
+        yield f"{request['TrainingJobName']}: submitted", partial(queue.submit, request)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from slotq.simulate.run.record import Event as Happened
-from slotq.simulate.whatif.forecast import Forecast
-from slotq.simulate.whatif.runtimes import STOP
-from slotq.simulate.whatif.views import (
+from slotq.simulate.whatif.answer import (
     AssumedView,
     Event,
     MomentView,
@@ -17,6 +15,7 @@ from slotq.simulate.whatif.views import (
     What,
     WhatIfView,
 )
+from slotq.simulate.whatif.forecast import STOP, Forecast
 from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, JobState
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.document.differences import differences

@@ -1,21 +1,28 @@
-"""The queue on its way through the next hours, by the policy itself."""
+"""The queue on its way through the next hours, by the policy itself.
+
+Nobody knows how long a job runs: it is what the job reports, else what
+the user assumes, else what its request allows.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from slotq.simulate.run.engine import go_on
-from slotq.simulate.run.opening import Opening
+from slotq.simulate.run.opening import AssumedCourse, Opening
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq.simulate.whatif.runtimes import SOON, STOP, Runtimes
 from slotq.simulate.whatif.told import Told
-from slotq_core.model.jobs import Submission
+from slotq_core.model.jobs import Job, Submission
+from slotq_core.model.reports.slow_save import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.user_limits import Rights
+from slotq_core.ports.training import MAX_RUNTIME
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,3 +96,72 @@ class _World:
 
     def submission(self, job: JobSpec) -> Submission:
         raise LookupError(job.name)
+
+
+SOON = 60_000
+"""How long (ms) a running job goes on at least: no assumption may end it before the next pass."""
+STOP = STOP_GRACE
+"""How long (ms) a stop is assumed to take: what SageMaker gives a script at most."""
+
+
+class Source(StrEnum):
+    """Where the assumption comes from."""
+
+    ETA = "eta"
+    """The job reports how long it still takes."""
+    GIVEN = "given"
+    """The user who asks says so."""
+    MAX_RUNTIME = "max_runtime"
+    """The job's request allows that much."""
+    DEFAULT = "default"
+    """The request was not read: SageMaker's default."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runtimes:
+    """What the user who asks assumes. Durations in ms."""
+
+    every: int | None = None
+    """How long each job runs in all, where it does not say so itself."""
+    of: Mapping[str, int] = field(default_factory=dict)
+    """The same of single jobs; it counts before what the job says."""
+
+    def total(self, job: Job, told: Told) -> tuple[int, Source]:
+        """The whole running time of a job, over all its attempts, and where that comes from."""
+        done = job.ran + _running_for(job, told.at)
+        if job.name in self.of:
+            return self.of[job.name], Source.GIVEN
+        if job.name in told.etas:
+            return done + told.etas[job.name], Source.ETA
+        if self.every is not None:
+            return self.every, Source.GIVEN
+        if job.name in told.limits:
+            return told.limits[job.name], Source.MAX_RUNTIME
+        return MAX_RUNTIME * 1000, Source.DEFAULT
+
+    def sources(self, told: Told) -> Counter[Source]:
+        """How many jobs have their assumption from each source."""
+        return Counter(self.total(job, told)[1] for job in told.jobs)
+
+    def courses(self, told: Told) -> dict[str, AssumedCourse]:
+        return {
+            job.name: AssumedCourse(
+                runtime=max(SOON, self.total(job, told)[0]), checkpoint=job.checkpoints
+            )
+            for job in told.jobs
+        }
+
+    def left(self, told: Told) -> dict[str, int | None]:
+        """The work that each job has left (ms), from the start of its live attempt."""
+        return dict(self._left(told.jobs, told))
+
+    def _left(self, jobs: Iterable[Job], told: Told) -> Iterable[tuple[str, int]]:
+        for job in jobs:
+            total, running = self.total(job, told)[0], _running_for(job, told.at)
+            done = job.ran if job.checkpoints else 0
+            yield job.name, running + max(SOON, total - done - running)
+
+
+def _running_for(job: Job, at: int) -> int:
+    since = job.attempt.running_since if job.attempt else None
+    return 0 if since is None else max(0, at - since)

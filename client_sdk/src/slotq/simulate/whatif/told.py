@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from slotq_core.adapters.snapshots import snapshot_of
 from slotq_core.admission.contents import counting
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -14,10 +13,11 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
+from slotq_core.storage.snapshots import snapshot_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.settings import Settings
-from slotq_core.wire.scenario.reading import (
+from slotq_core.wire.scenario.pages import (
     durations_of,
     group_of,
     health_of,

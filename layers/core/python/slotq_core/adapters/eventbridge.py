@@ -8,17 +8,15 @@ readers who must know every change ask the queue. No event contains any part of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slotq_core import names
-from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.policy.lifecycle.stall import warned_of
-from slotq_core.ports.stored import Change, Part
-from slotq_core.ports.training import Request
+from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 
 VARIABLE = "SLOTQ_ANNOUNCE"
@@ -33,7 +31,8 @@ _PER_CALL = 10
 
 
 class Announcements:
-    """Changes to announce. Never raises: a committed change stands, announced or not."""
+    """Changes to announce, as a store's `Witness` sees them. Never raises: a committed change
+    stands, announced or not."""
 
     def __init__(
         self, client: Callable[[], Any], *, queue: str, report: Callable[[Exception], None]
@@ -46,13 +45,15 @@ class Announcements:
         self._details: list[tuple[str, dict[str, Any]]] = []
         """Each with its detail type."""
 
-    def note(self, before: Job | None, after: Job) -> None:
-        """Note a committed change, unless the job's state stays the same."""
-        if before is None or before.state is not after.state:
-            self._details.append((DETAIL_TYPE, detail(self._queue, before, after)))
+    def submitted(self, job: Job) -> None:
+        """Note a new job."""
+        self._details.append((DETAIL_TYPE, detail(self._queue, None, job)))
 
-    def note_warnings(self, change: Change, after: Job) -> None:
-        """Note what a committed change warns of: a stalled script, or one that never released."""
+    def committed(self, change: Change, after: Job) -> None:
+        """Note a committed change, unless the job's state stays the same; and what it warns of: a
+        stalled script, or one that never released."""
+        if change.before.state is not after.state:
+            self._details.append((DETAIL_TYPE, detail(self._queue, change.before, after)))
         for code, text in warnings(change, after):
             its = warning_detail(self._queue, after, code, text, change.ended or after.attempt)
             self._details.append((WARNING_TYPE, its))
@@ -77,50 +78,6 @@ class Announcements:
                 return lost + len(details) - start
             lost += int(answer.get("FailedEntryCount", 0))
         return lost
-
-
-class AnnouncingStore(DynamoStore):
-    """A DynamoStore that notes each committed change for announcement."""
-
-    def __init__(self, *args: Any, announcements: Announcements, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._announcements = announcements
-
-    def submit(
-        self,
-        job: Job,
-        request: Request,
-        *,
-        opens_line: bool = True,
-        opener: str = "",
-        watched: Sequence[str] = (),
-    ) -> Job:
-        kept = super().submit(job, request, opens_line=opens_line, opener=opener, watched=watched)
-        self._announcements.note(None, kept)
-        return kept
-
-    def commit(
-        self,
-        changes: Sequence[Change],
-        *,
-        seen: Mapping[str, int] | None = None,
-        group_decisions: int | None = None,
-        part: Part | None = None,
-        opens_line: bool = True,
-        opener: str = "",
-    ) -> tuple[Job, ...]:
-        jobs = super().commit(
-            changes,
-            seen=seen,
-            group_decisions=group_decisions,
-            part=part,
-            opens_line=opens_line,
-            opener=opener,
-        )
-        for change, after in zip(changes, jobs, strict=False):
-            self._announcements.note(change.before, after)
-            self._announcements.note_warnings(change, after)
-        return jobs
 
 
 def detail(queue: str, before: Job | None, after: Job) -> dict[str, Any]:

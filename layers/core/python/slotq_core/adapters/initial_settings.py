@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.adapters.configured import as_configured
 from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.limits import Limits
@@ -20,6 +19,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.storage.configured import as_configured
 from slotq_core.timestamps import iso
 from slotq_core.wire.document.settings import Settings
 
@@ -65,7 +65,7 @@ def take_in(
     that is lost. Raises Misconfigured if the store has no pools then.
     """
     try:
-        present = store.configuration()
+        present = store.configuration.read()
     except ConfigurationLost as error:
         return str(error)
     wanted = [_pools(store, pools, now, check_jobs)]
@@ -75,7 +75,7 @@ def take_in(
     for setting in wanted:
         if setting.wanted != setting.read(present):
             told.append(_take_in(store, setting, present, now))
-            present = store.configuration()
+            present = store.configuration.read()
     return "; ".join(filter(None, told))
 
 
@@ -91,7 +91,7 @@ def _pools(store: Store, pools: Sequence[Pool], now: int, check_jobs: PoolCheck)
         read=lambda stand: as_configured(stand.pools),
         change=lambda change: (as_configured(change.before), as_configured(change.after)),
         check=check,
-        write=lambda store, now, seen: store.configure(
+        write=lambda store, now, seen: store.configuration.change(
             as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
         ),
     )
@@ -105,7 +105,7 @@ def _limits(limits: Limits) -> _Setting:
         read=lambda stand: stand.limits,
         change=lambda change: (change.limits_before, change.limits_after),
         check=lambda _: None,
-        write=lambda store, now, seen: store.configure(
+        write=lambda store, now, seen: store.configuration.change(
             limits=limits, who=LIMITS_VARIABLE, now=now, seen=seen
         ),
     )
@@ -117,8 +117,8 @@ def _check_sharing(stand: Configuration, pools: tuple[Pool, ...]) -> None:
     if stand.sharing == NO_SHARING:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.
-    from slotq_core.admission import references, subscription
-    from slotq_core.admission.subscription import Stand
+    from slotq_core.admission.configuration import references, subscription
+    from slotq_core.admission.configuration.subscription import Stand
 
     old = as_configured(stand.pools)
     before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)
@@ -145,7 +145,7 @@ def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) 
 
 def _last(store: Store, setting: _Setting, who: str | None = None) -> ConfigurationChange | None:
     """Return the setting's last change, of `who` if given."""
-    for change in store.changes(limit=_LOOKED_AT, who=who, sharing=False):
+    for change in store.configuration.changes(limit=_LOOKED_AT, who=who, sharing=False):
         before, after = setting.change(change)
         if before != after:
             return change

@@ -1,65 +1,21 @@
-"""Who may do what: the roles of callers in projects, and the role that each action needs.
+"""Who may do what: the roles of callers in projects, against the table of rights (`model.access`).
 
-Pure. `api.ACTIONS` says which action each route is, and `operations.authorize` asks here.
+Pure. `api.table` says which action each route is, and `operations.authorize` asks here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from slotq_core.errors import InvalidRequest, NotPermitted, PriorityTooHigh, ProjectNotAllowed
-from slotq_core.model.access import Role
+from slotq_core.model.access import NEEDED, Action, Role
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Project
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.names import PROJECT_TAG
 from slotq_core.privacy.identity import People
 from slotq_core.spelling import did_you_mean
-
-
-class Action(StrEnum):
-    """What a caller wants. IAM decides first, by method and path."""
-
-    LOOK = "look"
-    """See the pools, the limits, the record of changes, the release and oneself."""
-    SUBMIT = "submit"
-    SEE = "see"
-    """See a job, why it waits, and its request. Secrets of the request are for the submitter's
-    identity alone (`privacy.disclosure`)."""
-    CHANGE = "change"
-    """Cancel a job, hold or release it, requeue it, change its settings, move it."""
-    SEE_PERSON = "see_person"
-    """See by name what a person has used. What a project's jobs have used together is everybody's
-    to see."""
-    EXCEED_PRIORITY = "exceed_priority"
-    """Give a priority above the project's largest."""
-    OPERATE = "operate"
-    """Change pools, limits and projects; examine and mend the queue's records."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Needed:
-    """The least role in the job's project."""
-
-    own: Role
-    """For a job that the caller has submitted."""
-    others: Role
-    """For anybody's job."""
-
-
-NEEDED: Mapping[Action, Needed] = {
-    Action.LOOK: Needed(own=Role.NOBODY, others=Role.NOBODY),
-    Action.SUBMIT: Needed(own=Role.MEMBER, others=Role.MEMBER),
-    Action.SEE: Needed(own=Role.NOBODY, others=Role.VIEWER),
-    Action.CHANGE: Needed(own=Role.MEMBER, others=Role.ADMIN),
-    Action.SEE_PERSON: Needed(own=Role.NOBODY, others=Role.ADMIN),
-    Action.EXCEED_PRIORITY: Needed(own=Role.ADMIN, others=Role.ADMIN),
-    Action.OPERATE: Needed(own=Role.OPERATOR, others=Role.OPERATOR),
-}
-"""The one table of rights, for a queue with projects. OPERATE needs a role only where there are
-operators."""
 
 ROLE_WITHOUT_PROJECT = Role.MEMBER
 """Everybody's role among jobs without a project, which are older than the projects: everybody sees
@@ -86,11 +42,6 @@ class Permissions:
     sharing: Sharing = NO_SHARING
     operators: tuple[str, ...] = ()
     """Patterns of the operators whom no configuration can remove."""
-
-    @classmethod
-    def of(cls, sharing: Sharing) -> Permissions:
-        """What callers may do if a configuration alone says so."""
-        return cls(sharing=sharing)
 
     @property
     def people(self) -> People:

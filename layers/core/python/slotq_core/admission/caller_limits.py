@@ -1,6 +1,6 @@
 """Checks of a submission against the limits: which limits apply, the refusal, and when to retry.
 
-Pure: the store counts (`ports.Counters`), and `operations.admit` combines both.
+Pure: the store counts (`ports.counters.Counters`), and `operations.admit` combines both.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from slotq_core.model.limits import (
     QueueUse,
     opener_mark,
 )
-from slotq_core.model.prescriptions import NO_PRESCRIPTION
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import NO_PRESCRIPTION, Project
 from slotq_core.model.reasons import units
 from slotq_core.privacy.identity import People
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slotq_core.admission.requirements import Needs
-from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.sharing import Sharing
+from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
 def counting(

@@ -1,4 +1,4 @@
-"""Jobs that come after others, or after groups (DESIGN 5.4: dependencies `after`).
+"""Jobs that come after others, or after groups.
 
 A job waits until all jobs that it comes after have completed, or have ended in any way if it comes
 after their end (`after_any`). Until then it is `pending`, but has no line, no place in the order
@@ -7,6 +7,8 @@ ends in another way, the job is cancelled (cause `dependency`), and so are the j
 
 A group has ended when all its members have; only then it counts whether it has completed
 (`progress_of`).
+
+See docs/policy-decisions.md#dependencies.
 """
 
 from __future__ import annotations
@@ -33,6 +35,39 @@ class GroupProgress:
     """Its first member that has not ended; None: all have."""
     trouble: str = ""
     """Of a group that has ended: why it has not completed, as part of a sentence; empty: it has."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Predecessors:
+    """What a new job comes after, as far as it exists and its submitter may see it."""
+
+    jobs: Mapping[str, Job]
+    """By name."""
+    groups: Mapping[str, GroupProgress]
+    """By `group:NAME`."""
+
+    def full(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The names with groups marked as such: a plain name is a job's, else a group's."""
+        return tuple(
+            end_of(name) if name not in self.jobs and end_of(name) in self.groups else name
+            for name in names
+        )
+
+    @property
+    def to_follow(self) -> Mapping[str, Job]:
+        """By name, the jobs whose ends a new job may wait for."""
+        watches = (progress.living for progress in self.groups.values())
+        return {**self.jobs, **{job.name: job for job in watches if job}}
+
+    def once_followed(self) -> Predecessors:
+        """The same after `to_follow` was followed."""
+        return Predecessors(
+            jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
+            groups={
+                name: replace(it, living=it.living and replace(it.living, followed=True))
+                for name, it in self.groups.items()
+            },
+        )
 
 
 def progress_of(

@@ -16,10 +16,9 @@ from slotq_core.lifecycle import move
 from slotq_core.model.access import Role, fits
 from slotq_core.model.jobs import Job, JobState, Submission, Workload
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import APPROVAL, Prescription
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import APPROVAL, Prescription, Project
 from slotq_core.names import MAX_TAGS
-from slotq_core.requests.field_paths import (
+from slotq_core.wire.training.field_paths import (
     MISSING,
     keeps_checkpoints,
     unknown_names,
@@ -27,8 +26,8 @@ from slotq_core.requests.field_paths import (
     values_at,
     with_value,
 )
-from slotq_core.requests.image_patterns import algorithm_fits, image_fits
-from slotq_core.requests.place_patterns import lies_in, written
+from slotq_core.wire.training.image_patterns import algorithm_fits, image_fits
+from slotq_core.wire.training.place_patterns import lies_in, written
 
 Request = Mapping[str, Any]
 
@@ -99,7 +98,9 @@ def completed(
     else:
         filled = request
     if submission.incomplete or filled is not request:
-        from slotq_core.wire.training_request import check_complete  # Only the door needs it.
+        from slotq_core.wire.training.training_request import (
+            check_complete,  # Only the door needs it.
+        )
 
         check_complete(filled)
     if filled is request:

@@ -9,8 +9,7 @@ numbers, so that equal times compare equal on every path.
     demand    amounts: what a job needs, what a pool has
     pools     capacity that jobs can run on, and what SageMaker says of it
     access    who may do what in a project
-    prescriptions  what a project prescribes for requests
-    projects  projects and departments: quota, weight, limit, budget
+    projects  projects and departments: quota, weight, limit, budget, prescriptions
     sharing   departments, projects and operators together
     users     priority classes, users' limits, yields
     groups    gangs and sweeps

@@ -1,9 +1,10 @@
-"""Who may do what in a project, and patterns of callers."""
+"""Who may do what in a project: the table of rights, and patterns of callers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
@@ -18,6 +19,49 @@ class Role(IntEnum):
     """Does anything to any job of the project."""
     OPERATOR = 4
     """Does anything to any job, and changes the configuration."""
+
+
+class Action(StrEnum):
+    """What a caller wants. IAM decides first, by method and path."""
+
+    LOOK = "look"
+    """See the pools, the limits, the record of changes, the release and oneself."""
+    SUBMIT = "submit"
+    SEE = "see"
+    """See a job, why it waits, and its request. Secrets of the request are for the submitter's
+    identity alone (`privacy.disclosure`)."""
+    CHANGE = "change"
+    """Cancel a job, hold or release it, requeue it, change its settings, move it."""
+    SEE_PERSON = "see_person"
+    """See by name what a person has used. What a project's jobs have used together is everybody's
+    to see."""
+    EXCEED_PRIORITY = "exceed_priority"
+    """Give a priority above the project's largest."""
+    OPERATE = "operate"
+    """Change pools, limits and projects; examine and mend the queue's records."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needed:
+    """The least role in the job's project."""
+
+    own: Role
+    """For a job that the caller has submitted."""
+    others: Role
+    """For anybody's job."""
+
+
+NEEDED: Mapping[Action, Needed] = {
+    Action.LOOK: Needed(own=Role.NOBODY, others=Role.NOBODY),
+    Action.SUBMIT: Needed(own=Role.MEMBER, others=Role.MEMBER),
+    Action.SEE: Needed(own=Role.NOBODY, others=Role.VIEWER),
+    Action.CHANGE: Needed(own=Role.MEMBER, others=Role.ADMIN),
+    Action.SEE_PERSON: Needed(own=Role.NOBODY, others=Role.ADMIN),
+    Action.EXCEED_PRIORITY: Needed(own=Role.ADMIN, others=Role.ADMIN),
+    Action.OPERATE: Needed(own=Role.OPERATOR, others=Role.OPERATOR),
+}
+"""The one table of rights, for a queue with projects. OPERATE needs a role only where there are
+operators."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -99,7 +99,7 @@ class Attempt:
     number: int
     """Counts from 1."""
     training_job: str
-    """The training job's name (DESIGN section 1, "Names")."""
+    """The training job's name. See docs/protocol.md#intents-names-and-tokens."""
     token: str
     """A token in the training job's tags. It shows that a repeated create is this queue's own."""
     pool: str

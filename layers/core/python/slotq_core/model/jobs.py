@@ -89,16 +89,29 @@ class Claim:
 class JobSettings:
     """What a submission sets and its job keeps: one tag of the request each, `slotq:` and the
     field's name. How it is read, checked, admitted, changed, stored and shown follows from the
-    declaration (`wire.setting_tags`, `wire.views.forms`). A user may change it during the job's
+    declaration (`wire.setting_tags`, `wire.views.forms`), and so does its option of `slotq submit`,
+    with `help` in its metadata. A user may change it during the job's
     life."""
 
-    preemptible: bool = True
-    """Whether the job may be evicted."""
-    min_runtime: Duration = field(default=0, metadata={"most": 28 * 86_400_000})
+    preemptible: bool = field(default=True, metadata={"help": "Whether the job may be evicted."})
+    min_runtime: Duration = field(
+        default=0,
+        metadata={"help": "Protection from eviction after each start.", "most": 28 * 86_400_000},
+    )
     """Requested protection from eviction after each start, at most the pool's `max_min_runtime`."""
-    retries: int = field(default=0, metadata={"most": 100})
+    retries: int = field(
+        default=0,
+        metadata={"help": "How often to run again after a failure of its own.", "most": 100},
+    )
     """How often the job is run again after failures of its own; a stored job's: what is left."""
-    workload: Workload = field(default=Workload.TRAINING, metadata={"tag": "slotq:class"})
+    workload: Workload = field(
+        default=Workload.TRAINING,
+        metadata={
+            "tag": "slotq:class",
+            "help": "The kind of work. Interactive and inference jobs come first, within the "
+            "project's quota.",
+        },
+    )
 
 
 SETTINGS = tuple(each.name for each in fields(JobSettings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from slotq_core.model.demand import Demand
 from slotq_core.timestamps import Duration, Moment
@@ -104,9 +105,10 @@ LONGEST = 28 * 86_400_000
 """Milliseconds. SageMaker lets no training job run longer."""
 
 
-def _within(least: int = 0, most: int = LONGEST) -> Mapping[str, int]:
-    """The bounds of a duration (ms), where they are not 0 and LONGEST."""
-    return {"least": least, "most": most}
+def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, Any]:
+    """What a setting's line declares beside its name, type and default: the help of its option, and
+    the bounds of a duration (ms)."""
+    return {"help": text, "least": least, "most": most}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +116,8 @@ class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account.
 
     Durations, switches (`bool`) and choices (an enum) are settings: everything that reads, writes
-    or checks a pool's settings follows from their declaration (`wire.pool_definition`).
+    or checks a pool's settings follows from their declaration (`wire.pool_definition`), and so does
+    the option of `slotq pools set`.
     """
 
     name: str
@@ -130,41 +133,92 @@ class Pool:
     no job uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
-    reserve_after: Duration | None = None
+    reserve_after: Duration | None = field(
+        default=None,
+        metadata=_setting("How long other jobs may pass a job that does not fit; none: always."),
+    )
     """How long others may pass a job that does not fit, from its entry. 0: strict order; None: for
     ever."""
-    min_runtime: Duration = 0
+    min_runtime: Duration = field(
+        default=0, metadata=_setting("How long an attempt is protected from eviction.")
+    )
     """Protection of attempts in this pool from eviction, from each start."""
-    max_min_runtime: Duration = 0
+    max_min_runtime: Duration = field(
+        default=0, metadata=_setting("The largest min. runtime that a job may set.")
+    )
     """The most that a job's own `min_runtime` counts in this pool."""
-    time_slice: Duration | None = field(default=None, metadata=_within(least=1_000))
+    time_slice: Duration | None = field(
+        default=None,
+        metadata=_setting(
+            "How long a job runs before it yields to another user's of the same rank.", least=1_000
+        ),
+    )
     """How long an attempt runs before it yields to a job of equal rank whose user holds fewer
     slots; None: no time slices."""
-    suspend_grace: Duration = field(default=0, metadata=_within(most=840_000))
+    suspend_grace: Duration = field(
+        default=0,
+        metadata=_setting(
+            "How long a script is asked to release its slots before its job is stopped; 0: not.",
+            most=840_000,
+        ),
+    )
     """Grace period in which a victim is only asked to stop, before it is stopped. A pass can be
     asked for hardly longer ahead (`ports.surroundings.LONGEST_DELAY`)."""
-    pending_timeout: Duration | None = field(default=None, metadata=_within(least=1_000))
+    pending_timeout: Duration | None = field(
+        default=None,
+        metadata=_setting("How long SageMaker may look for instances.", least=1_000),
+    )
     """How long SageMaker may look for instances before the queue gives the attempt up; None: for
     ever."""
-    stall_after: Duration | None = field(default=None, metadata=_within(least=60_000))
+    stall_after: Duration | None = field(
+        default=None,
+        metadata=_setting(
+            "How long a script may report nothing before its job counts as stalled.", least=60_000
+        ),
+    )
     """How long an attempt may report nothing before it counts as stalled; None: for ever."""
-    count_foreign: bool = False
+    count_foreign: bool = field(
+        default=False, metadata=_setting("Count training jobs outside the queue.")
+    )
     """Whether training jobs outside the queue count against this pool."""
-    consolidate: bool = False
+    consolidate: bool = field(
+        default=False, metadata=_setting("Running jobs may move to another pool.")
+    )
     """Whether running jobs may move to another of their acceptable pools to let a waiting job
     start."""
-    open: bool = True
+    open: bool = field(
+        default=True,
+        metadata=_setting(
+            "Whether projects without a quota in the pool may use what is idle there."
+        ),
+    )
     """False: only projects with a quota in this pool may use it. Without projects this has no
     effect."""
-    stall_unreported: bool = False
+    stall_unreported: bool = field(
+        default=False,
+        metadata=_setting("Whether jobs that never report anything stall too."),
+    )
     """Whether a job that has never reported anything stalls too, from each start on."""
-    read_reports: bool = False
+    read_reports: bool = field(
+        default=False, metadata=_setting("Choose victims by their reported checkpoints.")
+    )
     """Whether victims are chosen by their reported checkpoints. The queue then reads the reports of
     running jobs that may be evicted; `stall_after` reads them too."""
-    checkpoints: CheckpointRule = CheckpointRule.WARN
-    """What happens to a preemptible job without checkpoints (`requests.checkpoints`)."""
-    on_stall: OnStall = OnStall.WARN
-    state: PoolState = PoolState.ACTIVE
+    checkpoints: CheckpointRule = field(
+        default=CheckpointRule.WARN,
+        metadata=_setting(
+            "Preemptible jobs without checkpoints: warn, provide a place, or refuse them."
+        ),
+    )
+    """What happens to a preemptible job without checkpoints (`admission.checkpoints`)."""
+    on_stall: OnStall = field(
+        default=OnStall.WARN,
+        metadata=_setting("Warn of a stalled job, or stop it and use one of its retries."),
+    )
+    state: PoolState = field(
+        default=PoolState.ACTIVE,
+        metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
+    )
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """The pool's health as the queue has learned it; kept apart from the configuration."""
 

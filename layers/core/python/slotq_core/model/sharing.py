@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotq_core.model.notices.rules import Notification
+from slotq_core.model.notices import Notification
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.timestamps import Duration

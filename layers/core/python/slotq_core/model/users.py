@@ -1,7 +1,9 @@
-"""Time sharing between users: priority classes, user limits, and who has yielded (DESIGN 5.3).
+"""Time sharing between users: priority classes, user limits, and who has yielded.
 
-"Named priority classes with values (none configured: HFAI's). An integer is the class of that
-value." AUTO has a name and no value, so no number means AUTO.
+Named priority classes with values (none configured: HFAI's). An integer is the class of that
+value. AUTO has a name and no value, so no number means AUTO.
+
+See docs/policy-decisions.md#classes-and-users.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 happenings  two states of a job, and what has happened in between
 composing   who hears of it, and the messages
 texts       the words of all messages
-payloads    a message in each receiver's form
-signature   how messages to webhooks are signed
+channels    the channels by which messages go: a class for each
+payloads    a message, its form for each receiver, and its signature for webhooks
 places      which URLs, topics and references may be configured
 """

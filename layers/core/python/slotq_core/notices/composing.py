@@ -11,10 +11,10 @@ import hashlib
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.message import DIGEST, TEST, Message
-from slotq_core.model.notices.rules import Event, Notification
+from slotq_core.model.notices import Event, Notification
 from slotq_core.notices import texts
 from slotq_core.notices.happenings import Happening
+from slotq_core.notices.payloads import DIGEST, TEST, Message
 from slotq_core.timestamps import from_iso
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.attempts import Attempt, StopCause
 from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, Job, JobState
-from slotq_core.model.notices.rules import Event
+from slotq_core.model.notices import Event
 from slotq_core.model.reasons.stalled import Stalled
 
 _MAKES_ROOM = frozenset({StopCause.EVICTED, StopCause.YIELDED})

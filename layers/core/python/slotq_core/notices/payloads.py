@@ -1,13 +1,49 @@
-"""A message in each receiver's form. docs/notifications.md describes them."""
+"""A message, and its form for each receiver (docs/notifications.md). Messages to webhooks are
+signed: HMAC-SHA256 over the moment and the body.
+
+`SlotQ-Signature: t=1795000000,v1=HEX`, where HEX is the HMAC of `1795000000.BODY` under the shared
+key. A receiver that refuses old moments refuses replays.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from slotq_core.model.notices.message import Message
 from slotq_core.timestamps import iso
+
+DIGEST = "digest"
+TEST = "test"
+"""Kinds of messages that are about no event of one job."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """A message of one rule. It has nothing of a job's request."""
+
+    id: str
+    """The same each time that the message is sent: receivers drop what they have had."""
+    notification: str
+    """The rule's name."""
+    event: str
+    """An `Event`, `DIGEST` or `TEST`."""
+    title: str
+    text: str
+    """Plain text. Names and SageMaker's words in it are whatever users made them: escape them."""
+    at: int
+    """When it happened (ms)."""
+    job: str = ""
+    project: str = ""
+    person: str = ""
+    pool: str = ""
+    attempt: int = 0
+    """The number of the latest attempt; 0: none."""
+    training_job: str = ""
+
 
 VERSION = 1
 _LONGEST_SUBJECT = 100
@@ -69,3 +105,18 @@ def _fields(message: Message, queue: str) -> dict[str, Any]:
         "attempt": message.attempt or None,
         "training_job": message.training_job or None,
     }
+
+
+SIGNATURE = "SlotQ-Signature"
+EVENT_ID = "SlotQ-Event-Id"
+
+
+def headers(event_id: str, body: bytes, key: str, now: int) -> dict[str, str]:
+    """Return the headers of a signed message. `now`: ms."""
+    moment = str(now // 1000)
+    return {EVENT_ID: event_id, SIGNATURE: f"t={moment},v1={signed(moment, body, key)}"}
+
+
+def signed(moment: str, body: bytes, key: str) -> str:
+    text = moment.encode() + b"." + body
+    return hmac.new(key.encode(), text, hashlib.sha256).hexdigest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices.rules import Event, Notification
+from slotq_core.model.notices import Event, Notification
 from slotq_core.notices.happenings import Happening
 from slotq_core.timestamps import lasting
 

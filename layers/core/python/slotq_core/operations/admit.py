@@ -1,8 +1,8 @@
 """Count submissions and moves against the limits before they are stored, and audit the counters.
 
-`limiting` decides; the store counts. A submission costs one conditional update, two if its project
-has limits, and no extra read. A refusal may cost more: the queue counts the waiting jobs again
-first, so that nobody is refused for jobs that have left the queue.
+`admission.caller_limits` decides; the store counts. A submission costs one conditional update, two
+if its project has limits, and no extra read. A refusal may cost more: the queue counts the waiting
+jobs again first, so that nobody is refused for jobs that have left the queue.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ class Admitter:
         line none. Raises TooManyLines, TooManySubmissions and Conflict.
         """
         try:
-            return self._store.commit([change], opens_line=False)
+            return self._store.decisions.commit([change], opens_line=False)
         except NoSuchLine:
-            opener = self._opened(by, self._store.configuration())
-        return self._store.commit([change], opener=opener)
+            opener = self._opened(by, self._store.configuration.read())
+        return self._store.decisions.commit([change], opener=opener)
 
     def _opened(self, by: str, stand: Configuration) -> str:
         """Count a line that the caller opens by a change. Return the name that the caller is
@@ -131,7 +131,8 @@ class Admitter:
     def check_room(self, caller: str) -> None:
         """Raises LimitReached if the caller could submit no job now. Counts nothing; costs one read
         besides that of the configuration."""
-        self._take(lambda now: self._look_at_caller(caller, 1, now), self._store.configuration())
+        look = self._looking(1)
+        self._take(lambda now: self._of_caller(caller, now, look), self._store.configuration.read())
 
     def check(self, jobs: Sequence[Job], stand: Configuration) -> None:
         """Raises what `counted` would raise if one caller submitted these jobs of one project now.
@@ -142,16 +143,17 @@ class Admitter:
         if not jobs or not _counts(stand):
             return
         caller, project = jobs[0].submitter, jobs[0].project
+        look = self._looking(len(jobs))
         self._take(
             lambda now: (
-                self._look_at_caller(caller, len(jobs), now)
-                or self._look_at_project(now.sharing.project(project), len(jobs))
+                self._of_caller(caller, now, look)
+                or self._of_project(now.sharing.project(project), look)
             ),
             stand,
         )
         use = self.use(caller, stand) if stand.limits.lines else CallerUse()
         if not self._line_rights(caller, stand, use).opens_line and not all(
-            self._store.has_line_of(job) for job in jobs
+            self._store.jobs.has_line_of(job) for job in jobs
         ):
             raise self._line_refusal(caller, stand, use)
 
@@ -165,8 +167,9 @@ class Admitter:
         if job.project == origin or job.state not in QUEUED_STATES:
             yield
             return
-        stand, taken = self._store.configuration(), list[_Taken]()
-        self._take(lambda now: self._try_project(now.sharing.project(job.project), taken), stand)
+        stand, taken = self._store.configuration.read(), list[_Taken]()
+        count = self._counting(taken)
+        self._take(lambda now: self._of_project(now.sharing.project(job.project), count), stand)
         try:
             yield
         except (Refused, Conflict):
@@ -180,7 +183,7 @@ class Admitter:
     def have_moved(self, jobs: Iterable[Job], to: str) -> None:
         """Count jobs that an operator has moved to a project, whatever its limits, and not as
         submissions."""
-        if _is_counted(self._store.configuration().sharing.project(to)):
+        if _is_counted(self._store.configuration.read().sharing.project(to)):
             name = caller_limits.project_counter(to)
             for job in jobs:
                 if job.state in QUEUED_STATES:
@@ -195,7 +198,7 @@ class Admitter:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
         counter is stored and the last recorded use was zero. `stand`: the configuration, if it has
         just been read."""
-        stand, counters = stand or self._store.configuration(), self._store.counters
+        stand, counters = stand or self._store.configuration.read(), self._store.counters
         if not _counts(stand):
             return
         kept = counters.all()  # Read first: later submissions stay counted.
@@ -229,83 +232,70 @@ class Admitter:
         refused = count(stand)
         if refused is not None and self._may_recount(refused):
             self.audit()
-            refused = count(self._store.configuration())
+            refused = count(self._store.configuration.read())
         if refused is not None:
             raise refused
 
-    def _look_at_caller(self, caller: str, jobs: int, stand: Configuration) -> LimitReached | None:
-        """The limit that leaves the caller no room for so many jobs, if any."""
-        try:
-            caller_limits.check_queue(stand.limits, stand.use)
-        except QueueFull as full:
-            return full
-        own = caller_limits.of_caller(stand.limits, caller)
-        name = caller_limits.counted_as(stand.limits, caller, stand.people)
-        use = self._use_before_last(name, own, jobs)
-        if use is None:
-            return None
-        return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
-
-    def _look_at_project(self, project: Project | None, jobs: int) -> LimitReached | None:
-        """The limit that leaves the project no room for so many jobs, if any."""
-        if project is None or not _is_counted(project):
-            return None
-        own = caller_limits.of_project(project)
-        use = self._use_before_last(caller_limits.project_counter(project.name), own, jobs)
-        if use is None:
-            return None
-        return caller_limits.project_refusal(own, use, project=project.name, now=self._clock.now())
-
-    def _use_before_last(self, name: str, own: CallerLimits, jobs: int) -> CallerUse | None:
-        """The use of this counter when one of so many new jobs is refused; None: all have room, as
-        far as waiting jobs go. A limit of a minute refuses only what it would refuse now."""
-        if not (own.waiting or own.submissions):
-            return None
-        use = self._store.counters.use(name, minute=self._minute())
-        if own.waiting:
-            use = replace(use, waiting=min(use.waiting + jobs - 1, max(use.waiting, own.waiting)))
-        return use if caller_limits.is_reached(own, use) else None
-
     def _try(self, job: Job, stand: Configuration, taken: list[_Taken]) -> LimitReached | None:
         """Count one submission of the caller and the project; note in `taken` what is counted."""
+        count = self._counting(taken)
         by_caller = stand.limits.count_anything and not any(each.of_caller for each in taken)
-        if by_caller and (refused := self._try_caller(job.submitter, stand, taken)):
+        if by_caller and (refused := self._of_caller(job.submitter, stand, count)):
             return refused
-        return self._try_project(stand.sharing.project(job.project), taken)
+        return self._of_project(stand.sharing.project(job.project), count)
 
-    def _try_caller(
-        self, caller: str, stand: Configuration, taken: list[_Taken]
-    ) -> LimitReached | None:
+    def _of_caller(self, caller: str, stand: Configuration, ask: _Ask) -> LimitReached | None:
+        """The limit of the queue or the caller that leaves no room, if any."""
         try:
             caller_limits.check_queue(stand.limits, stand.use)
         except QueueFull as full:
             return full
         own = caller_limits.of_caller(stand.limits, caller)
         name = caller_limits.counted_as(stand.limits, caller, stand.people)
-        use = self._count(_Taken(name=name, minute=self._minute(), of_caller=True), own, taken)
+        use = ask(_Taken(name=name, minute=self._minute(), of_caller=True), own)
         if use is None:
             return None
         return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
 
-    def _try_project(self, project: Project | None, taken: list[_Taken]) -> LimitReached | None:
+    def _of_project(self, project: Project | None, ask: _Ask) -> LimitReached | None:
+        """The limit of the project that leaves no room, if any."""
         if project is None or not _is_counted(project):
             return None
         own = caller_limits.of_project(project)
         name = caller_limits.project_counter(project.name)
-        use = self._count(_Taken(name=name, minute=self._minute()), own, taken)
+        use = ask(_Taken(name=name, minute=self._minute()), own)
         if use is None:
             return None
         return caller_limits.project_refusal(own, use, project=project.name, now=self._clock.now())
 
-    def _count(
-        self, counter: _Taken, limits: CallerLimits, taken: list[_Taken]
-    ) -> CallerUse | None:
-        """Count one submission. Return the use if a limit is reached; else None."""
-        found = self._store.counters.count(counter.name, minute=counter.minute, limits=limits)
-        if found is not None:
-            taken.append(replace(counter, use=found))
-            return None
-        return self._store.counters.use(counter.name, minute=counter.minute)
+    def _looking(self, jobs: int) -> _Ask:
+        """Asks without counting whether so many new jobs have room."""
+
+        def look(counter: _Taken, own: CallerLimits) -> CallerUse | None:
+            """The use when one of them is refused; None: all have room, as far as waiting jobs go.
+            A limit of a minute refuses only what it would refuse now."""
+            if not (own.waiting or own.submissions):
+                return None
+            use = self._store.counters.use(counter.name, minute=counter.minute)
+            if own.waiting:
+                most = max(use.waiting, own.waiting)
+                use = replace(use, waiting=min(use.waiting + jobs - 1, most))
+            return use if caller_limits.is_reached(own, use) else None
+
+        return look
+
+    def _counting(self, taken: list[_Taken]) -> _Ask:
+        """Counts one submission, unless a limit is reached; notes in `taken` what is counted."""
+
+        def count(counter: _Taken, own: CallerLimits) -> CallerUse | None:
+            counters = self._store.counters
+            found = counters.count(counter.name, minute=counter.minute, limits=own)
+            if found is not None:
+                taken.append(replace(counter, use=found))
+                return None
+            return counters.use(counter.name, minute=counter.minute)
+
+        return count
 
     def _may_recount(self, refused: LimitReached) -> bool:
         """Return whether a recount is due and can help. A recount does not change the number of
@@ -328,6 +318,10 @@ class _Taken:
     of_caller: bool = False
     use: CallerUse = field(default_factory=CallerUse)
     """With the submission."""
+
+
+_Ask = Callable[[_Taken, CallerLimits], CallerUse | None]
+"""Returns the use of a counter whose limit is reached; None: there is room."""
 
 
 def _check_rights(job: Job, stand: Configuration) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from slotq_core.admission.checkpoints import notice
 from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
@@ -23,7 +24,6 @@ from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.ports.stored import Change
 from slotq_core.ports.training import Request
-from slotq_core.requests.checkpoints import notice
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (
@@ -61,6 +61,7 @@ class Amendment:
     """Number of the attempt to give up; None: keep the attempt."""
     project: str | None = None
     """The project to move the job to; None: the job stays in its project."""
+    # The others are the keys of a change, by their names (`wire.job_changes.AmendmentBody`).
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,6 +235,25 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
             field="held",
         )
     return move(job, JobState.HELD, at=now, message=f"held by {by}")
+
+
+def amended(
+    job: Job,
+    wanted: Amendment,
+    *,
+    by: str,
+    now: int,
+    check_release: Callable[[Job], None],
+) -> Job:
+    """Return the job with the wanted changes that need nothing but the job: all but those of its
+    request. `check_release` is called before a release. Raises what each change raises."""
+    if wanted.give_up is not None:
+        job = without_attempt(job, number=wanted.give_up, by=by, now=now)
+    if wanted.held is not None:
+        if not wanted.held:
+            check_release(job)
+        job = with_hold(job, held=wanted.held, by=by, now=now)
+    return job
 
 
 def orders_stop(before: Job, after: Job) -> bool:

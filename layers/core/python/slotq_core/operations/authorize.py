@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from slotq_core.admission.access import Action, Permissions
+from slotq_core.admission.access import Permissions
 from slotq_core.errors import ConfigurationLost, NoSuchProject
+from slotq_core.model.access import Action
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.ports.store import Store
+from slotq_core.ports.configuration import StoredConfiguration
 from slotq_core.spelling import unknown
 
 
 class Authorizer:
-    """The rights of callers, over the store."""
+    """The rights of callers, by the configuration."""
 
-    def __init__(self, store: Store, operators: tuple[str, ...] = ()) -> None:
+    def __init__(self, configuration: StoredConfiguration, operators: tuple[str, ...] = ()) -> None:
         """`operators`: patterns of the operators whom no configuration can remove."""
-        self._store, self._operators = store, operators
+        self._configuration, self._operators = configuration, operators
 
     def under(self, sharing: Sharing) -> Permissions:
         return Permissions(sharing=sharing, operators=self._operators)
 
     def now(self) -> Permissions:
-        return self.under(self._store.configuration().sharing)
+        return self.under(self._configuration.read().sharing)
 
     def check_operates(self, *, by: str) -> None:
         """Raises NotPermitted unless the caller may change the configuration and examine the

@@ -15,7 +15,7 @@ from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
 from slotq_core.operations.amend import Changed, Wish, notices_of, orders_stop
 from slotq_core.operations.status import Status
-from slotq_core.ports.store import Store
+from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 
@@ -59,7 +59,7 @@ class Bulk:
 
     def __init__(
         self,
-        store: Store,
+        decisions: Decisions,
         clock: Clock,
         *,
         decide: Callable[[Wish, str], Change | Job],
@@ -70,7 +70,7 @@ class Bulk:
         """Set up the bulk operation. `decide` computes what a requested change does, `fulfil`
         commits one change alone, and `stop` stops the attempt that a committed change stops. None
         of these asks for a pass; `wake` does."""
-        self._store, self._clock = store, clock
+        self._decisions, self._clock = decisions, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
     def run(self, wishes: Sequence[Wish], *, by: str) -> list[Outcome]:
@@ -134,9 +134,9 @@ class Bulk:
 
     def _committed(self, changes: Sequence[Change]) -> Sequence[Job]:
         fits = sum(map(_size, changes)) <= LARGEST_COMMIT
-        if not fits or self._store.fitting(changes) < len(changes):
+        if not fits or self._decisions.fitting(changes) < len(changes):
             raise Conflict("too large for one transaction")
-        return self._store.commit(changes, opens_line=False) if changes else ()
+        return self._decisions.commit(changes, opens_line=False) if changes else ()
 
     def _alone(self, wish: Wish, by: str) -> _Done:
         try:

@@ -1,11 +1,13 @@
 """Decisions about groups that one transaction cannot hold.
 
-"A gang's members are admitted together over all their pools, or none: 200 members work. Evicting
-one evicts the gang." (DESIGN 5.4)
+A gang's members are admitted together over all their pools, or none: 200 members work. Evicting
+one evicts the gang.
 
 The first part keeps a record of the whole decision, and every load meets the record and finishes
 the decision before it plans. The last part removes the record. No effect of the decision is carried
 out before: a crash never leaves half a gang at SageMaker.
+
+See docs/protocol.md#gangs-of-any-size.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from dataclasses import fields, replace
 from slotq_core.errors import Conflict, NotUnderstood, Unavailable
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lifecycle.apply import stopped_as
-from slotq_core.ports.store import Store
+from slotq_core.ports.decisions import Decisions
+from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.stored import Change, Finding, InParts, Part, PartsKind
 from slotq_core.timestamps import iso
 
@@ -44,9 +47,9 @@ class _CannotStart(Conflict):
     """A member of a gang that was to start has changed."""
 
 
-def examine(store: Store, now: int) -> list[Finding]:
+def examine(decisions: Decisions, now: int) -> list[Finding]:
     """Find a decision that nobody has finished for `LONG`. Raises Unavailable."""
-    decision = store.in_parts()
+    decision = decisions.in_parts()
     if decision is None or now - decision.at < LONG:
         return []
     groups = sorted({before.group for before, _ in decision.steps if before.group})
@@ -66,12 +69,12 @@ _WHAT = {
 
 
 class DecisionsInParts:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, decisions: Decisions, jobs: StoredJobs) -> None:
+        self._decisions, self._jobs = decisions, jobs
 
     def fits(self, changes: Sequence[Change], seen: Mapping[str, int]) -> bool:
         """Whether one transaction holds the decision."""
-        return self._store.fitting(changes, seen=seen) == len(changes)
+        return self._decisions.fitting(changes, seen=seen) == len(changes)
 
     def commit(
         self,
@@ -92,8 +95,8 @@ class DecisionsInParts:
             steps=tuple((change.before, change.after) for change in changes),
         )
         first, few = Part(of=decision, opens=True), dict([*seen.items()][:MOST_SEEN])
-        count = self._store.fitting(changes, seen=few, part=first)
-        jobs = self._store.commit(
+        count = self._decisions.fitting(changes, seen=few, part=first)
+        jobs = self._decisions.commit(
             changes[:count], seen=few, group_decisions=group_decisions, part=first
         )
         try:
@@ -108,7 +111,7 @@ class DecisionsInParts:
             try:
                 return self._finish(decision)
             except Conflict as error:
-                now = self._store.in_parts()
+                now = self._decisions.in_parts()
                 if now is None or now.number != decision.number:
                     return ()  # Another handler has finished it, and sees to the effects.
                 hopeless = isinstance(error, _CannotStart) or number >= _START_TRIES
@@ -120,7 +123,7 @@ class DecisionsInParts:
         if decision.kind is not PartsKind.START:
             return decision
         try:
-            return self._store.turn_back(decision)
+            return self._decisions.turn_back(decision)
         except Conflict:
             return decision  # The next try finds out why.
 
@@ -142,7 +145,7 @@ class DecisionsInParts:
 
     def _job(self, name: str) -> Job | None:
         try:
-            return self._store.job(name)
+            return self._jobs.get(name)
         except NotUnderstood:
             return None  # It was put aside. It holds slots, if any, and people see to it.
 
@@ -151,10 +154,10 @@ class DecisionsInParts:
         jobs: tuple[Job, ...] = ()
         while True:
             part = Part(of=decision, closes=True)
-            count = self._store.fitting(changes, part=part) if changes else 0
+            count = self._decisions.fitting(changes, part=part) if changes else 0
             if count < len(changes):
                 part = Part(of=decision)
-            jobs += self._store.commit(changes[:count], part=part)
+            jobs += self._decisions.commit(changes[:count], part=part)
             changes = changes[count:]
             if part.closes:
                 return jobs

@@ -27,14 +27,13 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
-from slotq_core.model.reports.outcome import MAY_GO_ON, with_report
-from slotq_core.model.reports.report import MOST_FINAL, final_metrics
+from slotq_core.model.reports.report import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.quota_refusals import is_of_the_job, once_it_runs
+from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_it_runs
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
@@ -148,7 +147,7 @@ class Effects:
         self._training = training
         self._clock = clock
         self._suspends = suspends
-        self._lessons = Lessons(store, clock)
+        self._lessons = Lessons(store.configuration, store.health, clock)
         self._gangs: GangStarts | None = None
         self._slow: dict[str, int] = {}
         """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
@@ -214,7 +213,7 @@ class Effects:
         nothing and write nothing."""
         training_job = observation.training_job
         job = self._begun_as(training_job)
-        name = job.name if job is not None else self._store.job_of(training_job)
+        name = job.name if job is not None else self._store.jobs.owner_of(training_job)
         if name is None:
             return Observed(ignored="no job of this queue ever ran under that name")
 
@@ -228,7 +227,7 @@ class Effects:
 
         news = _News(seen=observation, shown=shown, reported=cache(self._reported), metrics=metrics)
         taken = self._change(
-            job or self._store.job(name),
+            job or self._store.jobs.get(name),
             training_job,
             lambda job: self._seen(job, news),
             answer=_answer_in(observation),
@@ -240,16 +239,16 @@ class Effects:
     def _begun_as(self, training_job: str) -> Job | None:
         """Return the job whose first attempt had that name, if there is one. A first attempt bears
         its job's own name, so most observations find their job by one read."""
-        job = None if STAMP in training_job else self._store.job(training_job)
+        job = None if STAMP in training_job else self._store.jobs.get(training_job)
         return job if job is not None and job.attempts else None
 
     def vanished(self, training_job: str) -> None:
         """End the job as stopped, because SageMaker no longer has the training job: somebody
         deleted it."""
-        name = self._store.job_of(training_job)
+        name = self._store.jobs.owner_of(training_job)
         if name is not None:
             message = f"its training job {training_job} is no longer in SageMaker"
-            self._gone(self._store.job(name), training_job, message)
+            self._gone(self._store.jobs.get(name), training_job, message)
 
     def _gone(self, job: Job | None, training_job: str, message: str) -> None:
         self._change(
@@ -298,8 +297,8 @@ class Effects:
 
     def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
         """Return the request to start with, and what the job's project forbids about it now."""
-        request = self._store.request(job.name)
-        stand = self._store.configuration() if job.project else None
+        request = self._store.jobs.request(job.name)
+        stand = self._store.configuration.read() if job.project else None
         project = stand.sharing.project(job.project) if stand else None
         if stand is None or project is None:
             return request, ""
@@ -414,9 +413,9 @@ class Effects:
             if wanted is None:
                 return _Taken(job=job)
             try:
-                (after,) = self._store.commit([wanted])
+                (after,) = self._store.decisions.commit([wanted])
             except Conflict:
-                job = self._store.job(job.name)
+                job = self._store.jobs.get(job.name)
                 continue
             learned = self._lessons.take(wanted, answer)
             calls_for_pass = learned or _calls_for_pass(wanted)
@@ -467,7 +466,7 @@ class Effects:
         """Return the job with the stop that a restored table does not know of."""
         if seen.phase is not Phase.STOPPED or job.attempt is None or job.attempt.stop is not None:
             return job
-        restore = self._store.last_restore()
+        restore = self._store.repair.last_restore()
         if restore is None or restore.restored_at > self._clock.now() + FAR_OFF:
             return job
         since = seen.running_since
@@ -487,7 +486,7 @@ class Effects:
         ended = after_end(job, ending, at=at, now=self._clock.now(), message=message, limit=limit)
         attempt, after = ended.attempt, ended.job
         if after.priority_class and not after.terminal:
-            sharing = self._store.configuration().sharing
+            sharing = self._store.configuration.read().sharing
             after = demoted_by_time(after, classes_of(sharing.classes))
         if news is not None:
             place = news.seen.checkpoints or attempt.checkpoints
@@ -532,7 +531,7 @@ class Effects:
         if not message:
             return ""
         try:
-            return without_secrets(message, self._store.request(job))
+            return without_secrets(message, self._store.jobs.request(job))
         except (NoSuchJob, NotUnderstood):
             return ""
 

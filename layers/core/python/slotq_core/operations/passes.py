@@ -16,15 +16,14 @@ from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import BudgetStanding
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
-from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
-from slotq_core.policy.put_away import without
-from slotq_core.policy.setbacks import Setbacks
+from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
@@ -69,9 +68,16 @@ class Passes:
         self._notifier = notifier
         self._effects = effects
         self._poisons = poisons
-        self._parts = DecisionsInParts(store)
+        self._parts = DecisionsInParts(store.decisions, store.jobs)
 
-    def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
+    def run(
+        self,
+        *,
+        holder: str = "here",
+        budget: int = PASS_BUDGET,
+        only_news: bool = False,
+        bump: bool = False,
+    ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease works. Others return at once: the holder sees their request in
@@ -160,7 +166,7 @@ class Passes:
 
     def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
         """Load, and note what is wrong with what was read and who has come near the budget."""
-        world = self._store.load(self._clock.now())
+        world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
         if world.undecidable and world.undecidable not in troubles:
             troubles.append(world.undecidable)
@@ -271,9 +277,9 @@ class Passes:
             return
         while changes:
             seen = stand.seen(touched)
-            count = self._store.fitting(changes, seen=seen)
+            count = self._store.decisions.fitting(changes, seen=seen)
             number = stand.group_decisions if about_group else None
-            jobs = self._store.commit(changes[:count], seen=seen, group_decisions=number)
+            jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
             stand.versions |= {name: version + 1 for name, version in seen.items()}
             stand.group_decisions += about_group
             changes = changes[count:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.errors import SlotQError
-from slotq_core.ports.store import Store
+from slotq_core.ports.store import Repair
 from slotq_core.ports.stored import Poison
 from slotq_core.ports.surroundings import DeadLetters
 
@@ -20,8 +20,8 @@ class Nowhere(DeadLetters):
 class Poisons:
     """Quarantines unreadable items, and reports each subject and reason once per process."""
 
-    def __init__(self, store: Store, dead_letters: DeadLetters) -> None:
-        self._store = store
+    def __init__(self, repair: Repair, dead_letters: DeadLetters) -> None:
+        self._repair = repair
         self._dead_letters = dead_letters
         self._told: set[tuple[str, str]] = set()
 
@@ -40,6 +40,6 @@ class Poisons:
             if self.tell("item", poison.key, poison.reason):
                 yield f"{poison.key}: {poison.reason}"
             try:
-                self._store.quarantine(poison)
+                self._repair.quarantine(poison)
             except SlotQError as error:
                 yield f"{poison.key}: could not be set aside: {error}"

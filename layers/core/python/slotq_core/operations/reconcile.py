@@ -1,4 +1,4 @@
-"""Repair drift between the queue's records and what SageMaker runs (DESIGN section 4).
+"""Repair drift between the queue's records and what SageMaker runs.
 
 Events report nearly every change. Reconciliation finds the rest, at a low rate, because the listing
 is expensive (2 calls a second for the whole account):
@@ -14,6 +14,8 @@ account's oldest are out of its reach. What is not listed is described singly.
 
 An attempt whose create may be in progress is never declared dead, and its training job is no
 orphan: names and intents are durable before the call.
+
+See docs/protocol.md#what-nobody-told-us.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class Reconciler:
         """
         # Load first: each training job created by then is in the later listing if it still runs.
         began = self._clock.now()
-        world = self._store.load(began)
+        world = self._store.worlds.load(began)
         snapshot = world.snapshot
         listing = self._listed()
         run = _Run(
@@ -153,10 +155,10 @@ class _Run:
         """Yield findings about training jobs that no job expects. Put those of other owners into
         `foreign`."""
         names = listing.names - expected
-        known = {sighting.training_job: sighting for sighting in self.store.sightings()}
+        known = {sighting.training_job: sighting for sighting in self.store.health.sightings()}
         for name in sorted(known.keys() - names):
             if listing.complete or name in expected:
-                yield from self._look(name, self.store.forget, name)
+                yield from self._look(name, self.store.health.forget, name)
             else:
                 foreign += [known[name]] if not known[name].ours else []
                 yield from self._look(name, self._unlisted, known[name], foreign)
@@ -189,7 +191,7 @@ class _Run:
         )
         if self.mend and here:
             self.effects.carry_out(job)
-        now = self.store.job(job.name)
+        now = self.store.jobs.get(job.name)
         left = now is not None and now.active and bool(self.effects.stale([now]))
         return Finding(kind="stale_intent", subject=job.name, text=text, mended=not left)
 
@@ -237,7 +239,7 @@ class _Run:
     def _unlisted(self, sighting: Sighting, foreign: list[Sighting]) -> None:
         """Forget a training job that is too old to be listed, once it has ended."""
         if self.training.look_into(sighting.training_job, now=self.began) is None:
-            self.store.forget(sighting.training_job)
+            self.store.health.forget(sighting.training_job)
             if sighting in foreign:
                 foreign.remove(sighting)
 
@@ -245,14 +247,14 @@ class _Run:
         self, name: str, sighting: Sighting | None, foreign: list[Sighting]
     ) -> Finding | None:
         if sighting is None or sighting.ours:
-            owner = self.store.job_of(name)
+            owner = self.store.jobs.owner_of(name)
             if owner is not None and self._expects(owner, name):
                 return None  # Started after the load.
         if sighting is None:
             sighting = self.training.look_into(name, now=self.began)
             if sighting is None:
                 return None
-            self.store.remember(sighting)
+            self.store.health.remember(sighting)
         if sighting.ours:
             return None if sighting.stopped else self._orphan(sighting)
         foreign.append(sighting)
@@ -268,12 +270,12 @@ class _Run:
             return Finding(kind="orphan", subject=name, text=text + "it is gone", mended=True)
         if answer.verdict not in {Verdict.OK, Verdict.ALREADY_DONE}:
             return Finding(kind="orphan", subject=name, text=text + answer.message)
-        self.store.remember(replace(sighting, stopped=True))
+        self.store.health.remember(replace(sighting, stopped=True))
         return Finding(kind="orphan", subject=name, text=text + "it is stopped", mended=True)
 
     def _count(self, pool: Pool, amount: Demand) -> Finding:
         if self.mend:
-            self.store.set_foreign(pool.name, amount)
+            self.store.health.set_foreign(pool.name, amount)
         text = (
             f"training jobs outside the queue use {amount.slots} of its slots; the queue "
             f"counted {pool.foreign.slots}"
@@ -286,7 +288,7 @@ class _Run:
         True also for a missing job. Such a job could not be read and was put aside: its training
         job is left to people.
         """
-        kept = self.store.job(job)
+        kept = self.store.jobs.get(job)
         if kept is None:
             return True
         return kept.attempt is not None and kept.attempt.training_job == training_job

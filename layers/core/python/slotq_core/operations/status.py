@@ -1,25 +1,27 @@
-"""Each job's place in the queue and why the job waits, computed on request."""
+"""Each job's place in the queue, why the job waits, and what its user should know before it is too
+late: computed on request."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from slotq_core.model import prescriptions
+from slotq_core.admission.checkpoints import loses_its_work, warning
+from slotq_core.model import projects
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import BudgetStanding, Standing
+from slotq_core.model.projects import Department, Project
 from slotq_core.model.reasons import (
     BackingOff,
     BehindInLine,
     BudgetSpent,
     GroupNotWhole,
+    LimitReached,
     NextPass,
+    QuotaExceeded,
     Reason,
     StartForbidden,
     TriesAgain,
@@ -27,8 +29,12 @@ from slotq_core.model.reasons import (
     WaitsForJobs,
 )
 from slotq_core.model.reports.report import Report
+from slotq_core.model.sharing import Sharing
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
 from slotq_core.operations.jobs.explanation import explained
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, Yields, last_yields, position
 from slotq_core.policy.plan import Plan, Start
@@ -57,44 +63,6 @@ class Status:
     """What the script of the running attempt has reported; None unless somebody asked for it."""
     eta: int | None = None
     """The time (ms) to the script's last step, as of the report's reading; None: unknown."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sharers:
-    """How projects and departments stand."""
-
-    held: Mapping[str, Mapping[str, Demand]]
-    """What the jobs of each project hold, by pool."""
-    standings: tuple[Standing, ...]
-    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
-    """Of the projects that have one."""
-
-
-NOBODY = Sharers(held={}, standings=())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolStatus:
-    """A pool, with the queue's use of the pool."""
-
-    pool: Pool
-    size: Demand
-    """What the queue may use of the pool now."""
-    used: Demand
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LimitsStatus:
-    """The limits, and one caller's use of them."""
-
-    stand: Configuration
-    caller: str
-    counted_as: str
-    """Name that the caller counts under: the rule's pattern if a rule counts several callers
-    together, else the person."""
-    own: CallerLimits
-    """The limits that apply to this caller."""
-    use: CallerUse
 
 
 MOST_LISTED = 1000
@@ -189,9 +157,9 @@ def _comes_after(job: Job) -> Reason:
 def _held(job: Job) -> Reason | None:
     """Return the reason if the project's rules hold the job; None if a user does."""
     match job.cause:
-        case prescriptions.APPROVAL:
+        case projects.APPROVAL:
             return WaitsForApproval(project=job.project)
-        case prescriptions.FORBIDDEN:
+        case projects.FORBIDDEN:
             return StartForbidden(project=job.project, rules=job.message)
     return None
 
@@ -255,7 +223,7 @@ def statuses(
 
 
 def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) -> list[Job] | None:
-    """Return the waiting jobs in an answer of `Store.jobs`; None if it need not hold all of them.
+    """Return the waiting jobs in an answer of `StoredJobs.in_states`; None if it may lack some.
 
     The answer begins with the waiting states, so a cut answer that goes on to another state holds
     them all.
@@ -268,9 +236,61 @@ def all_waiting(found: Sequence[Job], states: Iterable[JobState], limit: int) ->
 
 def as_loaded(jobs: Iterable[Job], world: World, states: Container[JobState]) -> list[Job]:
     """Return those of the jobs that are in these states, as loaded where they are active: an answer
-    of `Store.jobs` may still show them as waiting."""
+    of `StoredJobs.in_states` may still show them as waiting."""
     active = {job.name: job for job in world.snapshot.active}
     return [job for each in jobs if (job := active.get(each.name, each)).state in states]
+
+
+def warnings_of(status: Status) -> Iterator[str]:
+    """Yield what concerns the job now. A job that has ended has nothing to fear."""
+    yield from status.notices
+    if status.job.terminal:
+        return
+    if loses_its_work(status.job):
+        yield warning(status.job)
+    if stalled := warned_of(status.job):
+        yield stalled.sentence()
+    if status.attempts and (unreleased := status.attempts[-1].warning):
+        yield f"attempt {status.attempts[-1].number}: {unreleased}"
+
+
+def notices_of_bounds(job: Job, stand: Configuration) -> tuple[str, ...]:
+    """Return the warning of a new or changed job that waits until the configuration changes."""
+    why = beyond_alone(job, stand.pools, stand.sharing)
+    return (f"the job waits until the configuration changes: {why.sentence()}",) if why else ()
+
+
+def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | None:
+    """The quota or limit that keeps the job back even if nothing else runs or waits; None: none
+    does. An interactive job in a project with a quota of 0, for example."""
+    if not sharing.projects or not may_be_beyond(job, sharing):
+        return None
+    alone = Snapshot(
+        pools=tuple(pools),
+        projects=sharing.projects,
+        departments=sharing.departments,
+        waiting=(_waiting(job),),
+    )
+    why = plan(alone, job.entry_time).reasons.get(job.name)
+    causes = (why, why.also) if why else ()
+    return next((each for each in causes if isinstance(each, QuotaExceeded | LimitReached)), None)
+
+
+def may_be_beyond(job: Job, sharing: Sharing) -> bool:
+    """Whether a quota or limit binds the job. Most jobs may be evicted, and no limit binds them."""
+    project = sharing.project(job.project)
+    if project is None:
+        return False
+    owners: list[Project | Department] = [project]
+    owners += (each for each in sharing.departments if each.name == project.department)
+    return not job.evictable or any(each.limit or not each.over_quota for each in owners)
+
+
+def _waiting(job: Job) -> Job:
+    """The job as it would wait for slots alone."""
+    return replace(
+        job, state=JobState.PENDING, group="", after=(), after_any=(), claim=None, auto=False
+    )
 
 
 def _ahead(place: int | None) -> Ahead | None:

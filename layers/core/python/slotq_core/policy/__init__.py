@@ -5,7 +5,6 @@ plan       decisions, as data
 order      rank, entry time, name
 lines      waiting jobs that are blocked alike
 setbacks   decisions that the store refuses, and what a pass then puts away
-put_away   a snapshot without what nothing can be decided about for now
 turn       whose turn it is, and what one turn does
 actions    what a turn may try, a verb a file
 state      what a plan works on: rooms, claims, gangs, quotas, limits

@@ -12,7 +12,7 @@
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
                                                                      turn/blocked.py
-                a job may use slots claimed by jobs it could evict   state/entitlement.py
+                a job may use slots claimed by jobs it could evict   state/claims.py
                 after turns, blocked jobs that they help try again   turn/revisit.py
     4 net       if a turn takes a start back, the plan begins anew   turn/net.py
                 without it, and tries that job last

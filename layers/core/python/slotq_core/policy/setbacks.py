@@ -1,21 +1,130 @@
-"""Decisions that the store refuses: how often a pass tries one again, and what it then puts away.
+"""What a pass does after a refused decision: it goes on without the jobs or pools that cannot be
+decided about.
 
 A race changes what a decision is conditioned on. So a decision that is refused on the very
 conditions on which it was refused before meets no race: something stored can never be what the
 conditions ask. Then nothing more is decided about its jobs, or about the pool whose ledger is in
 the way, in this pass. All other pools and jobs go on. Each pass tries again, and reports.
+
+The slots that such a job holds or claims count as a foreign training job's. A group is put away
+whole, so that its other members look neither incomplete nor left behind.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from slotq_core.errors import ConditionFalse, Malformed, SlotQError
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.plan import Decision, jobs_in
-from slotq_core.policy.put_away import PutAway
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lines import line_of
+from slotq_core.policy.plan import Answers, Decision, Found, Need, jobs_in
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutAway:
+    """What is put away."""
+
+    jobs: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    pools: frozenset[str] = frozenset()
+    """Nothing is decided about these pools, or about jobs that hold or claim slots of them."""
+    every_group: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.groups or self.pools or self.every_group)
+
+    def has(self, job: Job) -> bool:
+        if job.name in self.jobs:
+            return True
+        if job.group and (self.every_group or job.group in self.groups):
+            return True
+        return any(pool in self.pools for pool, _ in _occupied(job))
+
+
+def without(snapshot: Snapshot, away: PutAway, more: Answers) -> tuple[Snapshot, Answers]:
+    """Return the snapshot and the answers (`plan`) without what is put away."""
+    if not away:
+        return snapshot, more
+    skipping = _skipping(more, away)
+    kept = [job for job in snapshot.waiting if not away.has(job)]
+    behind = dict(snapshot.behind)
+    for job in snapshot.waiting:
+        # The jobs of a group's line are put away together.
+        if away.has(job) and behind.pop(job.name, 0) > 0 and job.name in away.jobs:
+            kept += _next_of(job, kept, behind, skipping)
+    left = replace(
+        snapshot,
+        pools=_closed(snapshot, away),
+        active=tuple(job for job in snapshot.active if not away.has(job)),
+        waiting=tuple(kept),
+        due=tuple(job for job in snapshot.due if not away.has(job)),
+        behind=behind,
+        groups=tuple(
+            group
+            for group in snapshot.groups
+            if not away.every_group and group.name not in away.groups
+        ),
+    )
+    return left, skipping
+
+
+def _occupied(job: Job) -> tuple[tuple[str, Demand], ...]:
+    """What the job holds or claims, by pool."""
+    claimed = ((job.claim.pool, job.claim.amount),) if job.claim else ()
+    return job.holds + claimed
+
+
+def _closed(snapshot: Snapshot, away: PutAway) -> tuple[Pool, ...]:
+    """The pools, with what jobs that are put away occupy as foreign, and closed ones full."""
+    occupied: dict[str, Demand] = {}
+    for job in (*snapshot.active, *snapshot.waiting):
+        for pool, amount in _occupied(job) if away.has(job) else ():
+            occupied[pool] = occupied.get(pool, Demand()) + amount
+    return tuple(
+        replace(
+            pool,
+            foreign=pool.capacity
+            if pool.name in away.pools
+            else pool.foreign + occupied.get(pool.name, Demand()),
+        )
+        for pool in snapshot.pools
+    )
+
+
+def _next_of(
+    job: Job, kept: Iterable[Job], behind: dict[str, int], more: Answers
+) -> tuple[Job, ...]:
+    """Return the next jobs of the line of which the snapshot has this job as the last, and note how
+    many wait behind them."""
+    found = more(Need(after=job, count=1))
+    line = line_of(job)
+    others = [each for each in kept if each.claim is None and line_of(each) == line]
+    last = max((*others, *found.jobs), key=lambda it: (it.entry_time, it.name), default=None)
+    if last is not None and found.jobs:
+        behind |= _counted(last, found.behind)
+    return found.jobs
+
+
+def _counted(last: Job, behind: int) -> Mapping[str, int]:
+    return {last.name: behind} if behind else {}
+
+
+def _skipping(more: Answers, away: PutAway) -> Answers:
+    """Answer without what is put away: with at least one job where any are left."""
+
+    def answer(need: Need) -> Found:
+        found = more(need)
+        while found.jobs and found.behind and all(map(away.has, found.jobs)):
+            found = more(Need(after=found.jobs[-1], count=need.count))
+        return replace(found, jobs=tuple(job for job in found.jobs if not away.has(job)))
+
+    return answer
+
 
 MOST_ALIKE = 3
 """How often a pass makes one decision on the same conditions. More than once, because a query may

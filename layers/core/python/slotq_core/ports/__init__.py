@@ -5,12 +5,13 @@ and the real store.
 
 training      SageMaker training
 stored        what the store is given and gives
-store         where jobs are kept
-scheduler     when passes run
-groups        the groups that users have submitted
+store         where jobs are kept: its facets, and its upkeep
+jobs          the jobs and the groups that users have submitted
+decisions     the world that a pass decides on, and its changes of jobs
+configuration  pools, limits, how projects share; what was learned of pools
 counters      what callers have used of their limits
 usage         the record of what attempts used
 scripts       what training scripts say, and are asked
 notices       messages on their way to people
-surroundings  the clock, the next pass, and people
+surroundings  when passes run, the clock, independent calls, and people
 """

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
+from slotq_core.model.notices import Receiver
+from slotq_core.notices.payloads import Message
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

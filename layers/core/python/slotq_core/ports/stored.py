@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Protocol
 
 from slotq_core.errors import Conflict, NameTaken, Refused
 from slotq_core.model.attempts import Attempt
@@ -171,6 +172,11 @@ class Change:
     """The new request; None: the request stays."""
 
     @property
+    def committed(self) -> Job:
+        """The job as the change leaves it, with the next version."""
+        return replace(self.after, version=self.before.version + 1)
+
+    @property
     def takes_back(self) -> bool:
         """Whether this change takes the live attempt back, as if there had been none."""
         return self.before.attempt is not None and self.after.attempts < self.before.attempts
@@ -183,6 +189,24 @@ class Change:
         if after.waits or not after.comes_to_line:
             return False
         return not before.comes_to_line or line_of(after) != line_of(before)
+
+
+class Witness(Protocol):
+    """Sees what a store has committed. Never raises: it is done."""
+
+    def submitted(self, job: Job) -> None:
+        """See a new job."""
+
+    def committed(self, change: Change, after: Job) -> None:
+        """See a change of a job, and the job as it now stands."""
+
+
+class Unwatched:
+    """The witness of a store whose changes nobody watches."""
+
+    def submitted(self, _job: Job) -> None: ...
+
+    def committed(self, _change: Change, _after: Job) -> None: ...
 
 
 class StoredAlready(NameTaken):

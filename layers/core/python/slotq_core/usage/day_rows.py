@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from slotq_core.usage.amounts import Amounts, Group
-from slotq_core.usage.waits import Waits
+from slotq_core.usage.amounts import Amounts, Group, Waits
 
 Cell = tuple[str, Group, Amounts]
 """A calendar day, and what a group used on it."""

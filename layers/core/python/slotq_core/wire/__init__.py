@@ -1,20 +1,20 @@
-"""JSON to model and back, versioned. Only these modules and `openapi` know pydantic.
+"""JSON to model and back, versioned. Only these modules and `api` know pydantic.
 
 submission         a CreateTrainingJob request, read
 setting_tags       a job's settings as tags, and back (without pydantic)
 groups             groups of jobs
-amendment          a change to a job
+verbs              the users' verbs on jobs: the table of them (without pydantic)
+resubmission       which ended jobs can be retried, and under which names
+job_changes        changes of jobs, one or many, and their outcomes
 configuration      changes of pools and limits
 document           the whole configuration as one document
 record             the record of changes
 views              what the queue answers
 scenario           the whole queue, written and read back
-bulk_changes       changes of many jobs, and their outcomes
 base               what every model is derived from
 body               how a body is read, and how its faults are told
 pool_definition    a pool as people write it (without pydantic)
 limits_definition  the limits as people write them (without pydantic)
 strict_json        JSON from strangers (without pydantic)
-training_request   faults of a CreateTrainingJob request (without pydantic)
-training_fields    its fields, generated from botocore's model
+training           SageMaker's request: its fields and faults, and what it names
 """

@@ -1,9 +1,9 @@
-"""What every model of the API is derived from, and the version of their JSON."""
+"""What every model of the API is derived from, the version of their JSON, and refusals."""
 
 from __future__ import annotations
 
 import pydantic
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 VERSION = 1
 
@@ -13,3 +13,22 @@ class BaseModel(pydantic.BaseModel):
     them."""
 
     model_config = ConfigDict(defer_build=True)
+
+
+class FaultView(BaseModel):
+    """One fault of a request."""
+
+    path: str
+    """The faulty field, e.g. `projects[2].quota`."""
+    message: str
+
+
+class ErrorView(BaseModel):
+    """The body of every 4xx and 5xx answer."""
+
+    version: int = VERSION
+    code: str
+    message: str
+    field: str = ""
+    faults: list[FaultView] = Field(default=[])
+    """All faults of a malformed request; the message tells them too."""

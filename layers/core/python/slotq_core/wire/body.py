@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.wire import strict_json
-from slotq_core.wire.training_request import Fault, refusal
+from slotq_core.wire.training.training_request import Fault, refusal
 
 MAX_BODY = 1_000_000
 """The most bytes of a submission, by any route. API Gateway takes up to 10 MB, an asynchronous

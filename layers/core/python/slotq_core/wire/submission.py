@@ -14,7 +14,6 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import GROUP_END, Submission
-from slotq_core.requests.field_paths import keeps_checkpoints
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import MAX_BODY, faults_in, json_object
 from slotq_core.wire.pool_definition import (
@@ -24,7 +23,8 @@ from slotq_core.wire.pool_definition import (
     read_amount,
 )
 from slotq_core.wire.setting_tags import TAGS, integer, read_settings
-from slotq_core.wire.training_request import Fault, RequestCheck, refusal
+from slotq_core.wire.training.field_paths import keeps_checkpoints
+from slotq_core.wire.training.training_request import Fault, RequestCheck, refusal
 
 PRIORITY_LIMIT = 1_000_000
 MAX_TAGS = names.MAX_TAGS

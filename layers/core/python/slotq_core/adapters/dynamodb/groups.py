@@ -1,4 +1,4 @@
-"""The groups that users have submitted (`ports.Groups`).
+"""The groups that users have submitted (`ports.jobs.Groups`).
 
 What a pass reads of a record never changes, and an ended job never leaves its state, so what was
 read once is kept.
@@ -16,10 +16,10 @@ from slotq_core.adapters.dynamodb.layout.items import opening_of, stored_group_o
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.transactions import check, put, update
-from slotq_core.adapters.group_ends import end_of
 from slotq_core.errors import NotUnderstood
 from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.storage.ends import end_of
 
 
 class DynamoGroups:

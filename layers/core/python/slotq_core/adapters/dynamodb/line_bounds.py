@@ -1,6 +1,11 @@
 """Write lines: touches, returns, bounds and removals. `layout.lines` has the rules.
 
 A refused write is left alone: somebody was faster, and the next pass reads anew.
+
+A touch keeps a line from being removed: a pass removes one that it finds empty and untouched for
+`layout.lines.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits
+within a minute of it, so long before any pass may remove the line. The clocks of both sides may
+differ by the rest of the hour.
 """
 
 from __future__ import annotations
@@ -11,8 +16,17 @@ from contextlib import suppress
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine, has_touch
-from slotq_core.errors import Conflict, SlotQError
+from slotq_core.errors import Conflict, InvalidRequest, SlotQError
+from slotq_core.model.jobs import Job
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import NoSuchLine
+
+KEPT_FOR = 600_000
+"""How long a touch saves the next one (ms): far less than `layout.lines.LINE_KEPT`."""
+
+MOST_KEPT = 10_000
+"""Most lines that are remembered, some megabytes of names. When there are more, all are forgotten:
+each costs one call again."""
 
 
 class LineBounds:
@@ -75,3 +89,32 @@ class LineBounds:
             untouched = expressions.line_untouched(line.touched)
             with suppress(Conflict):  # Somebody has touched the line since.
                 self._calls.delete(table.line_key(line.name), untouched)
+
+
+class TouchedLines:
+    """The lines that this process touched lately, so that a submission to one of them saves a call:
+    by line, when a submission touched it last, by the submission's own clock."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, int] = {}
+
+    def lately(self, job: Job) -> bool:
+        """Whether the line of a new job was touched within KEPT_FOR before it entered."""
+        touched = self._at.get(line_of(job))
+        return touched is not None and 0 <= job.entry_time - touched < KEPT_FOR
+
+    def note(self, job: Job) -> None:
+        if len(self._at) >= MOST_KEPT:
+            self._at.clear()
+        self._at[line_of(job)] = job.entry_time
+
+
+def checked_line(line: str) -> str:
+    """Return the line's name. Raises InvalidRequest if the table cannot have it."""
+    if len(line.encode()) > table.MAX_SORT_KEY:
+        raise InvalidRequest(
+            "the names of the job's pools, project and user are together too long for the queue's "
+            "table: name fewer pools in the tag 'slotq:pools'",
+            field="slotq:pools",
+        )
+    return line

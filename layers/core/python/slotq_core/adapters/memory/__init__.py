@@ -1,9 +1,14 @@
 """The store in memory. It passes the contract suite of the real one.
 
 store     the port `Store`
+jobs      the jobs and the groups
+worlds    the input of decisions
+decisions  changes of jobs
+configuration  pools, limits, and how projects share
+health    what was learned of pools, and the upkeep
+state     what these share
 index     lines in their order, claimants and due timers
 counters  what callers have used of their limits
-groups    the groups that users have submitted
 scheduler  when passes run
 scripts   training scripts and what they have written
 usage_records  what attempts used, and its sums by day

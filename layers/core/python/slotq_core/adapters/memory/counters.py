@@ -1,4 +1,4 @@
-"""Callers' use of their limits, in memory (`ports.Counters`)."""
+"""Callers' use of their limits, in memory (`ports.counters.Counters`)."""
 
 from __future__ import annotations
 

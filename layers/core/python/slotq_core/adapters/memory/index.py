@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeVar
 
-from slotq_core.adapters.order_keys import key_after, order_key
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import Yields
+from slotq_core.storage.order_keys import key_after, order_key
 
 K = TypeVar("K")
 Place = tuple[str, str]

@@ -1,4 +1,4 @@
-"""When passes run, in memory (`ports.Scheduler`)."""
+"""When passes run, in memory (`ports.surroundings.Scheduler`)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slotq_core.adapters.scripts.report_document import report_in
+from slotq_core.adapters.scripts import report_in
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.reports.report import Report
 from slotq_core.ports.surroundings import Clock

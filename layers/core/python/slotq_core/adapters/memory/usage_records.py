@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from slotq_core.adapters.ended_attempts import EndedRecord
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.ports.usage import NO_MONTH, DaySum, EndedAttempts, MonthSum
+from slotq_core.storage.ends import EndedRecord
 from slotq_core.usage.day_rows import Cell, read_part
 
 

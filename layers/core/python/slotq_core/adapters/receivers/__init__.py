@@ -1,6 +1,5 @@
 """Those who get messages (`ports.notices.Receivers`).
 
-sending  SNS, Slack and webhooks
-secrets  the secrets that these need, from where they are kept
+sending  SNS, Slack and webhooks, and the secrets that these need
 https    one careful request to an address of somebody else's choice
 """

@@ -1,4 +1,5 @@
-"""Send one message: to an SNS topic, to Slack or to a signed webhook."""
+"""Send one message by its channel (`notices.channels`), with the secrets that an operator has
+stored. No secret is ever logged or shown."""
 
 from __future__ import annotations
 
@@ -6,12 +7,55 @@ from collections.abc import Callable
 from typing import Any
 
 from slotq_core.adapters.receivers.https import post
-from slotq_core.adapters.receivers.secrets import Secrets, reason
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Receiver
-from slotq_core.notices import payloads, signature
-from slotq_core.notices.places import fault_in_slack_url, fault_in_url
+from slotq_core.model.notices import Receiver
+from slotq_core.notices import channels
+from slotq_core.notices.channels import CHANNELS, Call, Sending
+from slotq_core.notices.payloads import Message
+
+KEPT = 300_000
+"""How long (ms) a secret that was read is used: a changed one counts five minutes later."""
+
+_LONGEST = 4096
+
+
+class Secrets:
+    def __init__(self, client: Callable[[str], Any]) -> None:
+        """`client` creates a client of boto3 for `ssm` or `secretsmanager` on first use."""
+        self._client = client
+        self._read: dict[str, tuple[int, str]] = {}
+
+    def value(self, reference: str, *, now: int) -> str:
+        """Return the secret. Raises NotDelivered."""
+        since, value = self._read.get(reference, (0, ""))
+        if not value or now - since >= KEPT:
+            value = self._fetched(reference)
+            self._read[reference] = (now, value)
+        return value
+
+    def _fetched(self, reference: str) -> str:
+        try:
+            if reference.startswith("ssm:"):
+                name = reference.removeprefix("ssm:")
+                answer = self._client("ssm").get_parameter(Name=name, WithDecryption=True)
+                value = answer["Parameter"]["Value"]
+            else:
+                answer = self._client("secretsmanager").get_secret_value(SecretId=reference)
+                value = answer["SecretString"]
+        except Exception as error:  # noqa: BLE001 - a right may miss, or the secret, or an answer
+            raise NotDelivered(f"its secret cannot be read ({reason(error)})") from None
+        value = str(value).strip()
+        if not 0 < len(value) <= _LONGEST:
+            raise NotDelivered("its secret is empty or too long")
+        return value
+
+
+def reason(error: Exception) -> str:
+    """Return AWS's code of an error, or the error's kind. Never its text, which may quote."""
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code") if isinstance(answer, dict) else None
+    return str(code or type(error).__name__)[:100]
+
 
 Post = Callable[..., None]
 
@@ -34,30 +78,25 @@ class Sender:
         self._loopback, self._post = loopback, post
 
     def send(self, message: Message, receiver: Receiver, *, now: int) -> None:
-        if receiver.topic:
-            self._publish(message, receiver.topic)
-        elif receiver.slack:
-            self._to_slack(message, receiver.slack, now)
-        else:
-            self._to_webhook(message, receiver, now)
+        channel = CHANNELS.get(receiver.channel)
+        if channel is None:
+            raise NotDelivered("the rule names no receiver")
+        sending = Sending(
+            queue=self._queue,
+            now=now,
+            kept=lambda reference: self._secrets.value(reference, now=now),
+            loopback=self._loopback,
+        )
+        match channel.call(message, receiver, sending):
+            case channels.Post(url=url, body=body, headers=headers):
+                self._post(url, body, headers, loopback=self._loopback)
+            case Call() as call:
+                self._call(call)
 
-    def _publish(self, message: Message, topic: str) -> None:
-        request = payloads.sns_request(message, topic, self._queue)
+    def _call(self, call: Call) -> None:
+        client = self._client(call.service)
         try:
-            self._client("sns").publish(**request)
+            getattr(client, call.operation)(**call.arguments)
         except Exception as error:  # noqa: BLE001 - a right may miss, or the topic, or an answer
-            raise NotDelivered(f"SNS does not take it ({reason(error)})") from None
-
-    def _to_slack(self, message: Message, reference: str, now: int) -> None:
-        url = self._secrets.value(reference, now=now)
-        if fault := fault_in_slack_url(url, loopback=self._loopback):
-            raise NotDelivered(fault)
-        self._post(url, payloads.slack_body(message), {}, loopback=self._loopback)
-
-    def _to_webhook(self, message: Message, receiver: Receiver, now: int) -> None:
-        if fault := fault_in_url(receiver.webhook):
-            raise NotDelivered(fault)  # Configured when the rules were others.
-        key = self._secrets.value(receiver.secret, now=now)
-        body = payloads.webhook_body(message, self._queue)
-        headers = signature.headers(message.id, body, key, now)
-        self._post(receiver.webhook, body, headers, loopback=self._loopback)
+            service = call.service.upper()
+            raise NotDelivered(f"{service} does not take it ({reason(error)})") from None

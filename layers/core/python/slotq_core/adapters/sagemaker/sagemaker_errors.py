@@ -289,7 +289,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         phase=Phase.FAILED,
         verdict=Verdict.RELEASED,
         source="FailureReason: AlgorithmError: slotq-released, exit code: 75: the script has saved "
-        "its work and gives its slots back (DESIGN 6.3)",
+        "its work and gives its slots back (docs/suspendable.md)",
     ),
     OutcomeRow(
         status="Failed",

@@ -4,11 +4,9 @@ The policy produces them, `wire` carries them, people read `sentence`.
 
     base              what every reason has
     room              no room: what the job needs and what its pools have
-    unavailable       its pools take nothing now
-    limits            a quota, a limit, a budget or a concurrency setting keeps it back
+    unavailable       its pools take nothing now, or a right is missing
+    limits            a quota, a limit, a budget, a concurrency setting or a rule of the project
     gang_incomplete   its gang cannot start
-    rights_missing    AWS refuses the start: a right is missing
-    project_rules     its project's rules keep it back
     stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
 """
@@ -28,11 +26,11 @@ from slotq_core.model.reasons.limits import (
     JobLimitReached,
     LimitReached,
     QuotaExceeded,
+    StartForbidden,
     SweepLimit,
     UserLimitReached,
+    WaitsForApproval,
 )
-from slotq_core.model.reasons.project_rules import StartForbidden, WaitsForApproval
-from slotq_core.model.reasons.rights_missing import RightsMissing
 from slotq_core.model.reasons.room import (
     HeldForOthers,
     LowerRankedProtected,
@@ -51,6 +49,7 @@ from slotq_core.model.reasons.unavailable import (
     PoolIsProbed,
     PoolNotOpen,
     QuotaRefused,
+    RightsMissing,
 )
 from slotq_core.model.reasons.waits_for_others import (
     BackingOff,

@@ -11,7 +11,7 @@ from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports.store import Store
 from slotq_core.ports.training import Request
-from slotq_core.requests.group_members import as_member
+from slotq_core.wire.groups.member_environment import as_member
 
 _KEPT = 31
 """Groups that a process remembers besides the latest."""
@@ -52,7 +52,7 @@ class GangStarts:
         name = stored.group.name
         known = self._started.get(name)
         if known is None or known[0] != admitted_at:
-            jobs = self._store.at_once(self._store.job, stored.group.members)
+            jobs = self._store.at_once(self._store.jobs.get, stored.group.members)
             known = admitted_at, tuple(job.name for job in jobs if _holds(job))
             self._started = {**dict([*self._started.items()][-_KEPT:]), name: known}
         return known[1]

@@ -8,10 +8,15 @@ from collections.abc import Callable
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth, ServiceQuota
-from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.missing_rights import (
+    EVERYBODY,
+    after_acceptance,
+    after_refusal,
+    limit_of,
+    pools_concerned,
+)
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
-from slotq_core.policy.lifecycle.quota_refusals import limit_of, pools_concerned
-from slotq_core.ports.store import Store
+from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Answer, Verdict
@@ -20,8 +25,8 @@ from slotq_core.ports.training import Answer, Verdict
 class Lessons:
     """Records in the pool's health what SageMaker's answers show."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, configuration: StoredConfiguration, health: Health, clock: Clock) -> None:
+        self._configuration, self._health = configuration, health
         self._clock = clock
 
     def take(self, change: Change, answer: Answer | None = None) -> bool:
@@ -63,7 +68,7 @@ class Lessons:
 
         now, names = self._clock.now(), pools_concerned(quota, ended, job)
         if names is None:
-            names = tuple(pool.name for pool in self._store.pools())
+            names = tuple(pool.name for pool in self._configuration.pools())
         changed = [name for name in names if self._learn(name, refused)]
         return bool(changed)
 
@@ -76,19 +81,19 @@ class Lessons:
 
     def _learn(self, name: str, learned: Callable[[Pool], PoolHealth]) -> bool:
         """Record what follows for a pool that is configured."""
-        pool = self._store.pool(name)
+        pool = self._health.pool(name)
         return pool is not None and self._set(name, pool.health, learned(pool))
 
     def _keep(self, name: str, learned: Callable[[PoolHealth], PoolHealth]) -> bool:
         """Record what follows from the health alone: the pool need not be read for that. A healthy
         pool, as most are, costs one read."""
-        health = self._store.health(name)
+        health = self._health.get(name)
         return self._set(name, health, learned(health))
 
     def _set(self, name: str, before: PoolHealth, after: PoolHealth) -> bool:
         if after == before:
             return False
-        self._store.set_health(name, after)
+        self._health.set(name, after)
         return True
 
 

@@ -14,8 +14,8 @@ from slotq_core.errors import NoSuchJob, NotUnderstood
 from slotq_core.model.attempts import Attempt, StopOrder
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lifecycle.suspend import grace_ends
+from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.scripts import Scripts
-from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import LONGEST_DELAY, Clock, Notifier
 from slotq_core.timestamps import FAR_OFF
 
@@ -23,8 +23,10 @@ from slotq_core.timestamps import FAR_OFF
 class Suspends:
     """Asked suspends, as this process knows them."""
 
-    def __init__(self, store: Store, scripts: Scripts, notifier: Notifier, clock: Clock) -> None:
-        self._store = store
+    def __init__(
+        self, jobs: StoredJobs, scripts: Scripts, notifier: Notifier, clock: Clock
+    ) -> None:
+        self._jobs = jobs
         self._scripts = scripts
         self._notifier = notifier
         self._clock = clock
@@ -78,7 +80,7 @@ class Suspends:
         if attempt.checkpoints:
             return attempt
         try:
-            config = self._store.request(job.name).get("CheckpointConfig") or {}
+            config = self._jobs.request(job.name).get("CheckpointConfig") or {}
         except (NoSuchJob, NotUnderstood):
             return attempt
         place = config.get("S3Uri") if isinstance(config, dict) else None

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.admission import references, subscription
 from slotq_core.admission.access import Permissions
+from slotq_core.admission.configuration import references, subscription
+from slotq_core.admission.configuration.subscription import Held, Stand
 from slotq_core.admission.contents import declared
-from slotq_core.admission.subscription import Held, Stand
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -24,7 +24,7 @@ from slotq_core.errors import (
     Outdated,
     Unavailable,
 )
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.configuring.jobs_in_need import (
@@ -71,7 +71,9 @@ class Configurator:
         clock: Clock,
         wake: Callable[[], None],
         *,
-        permissions: Callable[[Sharing], Permissions] = Permissions.of,
+        permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
+            sharing=sharing
+        ),
         telling: Telling = Telling.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
@@ -84,16 +86,16 @@ class Configurator:
 
     def revision(self) -> int:
         """Return the revision of the configuration. Each change raises the revision."""
-        return self._store.configuration().revision
+        return self._store.configuration.read().revision
 
     def settings(self) -> tuple[Settings, int]:
         """Return all settings, and their revision."""
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         return _settings(stand), stand.revision
 
     def changes(self, *, limit: int) -> tuple[ConfigurationChange, ...]:
         """Return the recorded changes, the latest first."""
-        return self._store.changes(limit=limit)
+        return self._store.configuration.changes(limit=limit)
 
     def apply(
         self, settings: Settings, *, by: str, seen: int | None = None, dry_run: bool = False
@@ -128,10 +130,10 @@ class Configurator:
         return changed
 
     def _forget_limit(self, pool: str) -> None:
-        before = self._store.health(pool)
+        before = self._store.health.get(pool)
         after = forgotten(before)
         if after != before:
-            self._store.set_health(pool, after)
+            self._store.health.set(pool, after)
             self._wake()
 
     def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> Changed:
@@ -213,7 +215,7 @@ class Configurator:
         PoolInUse, ProjectInUse, Oversubscribed and Unavailable.
         """
         for _ in range(_TRIES):
-            stand = self._store.configuration()
+            stand = self._store.configuration.read()
             now, revision = _settings(stand), stand.revision
             after, last = planned(now), self._last()
             is_current = seen in {None, revision}
@@ -238,7 +240,7 @@ class Configurator:
 
     def _write(self, now: Settings, after: Settings, *, by: str, seen: int, dry_run: bool) -> None:
         try:
-            self._store.configure(
+            self._store.configuration.change(
                 after.pools if after.pools != now.pools else None,
                 limits=after.limits if after.limits != now.limits else None,
                 sharing=after.sharing if after.sharing != now.sharing else None,
@@ -261,7 +263,9 @@ class Configurator:
         self._check_jobs(now, after, moved)
         held: Held = {}
         if after.sharing.projects and after.sharing != now.sharing:
-            held = subscription.held_by_fixed(self._store.load(self._clock.now()).snapshot.active)
+            held = subscription.held_by_fixed(
+                self._store.worlds.load(self._clock.now()).snapshot.active
+            )
         subscription.check(
             Stand(settings=now, held=held),
             Stand(settings=after, held=subscription.moved(held, *moved) if moved else held),
@@ -274,14 +278,14 @@ class Configurator:
         projects = {each.name for each in now.sharing.projects}
         projects -= {each.name for each in after.sharing.projects} | set(moved or ())
         if pools or projects:
-            world = self._store.load_all(self._clock.now())
-            jobs = living_jobs(self._store, world)
+            world = self._store.worlds.load_all(self._clock.now())
+            jobs = living_jobs(self._store.jobs, world)
             check_projects(projects, jobs)
             if pools:
                 check_pools(pools, rest, jobs, world)
 
     def _last(self) -> ConfigurationChange | None:
-        return next(iter(self._store.changes(limit=1, sharing=False)), None)
+        return next(iter(self._store.configuration.changes(limit=1, sharing=False)), None)
 
 
 def _settings(stand: Configuration) -> Settings:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from slotq_core.errors import PoolInUse, ProjectInUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.pools import Pool
+from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import World
 
@@ -17,11 +18,11 @@ _EVERY = 1_000_000
 """More jobs than a queue keeps."""
 
 
-def living_jobs(store: Store, world: World) -> list[Job]:
+def living_jobs(jobs: StoredJobs, world: World) -> list[Job]:
     """Return every job that has not ended. `world` has all waiting jobs. What is held or backs off
     may lag behind."""
     snapshot = world.snapshot
-    queued = store.jobs(QUEUED_STATES, limit=_EVERY)
+    queued = jobs.in_states(QUEUED_STATES, limit=_EVERY)
     found = {job.name: job for job in (*queued, *snapshot.due, *snapshot.waiting, *snapshot.active)}
     return list(found.values())
 
@@ -31,8 +32,8 @@ def check_removal(store: Store, before: Sequence[Pool], after: Sequence[Pool], n
     a pool goes."""
     rest = {pool.name for pool in after}
     if removed := [pool for pool in before if pool.name not in rest]:
-        world = store.load_all(now)
-        check_pools(removed, rest, living_jobs(store, world), world)
+        world = store.worlds.load_all(now)
+        check_pools(removed, rest, living_jobs(store.jobs, world), world)
 
 
 def check_pools(removed: Sequence[Pool], rest: set[str], jobs: Iterable[Job], world: World) -> None:

@@ -41,8 +41,8 @@ class Mover:
         if time runs out: what is moved is moved, and the same call moves the rest."""
         until, total = self._clock.now() + BUDGET, 0
         for _ in range(_ROUNDS):
-            world = self._store.load_all(self._clock.now())
-            jobs = [job for job in living_jobs(self._store, world) if job.project == project]
+            world = self._store.worlds.load_all(self._clock.now())
+            jobs = [job for job in living_jobs(self._store.jobs, world) if job.project == project]
             moved = 0
             for batch in self._batches(jobs, to, by):
                 if self._clock.now() >= until:
@@ -58,13 +58,13 @@ class Mover:
         begin = 0
         while begin < len(jobs):
             some = jobs[begin : begin + JOBS_PER_COMMIT]
-            count = self._store.fitting([_move(job, to, by) for job in some])
+            count = self._store.decisions.fitting([_move(job, to, by) for job in some])
             yield some[:count]
             begin += count
 
     def _moved(self, batch: Sequence[Job], project: str, to: str, by: str) -> int:
         try:
-            moved = self._store.commit([_move(job, to, by) for job in batch])
+            moved = self._store.decisions.commit([_move(job, to, by) for job in batch])
         except Conflict:
             return sum(self._alone(job.name, project, to, by) for job in batch)
         self._admitter.have_moved(moved, to)
@@ -74,11 +74,11 @@ class Mover:
         """Move one job, whatever others do to it. Return whether it still had to be moved. Raises
         Unavailable after `_TRIES` conflicts."""
         for _ in range(_TRIES):
-            job = self._store.job(name)
+            job = self._store.jobs.get(name)
             if job is None or job.project != project or job.terminal:
                 return False
             try:
-                moved = self._store.commit([_move(job, to, by)])
+                moved = self._store.decisions.commit([_move(job, to, by)])
             except Conflict:
                 continue
             self._admitter.have_moved(moved, to)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slotq_core.model.prescriptions import Prescription
+from slotq_core.model.projects import Prescription
 from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.policy.lifecycle.start_attempts import interval, lasts
-from slotq_core.requests.field_paths import MISSING, value_at
 from slotq_core.timestamps import lasting
 from slotq_core.wire.document.settings import Settings
+from slotq_core.wire.training.field_paths import MISSING, value_at
 
 _MAX_RUNTIME = "StoppingCondition.MaxRuntimeInSeconds"
 _DEFAULT = 86_400

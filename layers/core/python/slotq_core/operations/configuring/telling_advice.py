@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.notices.rules import Telling
+from slotq_core.model.notices import Telling
 from slotq_core.notices.places import is_loopback
 from slotq_core.wire.document.settings import Settings
 
@@ -12,7 +12,7 @@ def check_reach(settings: Settings, telling: Telling) -> None:
     """Refuse a webhook on the queue's own machine, except in the emulator. Raises
     InvalidRequest."""
     for place, rule in enumerate(settings.sharing.notifications):
-        if telling is not Telling.LOCAL and is_loopback(rule.receiver.webhook):
+        if telling is not Telling.LOCAL and is_loopback(rule.receiver.place):
             raise InvalidRequest(
                 "https is needed, and a host that is not the queue's own machine: only the "
                 "emulator calls itself",

@@ -7,10 +7,10 @@ groups          groups of jobs: takes them in, finishes what a dead handler bega
 sweep_members   members of sweeps, and the retries that stand in their place
 sweep_goals     the end of a sweep whose goal is reached
 changes         cancels and amends a stored job
+resubmit        retries: the request of an ended job as another job
 lookup          one job or a list, as a caller may see them
 group_lookup    one group or all, as a caller may see them
 group_standing  the state of a group as a whole, and what a gang lacks
 as_it_stands    the whole queue, as a caller may see it
 explanation     the plan that explains why listed jobs wait
-warnings        what the user of a job should know before it is too late
 """

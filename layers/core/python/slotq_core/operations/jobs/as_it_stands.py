@@ -45,7 +45,7 @@ class AsItStands:
     def read(self, *, to: str | None = None) -> StandingQueue:
         """The queue as caller `to` may see it (None: the queue's owner)."""
         now = self._clock.now()
-        queued = self._store.jobs(_QUEUED, limit=MOST_JOBS + 1)
+        queued = self._store.jobs.in_states(_QUEUED, limit=MOST_JOBS + 1)
         long = len(queued) > MOST_JOBS
         world = self._world(now, long=long)
         snapshot = world.snapshot
@@ -66,8 +66,8 @@ class AsItStands:
     def _world(self, now: int, *, long: bool) -> World:
         """The world with all waiting jobs; of too long a queue, with the first of each line."""
         if not long:
-            return self._store.load_all(now)
-        world = self._store.load(now)
+            return self._store.worlds.load_all(now)
+        world = self._store.worlds.load(now)
         snapshot = world.snapshot
         waiting = tuple(job for job in snapshot.waiting if job.name not in snapshot.unread)
         return replace(world, snapshot=replace(snapshot, waiting=waiting))
@@ -88,7 +88,7 @@ class AsItStands:
         found = {}
         for job in first[:MOST_READ]:
             try:
-                found[job.name] = _longest(self._store.request(job.name))
+                found[job.name] = _longest(self._store.jobs.request(job.name))
             except (NoSuchJob, NotUnderstood):
                 continue
         return found

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotq_core.admission.caller_limits import check_class, check_priority
+from slotq_core.admission.checkpoints import assured, provided
 from slotq_core.admission.prescribed import (
     check_amended,
     check_release,
@@ -28,32 +29,28 @@ from slotq_core.errors import (
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import APPROVAL
-from slotq_core.model.projects import Project
+from slotq_core.model.projects import APPROVAL, Project
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
     Changed,
     Wish,
     alive,
+    amended,
     notices_of,
     orders_stop,
     settled,
-    with_hold,
-    without_attempt,
 )
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs.lookup import JobLookup, no_such_job
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.resubmit import Resubmitter
-from slotq_core.operations.status import Status
+from slotq_core.operations.jobs.resubmit import Resubmitter
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
-from slotq_core.requests.checkpoints import assured, provided
 
 _TRIES = 20
 
@@ -127,7 +124,7 @@ class Changes:
         """The warning of a job that this change makes wait until the configuration changes."""
         if _bound_alike(change.before) == _bound_alike(change.after) or not change.after.waits:
             return ()
-        return notices_of_bounds(change.after, self._store.configuration())
+        return notices_of_bounds(change.after, self._store.configuration.read())
 
     def stop(self, job: Job) -> None:
         """Carry out the job's intent now. The intent stays stored, so the next pass retries
@@ -163,10 +160,10 @@ class Changes:
         if wanted.revise is None:
             return
         try:
-            request = self._store.request(job.name)
+            request = self._store.jobs.request(job.name)
         except (NoSuchJob, NotUnderstood):
             return  # Nothing to compare with; that the job has ended is true all the same.
-        revision, stand = wanted.revise(request), self._store.configuration()
+        revision, stand = wanted.revise(request), self._store.configuration.read()
         if wanted.project not in {None, job.project}:
             self._authorizer.under(stand.sharing).project_for(wanted.project or "", by)
         check_names(revision.before, revision.after, stand.pools, rights_of(stand.sharing, by))
@@ -175,7 +172,7 @@ class Changes:
         """The amended job, and the amended request if it differs."""
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
-            before, stand = self._store.request(job.name), self._store.configuration()
+            before, stand = self._store.jobs.request(job.name), self._store.configuration.read()
             revision = wanted.revise(before)
             submission, full = revision.after, revision.request
             permissions = self._authorizer.under(stand.sharing)
@@ -215,13 +212,9 @@ class Changes:
             )
             if moves:
                 after = with_approval(after, project, permissions.role(by, after.project), now)
-        if wanted.give_up is not None:
-            after = without_attempt(after, number=wanted.give_up, by=by, now=now)
-        if wanted.held is not None:
-            if not wanted.held:
-                self._check_release(after, by)
-            after = with_hold(after, held=wanted.held, by=by, now=now)
-        return after, request
+        return amended(
+            after, wanted, by=by, now=now, check_release=lambda it: self._check_release(it, by)
+        ), request
 
     def _check_no_gang(self, job: Job) -> None:
         """Raises InvalidRequest if the job belongs to a gang, which is of one project, or to a
@@ -244,7 +237,7 @@ class Changes:
     def _check_release(self, job: Job, by: str) -> None:
         """Raises ForbiddenByProject if the job waits for somebody else's approval."""
         if job.cause == APPROVAL:
-            sharing = self._store.configuration().sharing
+            sharing = self._store.configuration.read().sharing
             role = self._authorizer.under(sharing).role(by, job.project)
             check_release(job, sharing.project(job.project), role)
 

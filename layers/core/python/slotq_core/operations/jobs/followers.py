@@ -13,12 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from slotq_core.admission.dependencies import after_end_of, after_end_of_group
+from slotq_core.admission.dependencies import (
+    Predecessors,
+    after_end_of,
+    after_end_of_group,
+)
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job
 from slotq_core.names import is_legal
-from slotq_core.operations.jobs.group_watch import GroupWatch, Predecessors
+from slotq_core.operations.jobs.group_watch import GroupWatch
 from slotq_core.operations.jobs.sweep_goals import SweepGoals
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -46,7 +50,7 @@ class Followers:
         """The jobs and groups of these names, without those that do not exist, or that caller `by`
         may not see (`sees`). Not looked for as groups: `ours`, jobs that are yet to be stored."""
         wanted = [*dict.fromkeys(names)]
-        found = (self._store.job(name) for name in wanted if is_legal(name))
+        found = (self._store.jobs.get(name) for name in wanted if is_legal(name))
         jobs = {job.name: job for job in found if job is not None and sees(job)}
         others = [name for name in wanted if name not in jobs and name not in ours]
         return Predecessors(jobs=jobs, groups=self._groups.progress(others, sees=sees, by=by))
@@ -72,10 +76,12 @@ class Followers:
             if job is None or job.followed or job.terminal:
                 return job is not None and not job.terminal
             try:
-                self._store.commit([Change(before=job, after=replace(job, followed=True))])
+                self._store.decisions.commit(
+                    [Change(before=job, after=replace(job, followed=True))]
+                )
                 return True
             except Conflict:
-                job = self._store.job(job.name)
+                job = self._store.jobs.get(job.name)
         raise Unavailable(f"job {awaited.name} keeps changing; try again")
 
     def hand_on(self, ended: Job, *, until: int) -> None:
@@ -89,13 +95,15 @@ class Followers:
             told = self._hand_on_group(ended, until=until)
         if told:
             with suppress(Conflict):  # Another handler has handed the end on.
-                self._store.commit([Change(before=ended, after=replace(ended, followed=False))])
+                self._store.decisions.commit(
+                    [Change(before=ended, after=replace(ended, followed=False))]
+                )
 
     def _hand_on_group(self, ended: Job, *, until: int) -> bool:
         """Free or cancel the jobs that wait for the group of this job, or see to it that a later
         end does. Returns whether all is done."""
         name = end_of(ended.group)
-        waiting = self._store.followers(name)
+        waiting = self._store.jobs.followers(name)
         if not waiting:
             return True
         progress = self._groups.watched(ended.group, ended.name)
@@ -108,7 +116,7 @@ class Followers:
     def change(self, awaited: str, after: Callable[[Job], Job], *, until: int) -> bool:
         """Change every job that waits for `awaited`, once. Begins nothing from `until` on; returns
         whether all are changed. Raises Unavailable after `_TRIES` conflicts over one job."""
-        return self._change(self._store.followers(awaited), awaited, after, until=until)
+        return self._change(self._store.jobs.followers(awaited), awaited, after, until=until)
 
     def _change(
         self, jobs: Iterable[Job], awaited: str, after: Callable[[Job], Job], *, until: int
@@ -117,7 +125,7 @@ class Followers:
             if self._clock.now() >= until:
                 return False
             try:
-                self._store.commit([Change(before=job, after=after(job)) for job in some])
+                self._store.decisions.commit([Change(before=job, after=after(job)) for job in some])
             except Conflict:
                 for job in some:
                     self._alone(job, awaited, after)
@@ -133,10 +141,10 @@ class Followers:
             if job is None or awaited not in job.waits_for or (new := after(job)) == job:
                 return
             try:
-                self._store.commit([Change(before=job, after=new)])
+                self._store.decisions.commit([Change(before=job, after=new)])
                 return
             except Conflict:
-                job = self._store.job(name)
+                job = self._store.jobs.get(name)
         raise Unavailable(f"job {name} keeps changing; a later pass tells it of {awaited}'s end")
 
 

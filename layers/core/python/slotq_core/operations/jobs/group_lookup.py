@@ -16,7 +16,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
 from slotq_core.operations.jobs.sweep_members import standing_for
-from slotq_core.operations.listing.answer_size import fitting
+from slotq_core.operations.listing.cursor import fitting
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store
@@ -97,7 +97,7 @@ class GroupLookup:
         """The groups with members that caller `to` may see and that have not ended, with `ended`
         also the others, by name. Members without an entry among the latest MOST_LOOKED_AT jobs are
         left out."""
-        found = self._store.jobs(JobState, limit=MOST_LOOKED_AT)
+        found = self._store.jobs.in_states(JobState, limit=MOST_LOOKED_AT)
         sees = self._authorizer.sight(found, by=to)
         members: dict[str, list[Job]] = defaultdict(list)
         for job in found:
@@ -117,15 +117,19 @@ class GroupLookup:
         cannot be read is left out: people see to it, and the others are shown."""
 
         def read(name: str) -> Status | None:
-            found = self._store.job_and_attempts(name) if with_attempts else self._store.job(name)
+            found = (
+                self._store.jobs.with_attempts(name)
+                if with_attempts
+                else self._store.jobs.get(name)
+            )
             if found is None:
                 return None
             job, attempts = found if isinstance(found, tuple) else (found, ())
             if job.group != group.name:
                 return None
-            stands = standing_for(job, group, self._store.job)
+            stands = standing_for(job, group, self._store.jobs.get)
             if with_attempts and stands is not job:
-                again = self._store.job_and_attempts(stands.name)
+                again = self._store.jobs.with_attempts(stands.name)
                 stands, attempts = again or (stands, ())
             return Status(job=stands, attempts=attempts)
 
@@ -143,7 +147,7 @@ class GroupLookup:
         """Whether the two ARNs are one person. Reads nothing where they are equal."""
         if caller == submitter:
             return True
-        people = self._store.configuration().people
+        people = self._store.configuration.read().people
         return people.person(caller) == people.person(submitter)
 
     def _result(self, group: Group, members: Mapping[str, Status]) -> str:
@@ -153,7 +157,7 @@ class GroupLookup:
         if found is None or found.job.state is not JobState.COMPLETED:
             return ""
         attempts = found.attempts
-        if not attempts and (read := self._store.job_and_attempts(group.ends_with)) is not None:
+        if not attempts and (read := self._store.jobs.with_attempts(group.ends_with)) is not None:
             attempts = read[1]
         return attempts[-1].artifact if attempts else ""
 
@@ -163,7 +167,7 @@ class GroupLookup:
         if not waiting or found.stored.group.max_parallel is not None:
             return None
         now = self._clock.now()
-        planned = explained_list(self._store.load(now), now, waiting, None)
+        planned = explained_list(self._store.worlds.load(now), now, waiting, None)
         told = [job for job in waiting if job.name in planned.reasons] or waiting
         return why(told[0], planned, Ahead(jobs=0, or_more=True))
 

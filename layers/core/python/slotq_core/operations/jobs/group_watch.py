@@ -14,7 +14,6 @@ the members alone, whoever else has looked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from slotq_core.admission.dependencies import GroupProgress, progress_of
@@ -32,39 +31,6 @@ _REMEMBERED = 8
 """Groups whose ended members are remembered."""
 
 NONE: Mapping[str, Job | None] = MappingProxyType({})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Predecessors:
-    """What a new job comes after, as far as it exists and its submitter may see it."""
-
-    jobs: Mapping[str, Job]
-    """By name."""
-    groups: Mapping[str, GroupProgress]
-    """By `group:NAME`."""
-
-    def full(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names with groups marked as such: a plain name is a job's, else a group's."""
-        return tuple(
-            end_of(name) if name not in self.jobs and end_of(name) in self.groups else name
-            for name in names
-        )
-
-    @property
-    def to_follow(self) -> Mapping[str, Job]:
-        """By name, the jobs whose ends a new job may wait for."""
-        watches = (progress.living for progress in self.groups.values())
-        return {**self.jobs, **{job.name: job for job in watches if job}}
-
-    def once_followed(self) -> Predecessors:
-        """The same after `to_follow` was followed."""
-        return Predecessors(
-            jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
-            groups={
-                name: replace(it, living=it.living and replace(it.living, followed=True))
-                for name, it in self.groups.items()
-            },
-        )
 
 
 class GroupWatch:
@@ -130,14 +96,14 @@ class GroupWatch:
         for name in group.members[begin:]:
             job = known[name] if name in known else self._own(name, group)
             if job is not None:
-                job = standing_for(job, group, self._store.job)
+                job = standing_for(job, group, self._store.jobs.get)
             yield name, job
             if job is not None and not job.terminal:
                 return
 
     def _own(self, member: str, group: Group) -> Job | None:
         """The member's own job. Its record may have expired, and its name be in use again."""
-        job = self._store.job(member)
+        job = self._store.jobs.get(member)
         return job if job is not None and job.group == group.name else None
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from slotq_core.admission.dependencies import after_end_of, check_members
-from slotq_core.admission.groups.gangs import check_room
+from slotq_core.admission.dependencies import Predecessors, after_end_of, check_members
+from slotq_core.admission.gangs import check_room
+from slotq_core.admission.submission import After
 from slotq_core.admission.user_groups import rights_of
 from slotq_core.errors import (
     Conflict,
@@ -31,15 +32,13 @@ from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
 from slotq_core.operations.jobs.group_standing import standing_of
-from slotq_core.operations.jobs.group_watch import Predecessors
-from slotq_core.operations.jobs.submissions import After, Submissions
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.status import Status
+from slotq_core.operations.jobs.submissions import Submissions
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one
 from slotq_core.ports.training import Request
-from slotq_core.requests.group_members import rendezvous_of
+from slotq_core.wire.groups.member_environment import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
 """The cause of a member that is cancelled because nobody has finished its group's submission."""
@@ -178,7 +177,7 @@ class GroupsOfJobs:
         known = self._known(wanted, submitter)
         if known is not None:
             return self._lookup.shown(known, submitter)
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         judged = self._judge(wanted, submitter, stand)
         missing = sorted(number for wave in judged.missing for number in wave)
         self._submissions.check_limits([judged.jobs[number] for number in missing], stand)
@@ -232,7 +231,7 @@ class GroupsOfJobs:
         """Store the members and then the record; or return the record, if another handler was
         faster. With it, what the user should know, by member. Raises GroupUnfinished if there is no
         time for all of them before `until` (ms)."""
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         judged = self._judge(wanted, submitter, stand)
         stored = self._record(wanted, judged, submitter, stand)
         try:
@@ -266,7 +265,7 @@ class GroupsOfJobs:
         """Check every member and the whole, and store nothing."""
         waves = _in_waves(wanted)
         submitted = [submission for submission, _ in wanted.members]
-        known = self._store.at_once(self._store.job, [each.name for each in submitted])
+        known = self._store.at_once(self._store.jobs.get, [each.name for each in submitted])
         ours = frozenset(each.name for each in submitted)
         asked: dict[After, Predecessors] = {}
         jobs, requests, missing = [], {}, set()
@@ -380,7 +379,9 @@ class GroupsOfJobs:
         missing = {number for wave in judged.missing for number in wave}
         there = [number for number in range(len(wanted.members)) if number not in missing]
         names = [wanted.members[number][0].name for number in there]
-        for number, job in zip(there, self._store.at_once(self._store.job, names), strict=True):
+        for number, job in zip(
+            there, self._store.at_once(self._store.jobs.get, names), strict=True
+        ):
             if job is not None:
                 with _naming(number):
                     self._submissions.refuse_other(job, wanted.members[number][0], submitter)

@@ -11,8 +11,7 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.listing.answer_size import fitting
-from slotq_core.operations.listing.cursor import ListCursor
+from slotq_core.operations.listing.cursor import ListCursor, fitting
 from slotq_core.operations.listing.walk import Walk
 from slotq_core.operations.scripts.progress import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, Status, Wanted
@@ -36,14 +35,14 @@ class JobLookup:
     def status(self, name: str, *, to: str | None = None) -> Status:
         """One job with its place, reason, outlook and attempts, as caller `to` may see it (None:
         the queue's owner). Raises NoSuchJob."""
-        found = self._store.job_and_attempts(name) if names.is_legal(name) else None
+        found = self._store.jobs.with_attempts(name) if names.is_legal(name) else None
         if found is None or not self._authorizer.sees(found[0], by=to):
             raise no_such_job(name)
         job, attempts = found
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        world = self._store.load(now)
+        world = self._store.worlds.load(now)
         known = status.looked_into(job, world, now)
         return replace(known, attempts=attempts)
 
@@ -85,12 +84,12 @@ class JobLookup:
     ) -> tuple[list[Status], bool]:
         """The jobs, and whether only the latest `limit` of all were examined."""
         asked = tuple(JobState if states is None else states)
-        found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
-        people = self._store.configuration().people if wanted.submitter else BY_DEFAULT
+        found = self._store.jobs.in_states(asked, limit=limit, projects=wanted.projects)
+        people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
         sees = self._authorizer.sight(found, by=to)
         if sees is not None and limit <= len(found) < MOST_LOOKED_AT:
             limit = MOST_LOOKED_AT  # Others' jobs must not crowd the caller's out.
-            found = self._store.jobs(asked, limit=limit, projects=wanted.projects)
+            found = self._store.jobs.in_states(asked, limit=limit, projects=wanted.projects)
         jobs = [job for job in found if wanted.has(job, people) and (sees is None or sees(job))]
         self._check_projects(jobs, wanted, to)
         cut = len(found) >= limit
@@ -98,7 +97,7 @@ class JobLookup:
             return status.statuses(jobs, Plan(), None), cut
         waiting = status.all_waiting(found, asked, limit) if wanted.projects is None else None
         if waiting is None:
-            others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
+            others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
         return self._explained(jobs, waiting, asked), cut
 
@@ -119,10 +118,10 @@ class JobLookup:
         follow `listing.walk`, and no job has a place.
         """
         asked = tuple(JobState if states is None else states)
-        people = self._store.configuration().people if wanted.submitter else BY_DEFAULT
+        people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT
         sees = self._lazy_sight(to)
         walk = Walk(
-            self._store,
+            self._store.jobs,
             states if states is None else asked,
             wanted,
             lambda job: wanted.has(job, people) and sees(job),
@@ -135,7 +134,7 @@ class JobLookup:
         if not any(job.waits for job in jobs):
             return status.statuses(jobs, Plan(), None), found.next
         if waiting is None and after is None and found.next is None:
-            others = self._store.jobs(WAITING_STATES, limit=MOST_LISTED)
+            others = self._store.jobs.in_states(WAITING_STATES, limit=MOST_LISTED)
             waiting = status.all_waiting(others, WAITING_STATES, MOST_LISTED)
         return self._explained(jobs, waiting, asked), found.next
 
@@ -144,7 +143,7 @@ class JobLookup:
     ) -> list[Status]:
         """The jobs in the queue's order, with reasons. `waiting`: as of `status.statuses`."""
         now = self._clock.now()
-        world = self._store.load(now)
+        world = self._store.worlds.load(now)
         jobs = status.as_loaded(jobs, world, asked)
         waiting = waiting and status.as_loaded(waiting, world, WAITING_STATES)
         planned = explained_list(world, now, jobs, waiting)
@@ -171,20 +170,20 @@ class JobLookup:
 
     def graces(self) -> Mapping[str, int]:
         """How long (ms) each pool waits between asking a job to suspend and stopping it."""
-        return {pool.name: pool.suspend_grace for pool in self._store.configuration().pools}
+        return {pool.name: pool.suspend_grace for pool in self._store.configuration.read().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
         """The part of the job's current CreateTrainingJob request that `by` may see, with its
         project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
         job = self.found(name, to=by)
-        request = names.with_project(self._store.request(job.name), job.project)
-        people = self._store.configuration().people
+        request = names.with_project(self._store.jobs.request(job.name), job.project)
+        people = self._store.configuration.read().people
         return shown(request, submitter=job.submitter, to=by, people=people)
 
     def found(self, name: str, *, to: str | None = None) -> Job:
         """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
         whether a job that is not theirs to see exists."""
-        job = self._store.job(name) if names.is_legal(name) else None
+        job = self._store.jobs.get(name) if names.is_legal(name) else None
         if job is None or not self._authorizer.sees(job, by=to):
             raise no_such_job(name)
         return job

@@ -3,57 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
-from slotq_core.admission.dependencies import check_dependencies
-from slotq_core.admission.prescribed import completed, usable_pools, with_approval
-from slotq_core.admission.requirements import in_parts
+from slotq_core.admission.dependencies import Predecessors
 from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
-from slotq_core.admission.rules import admit
-from slotq_core.admission.user_groups import rights_of
+from slotq_core.admission.submission import Admission, Admitted, After
 from slotq_core.errors import NameTaken, Refused, Unavailable
-from slotq_core.model.groups import end_of
-from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import Changed
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
-from slotq_core.operations.jobs.group_watch import Predecessors
-from slotq_core.operations.jobs.warnings import notices_of_bounds
-from slotq_core.operations.status import Status
+from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import AwaitedEnded, Configuration, StoredAlready
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import Request
-from slotq_core.requests import field_rules
-from slotq_core.requests.checkpoints import assured, notice, provided
 
 _TRIES = 20
 """How often a submission is tried while the jobs that it comes after end."""
 
 
-After = tuple[tuple[str, ...], tuple[str, ...]]
-"""What a submission comes after: `after` and `after_any`."""
-
 NOTHING_ASKED: Mapping[After, Predecessors] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """What the door makes of a submission."""
-
-    job: Job
-    request: Request
-    notices: tuple[str, ...]
-    after: tuple[Job, ...]
-    """The jobs that it has to wait for."""
-    watched: tuple[Job, ...]
-    """The watch of each group that it has to wait for (`group_watch`)."""
-
-
 class Submissions:
-    """The door: checks a submission and stores the job."""
+    """Checks submissions and stores their jobs."""
 
     def __init__(
         self,
@@ -66,7 +42,7 @@ class Submissions:
         plans: TrainingPlans,
         wake: Callable[[], None],
     ) -> None:
-        """Set up the door. `roles` and `plans`: as for the manager. `wake` asks for a pass."""
+        """`roles` and `plans`: as for the manager. `wake` asks for a pass."""
         self._store, self._clock = store, clock
         self._authorizer, self._admitter = authorizer, admitter
         self._roles, self._plans = roles, plans
@@ -95,11 +71,11 @@ class Submissions:
         Raises what `submit` raises. A name that another's job has is counted as `submit` counts it,
         or guessing names would have no limit.
         """
-        known = self._store.job(submission.name)
+        known = self._store.jobs.get(submission.name)
         if known is not None and self._authorizer.sees(known, by=submitter):
             self.refuse_other(known, submission, submitter)
             return Status(job=known)
-        stand = self._store.configuration()
+        stand = self._store.configuration.read()
         judged = self.judged(submission, request, submitter, stand)
         if known is not None:
             with self._admitter.counted(judged.job, stand):
@@ -136,20 +112,31 @@ class Submissions:
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
         """
-        try:
-            return self._kept(
-                submission, request, submitter, stand, asked, entry=entry, followed=followed
-            )
-        except Refused as refusal:
-            if isinstance(refusal, NameTaken) and not isinstance(refusal, StoredAlready):
-                raise
-            is_stored = isinstance(refusal, StoredAlready)
-            known = refusal.job if isinstance(refusal, StoredAlready) else None
-            known = known or self._store.job(submission.name)
-            if known is None or not (is_stored or self._authorizer.sees(known, by=submitter)):
-                raise
-        self.refuse_other(known, submission, submitter)
-        return Changed(job=known, anew=False)
+        for _ in range(_TRIES):
+            try:
+                now = stand or self._store.configuration.read()
+                judged = self.judged(submission, request, submitter, now, asked=dict(asked))
+                after_any = (*judged.job.after_any, *([entry] if entry else ()))
+                job = replace(judged.job, after_any=after_any, followed=followed)
+                return self._keep(submission, replace(judged, job=job), submitter, now)
+            except AwaitedEnded:  # A job that it comes after: once more.
+                stand, asked = None, NOTHING_ASKED
+            except Refused as refusal:
+                known = self._stored_already(refusal, submission, submitter)
+                if known is None:
+                    raise
+                self.refuse_other(known, submission, submitter)
+                return Changed(job=known, anew=False)
+        raise Unavailable("the jobs that it comes after keep changing; try again")
+
+    def _stored_already(
+        self, refusal: Refused, submission: Submission, submitter: str
+    ) -> Job | None:
+        """The stored job of the refused submission's name, if that decides about the refusal."""
+        if isinstance(refusal, StoredAlready):
+            return refusal.job or self._store.jobs.get(submission.name)
+        known = None if isinstance(refusal, NameTaken) else self._store.jobs.get(submission.name)
+        return known if known is not None and self._authorizer.sees(known, by=submitter) else None
 
     def judged(
         self,
@@ -160,62 +147,26 @@ class Submissions:
         *,
         ours: Container[str] = (),
         asked: dict[After, Predecessors] | None = None,
-    ) -> Judged:
+    ) -> Admitted:
         """The job that a submission would make under this configuration. Stores nothing, and checks
         neither the name nor the limits that count. `ours`: jobs that will be stored before it.
         `asked`: what was found for other members of its group, which mostly come after the same;
         what is asked for it is added. Raises what `submit` raises else."""
-        now = self._clock.now()
-        permissions = self._authorizer.under(stand.sharing)
-        project = permissions.project_for(submission.project, submitter)
-        if project is not None:
-            submission = replace(submission, project=project.name)
-        submission, request = completed(submission, request, project)
-        by_default = project.pools if project else ()
-        submission = in_parts(submission, stand.pools, by_default)
-        self._roles.check(submission.role, submitter=submitter)
-        self._plans.check(submission.plan)
-        asked, after = {} if asked is None else asked, (submission.after, submission.after_any)
-        check_dependencies(submission.name, *after)
-        if after not in asked:
-            asked[after] = self._predecessors(submission, submitter, ours)
-        predecessors = asked[after]
-        submission = replace(
-            submission,
-            after=predecessors.full(submission.after),
-            after_any=predecessors.full(submission.after_any),
-        )
-        named = (*submission.after, *submission.after_any)
-        pools = usable_pools(submission, stand.pools, project)
-        job = admit(
-            submission,
-            pools,
+        admission = Admission(
             submitter=submitter,
-            now=now,
-            states={name: JobState.PENDING for name in named if name in ours}
-            | {name: each.state for name, each in predecessors.jobs.items()},
-            groups=predecessors.groups,
-            rights=rights_of(stand.sharing, stand.people.person(submitter)),
+            now=self._clock.now(),
+            permissions=self._authorizer.under(stand.sharing),
             people=stand.people,
-            by_default=by_default,
+            pools=stand.pools,
+            line_by_user=stand.by_user,
+            roles=self._roles,
+            plans=self._plans,
         )
-        job = assured(replace(job, line_by_user=stand.by_user), pools)
-        notices = (*field_rules.warnings(request),)
-        if job.checkpoints and not submission.checkpoints:
-            request = provided(request, job)
-            notices += (notice(request),)
-        permissions.check_priority(project, job.priority, caller=submitter)
-        job = with_approval(job, project, permissions.role(submitter, job.project), now)
-        watches = [predecessors.groups[end_of(name)].living for name in job.awaited_groups]
-        return Judged(
-            job=job,
-            request=request,
-            notices=notices,
-            after=tuple(
-                predecessors.jobs[name] for name in job.awaited_jobs if name in predecessors.jobs
-            ),
-            watched=tuple(watch for watch in watches if watch),
-        )
+        prepared = admission.prepared(submission, request)
+        asked = {} if asked is None else asked
+        if prepared.after not in asked:
+            asked[prepared.after] = self._predecessors(prepared.after, submitter, ours)
+        return admission.admitted(prepared, asked[prepared.after], ours=ours)
 
     def refuse_other(self, known: Job, submission: Submission, submitter: str) -> None:
         """Refuse a different submission under the same name, or any after the job has ended. Who
@@ -237,31 +188,8 @@ class Submissions:
                 field="TrainingJobName",
             )
 
-    def _kept(
-        self,
-        submission: Submission,
-        request: Request,
-        submitter: str,
-        stand: Configuration | None,
-        asked: Mapping[After, Predecessors],
-        *,
-        entry: str,
-        followed: bool,
-    ) -> Changed:
-        """Store a new job; once more if a job that it comes after ends meanwhile."""
-        for _ in range(_TRIES):
-            try:
-                now = stand or self._store.configuration()
-                judged = self.judged(submission, request, submitter, now, asked=dict(asked))
-                after_any = (*judged.job.after_any, *([entry] if entry else ()))
-                job = replace(judged.job, after_any=after_any, followed=followed)
-                return self._keep(submission, replace(judged, job=job), submitter, now)
-            except AwaitedEnded:
-                stand, asked = None, NOTHING_ASKED
-        raise Unavailable("the jobs that it comes after keep changing; try again")
-
     def _keep(
-        self, submission: Submission, judged: Judged, submitter: str, stand: Configuration
+        self, submission: Submission, judged: Admitted, submitter: str, stand: Configuration
     ) -> Changed:
         """Store a new job."""
         job = judged.job
@@ -269,7 +197,7 @@ class Submissions:
             self._followers.follow((*judged.after, *judged.watched))
             watched = [each.name for each in judged.watched]
             try:
-                stored = self._store.submit(
+                stored = self._store.jobs.submit(
                     job,
                     judged.request,
                     opens_line=rights.opens_line,
@@ -284,12 +212,10 @@ class Submissions:
                     self.refuse_other(known.job, submission, submitter)
                 raise
 
-    def _predecessors(
-        self, submission: Submission, submitter: str, ours: Container[str]
-    ) -> Predecessors:
+    def _predecessors(self, after: After, submitter: str, ours: Container[str]) -> Predecessors:
         """What the new job comes after, as far as the submitter may see it."""
         return self._followers.predecessors(
-            (*submission.after, *submission.after_any),
+            (*after[0], *after[1]),
             sees=lambda job: self._authorizer.sees(job, by=submitter),
             by=submitter,
             ours=ours,

@@ -48,9 +48,9 @@ class SweepGoals:
     def _standing(self, member: str, group: Group) -> Job | None:
         """The job that stands for the member; None: there is none, or people have to see to it."""
         with suppress(NotUnderstood):
-            job = self._store.job(member)
+            job = self._store.jobs.get(member)
             if job is not None and job.group == group.name:
-                return standing_for(job, group, self._store.job)
+                return standing_for(job, group, self._store.jobs.get)
         return None
 
     def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:
@@ -59,9 +59,9 @@ class SweepGoals:
         while changes:
             if self._clock.now() >= until:
                 raise Unavailable("there is no time left to cancel the rest; a later pass goes on")
-            count = self._store.fitting(changes)
+            count = self._store.decisions.fitting(changes)
             try:
-                done: Sequence[Job] = self._store.commit(changes[:count])
+                done: Sequence[Job] = self._store.decisions.commit(changes[:count])
             except Conflict:
                 done = [self._alone(change.before, met_by) for change in changes[:count]]
             stopping += [job for job in done if not job.terminal]
@@ -75,12 +75,12 @@ class SweepGoals:
     def _alone(self, before: Job, met_by: str) -> Job:
         job = before
         for _ in range(_TRIES):
-            job = self._store.job(job.name) or job
+            job = self._store.jobs.get(job.name) or job
             change = self._change(job, met_by)
             if change is None:
                 return job
             try:
-                return self._store.commit([change])[0]
+                return self._store.decisions.commit([change])[0]
             except Conflict:
                 continue
         raise Unavailable(f"job {job.name} keeps changing; a later pass cancels it")

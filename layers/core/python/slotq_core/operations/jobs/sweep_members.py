@@ -12,9 +12,9 @@ from itertools import islice, takewhile
 
 from slotq_core.model.groups import Group, StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.ports.store import Store
+from slotq_core.ports.jobs import Groups
 from slotq_core.privacy.identity import People
-from slotq_core.resubmission import MOST_NAMES, next_names
+from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 
 def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
@@ -49,11 +49,11 @@ def ended_in_vain(job: Job) -> bool:
 
 
 def sweep_of_retry(
-    submission: Submission, job: Job, store: Store, *, by: str, people: People
+    submission: Submission, job: Job, groups: Groups, *, by: str, people: People
 ) -> StoredGroup | None:
     """The sweep that the repetition of this job belongs to: that of the job, if the same person
     submits both, in the same project, under a name that tells what it repeats."""
-    stored = store.groups.get(job.group) if job.group else None
+    stored = groups.get(job.group) if job.group else None
     if stored is None or stored.group.max_parallel is None:
         return None
     same_person = people.person(stored.submitter) == people.person(by)

@@ -2,5 +2,4 @@
 
 cursor  where a page begins
 walk    reads one page
-answer_size  how many jobs one answer holds
 """

@@ -1,21 +1,27 @@
-"""Where a page of jobs begins.
+"""Where a page of jobs begins, and how many jobs one answer holds: Lambda answers with at most 6
+MB.
 
 A cursor names only a job that the page before has shown. Where a page ends among jobs that the
 caller may not see, the cursor tells a moment.
+
+Most jobs take about a kilobyte. One that comes after others names them several times.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Self
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.status import Wanted
+from slotq_core.operations.status import Status, Wanted
 from slotq_core.ports.stored import Mark
 from slotq_core.timestamps import from_iso, iso
 
@@ -82,3 +88,35 @@ def _moment(text: str) -> int | None:
         return moment if iso(moment) == text else None
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+MOST_ANSWER = 1_000_000
+"""The most bytes of one page of any answer."""
+
+MOST_TEXT = 2_000_000
+"""About how many characters an answer has at most of what only some jobs have."""
+
+_OF_A_REPORT = 2_000
+_OF_A_METRIC = 25
+_OF_AN_ATTEMPT = 1_000
+
+
+def text_of(job: Job) -> int:
+    """About how many characters an answer has of the job, besides what it has of every job."""
+    named = sum(len(name) + 4 for name in (*job.depends_on, *job.waits_for))
+    metrics = sum(len(name) + _OF_A_METRIC for name, _ in job.metrics)
+    report = _OF_A_REPORT if job.active and job.reports else 0
+    return 2 * named + len(json.dumps(job.message)) + metrics + report
+
+
+def text_of_attempt(attempt: Attempt) -> int:
+    """About how many characters an answer has of the attempt."""
+    told = (attempt.message, attempt.warning, attempt.artifact, attempt.checkpoints)
+    return _OF_AN_ATTEMPT + len(json.dumps(told))
+
+
+def fitting(found: Sequence[Status], limit: int) -> list[Status]:
+    """Return the first of these, at most `limit`, that fit into one answer."""
+    texts = (text_of(it.job) + sum(map(text_of_attempt, it.attempts)) for it in found[:limit])
+    before = accumulate(texts, initial=0)
+    return [it for it, text in zip(found[:limit], before, strict=False) if text < MOST_TEXT]

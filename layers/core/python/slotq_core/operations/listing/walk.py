@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.operations.listing.answer_size import MOST_TEXT, text_of
-from slotq_core.operations.listing.cursor import ListCursor, question_of
+from slotq_core.operations.listing.cursor import MOST_TEXT, ListCursor, question_of, text_of
 from slotq_core.operations.status import MOST_LOOKED_AT, Wanted
-from slotq_core.ports.store import Store
+from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.stored import Mark
 
 S = JobState
@@ -40,13 +39,13 @@ class Walk:
 
     def __init__(
         self,
-        store: Store,
+        jobs: StoredJobs,
         states: Collection[JobState] | None,
         wanted: Wanted,
         is_shown: Callable[[Job], bool],
     ) -> None:
         """`is_shown`: whether the caller wants the job and may see it."""
-        self._store, self._wanted, self._is_shown = store, wanted, is_shown
+        self._jobs, self._wanted, self._is_shown = jobs, wanted, is_shown
         self._question = question_of(states, wanted)
         asked = set(JobState if states is None else states)
         self._states = [state for state in (*ORDER, *ENDED) if state in asked]
@@ -98,13 +97,13 @@ class Walk:
                 found = [job for job in waiting if job.state is state]
                 found.sort(key=lambda job: (job.entry_time, job.name))
                 return (job for job in found if mark is None or _is_behind(job, mark))
-        return self._store.in_state(state, after=mark, latest_first=state in ENDED, at_once=at_once)
+        return self._jobs.by_entry(state, after=mark, latest_first=state in ENDED, at_once=at_once)
 
     def _waiting_in(self, projects: frozenset[str]) -> tuple[Job, ...] | None:
         """Jobs that wait in these projects, which have lines of their own; None: not known."""
         if not self._lines_asked:
             self._lines_asked = True
-            self._in_projects = self._store.waiting_in(projects, limit=MOST_LOOKED_AT)
+            self._in_projects = self._jobs.waiting_in(projects, limit=MOST_LOOKED_AT)
         return self._in_projects
 
     def _stopped(self, shown: list[Job], following: ListCursor) -> Page:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import NotDelivered
-from slotq_core.model.notices.rules import Notification
+from slotq_core.model.notices import Notification
 from slotq_core.notices.composing import hears
 from slotq_core.ports.notices import Outbox, Pending, Receivers
 from slotq_core.ports.surroundings import Clock

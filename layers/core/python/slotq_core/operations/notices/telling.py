@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.notices.message import Message
-from slotq_core.model.notices.rules import Event, Notification
+from slotq_core.model.notices import Event, Notification
 from slotq_core.notices import composing
 from slotq_core.notices.happenings import happenings
+from slotq_core.notices.payloads import Message
 from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, Told
 from slotq_core.ports.notices import Outbox, Receivers
 from slotq_core.ports.store import Store
@@ -65,7 +65,7 @@ class Notices:
         return told
 
     def _rules(self) -> tuple[Notification, ...]:
-        return self._store.configuration().sharing.notifications
+        return self._store.configuration.read().sharing.notifications
 
     def _delivery(self, rules: Iterable[Notification]) -> Delivery:
         by_name = {rule.name: rule for rule in rules}
@@ -105,7 +105,7 @@ class Notices:
             return
         now = self._clock.now()
         shortest = min(stuck_after for _, stuck_after in impatient)
-        waiting = self._store.longest_waiting(before=now - shortest + 1, limit=_MOST)
+        waiting = self._store.jobs.longest_waiting(before=now - shortest + 1, limit=_MOST)
         made: set[str] = set()
         for rule, _ in impatient:
             for job in waiting:

@@ -14,8 +14,8 @@ from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.stall import heard, listens_to
+from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.scripts import Scripts
-from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Configuration
 
 MOST_READ = 240
@@ -26,8 +26,8 @@ _MINUTE = 60_000
 class Listener:
     """Reads the reports of running attempts."""
 
-    def __init__(self, store: Store, scripts: Scripts) -> None:
-        self._store, self._scripts = store, scripts
+    def __init__(self, worlds: Worlds, decisions: Decisions, scripts: Scripts) -> None:
+        self._worlds, self._decisions, self._scripts = worlds, decisions, scripts
         self._no_heartbeats = 0
         """The number of decisions about groups at which no group with a heartbeat held slots. None
         does until there are more: members start by such decisions."""
@@ -38,7 +38,7 @@ class Listener:
         listens = any(pool.listens for pool in stand.pools)
         if not listens and stand.group_decisions == self._no_heartbeats:
             return
-        world = self._store.load(now)
+        world = self._worlds.load(now)
         pools = {pool.name: pool for pool in world.snapshot.pools}
         beats = _heartbeats(world.snapshot)
         if not beats:
@@ -59,7 +59,7 @@ class Listener:
             after = heard(job, pools[job.attempt.pool], report, now, beats.get(job.group))
             if after != job:
                 with suppress(Conflict):  # The next tick reads again.
-                    self._store.commit([Change(before=job, after=after)])
+                    self._decisions.commit([Change(before=job, after=after)])
 
 
 def _heartbeats(snapshot: Snapshot) -> dict[str, int]:

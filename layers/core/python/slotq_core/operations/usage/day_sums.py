@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slotq_core.errors import Conflict
-from slotq_core.ports.store import Store
-from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.usage import DaySum
+from slotq_core.ports.surroundings import Clock, Scheduler
+from slotq_core.ports.usage import DaySum, UsageBook
 from slotq_core.usage.amounts import DayTotals, by_day, cells, merge
 from slotq_core.usage.calendar_days import DAY, day_of, days, next_day
 from slotq_core.usage.day_rows import parts_of
@@ -46,8 +45,8 @@ def first_day(sums: Mapping[str, DaySum], *, start: int, now: int) -> str:
 class DaySums:
     """Adds up days. Any number may work at once."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, usage: UsageBook, scheduler: Scheduler, clock: Clock) -> None:
+        self._book, self._scheduler = usage, scheduler
         self._clock = clock
         self._next_look = 0
         """When this process looks again (ms). A new process looks at once; turns limit all."""
@@ -56,10 +55,10 @@ class DaySums:
         """Add up for at most BUDGET ms, if it is due and nobody else does. Raises Unavailable."""
         if now < self._next_look <= now + LOOK_EVERY:
             return
-        taken = self._store.scheduler.take_turn(TASK, now=now, next_at=now + LOOK_EVERY)
+        taken = self._scheduler.take_turn(TASK, now=now, next_at=now + LOOK_EVERY)
         more = taken and self._leaves_work(now)
         if more:
-            self._store.scheduler.postpone(TASK, next_at=now)
+            self._scheduler.postpone(TASK, next_at=now)
         self._next_look = now if more else now + LOOK_EVERY
 
     def _leaves_work(self, now: int) -> bool:
@@ -75,7 +74,7 @@ class DaySums:
     def _unfinished(self, now: int) -> Iterator[DaySum]:
         """The days that are over and not added up, in their order."""
         last_over = day_of(now - SETTLED - DAY)
-        latest = self._store.usage.last_sum()
+        latest = self._book.last_sum()
         if latest is not None and latest.readable and not latest.whole:
             yield latest
         first = self._first_day(now) if latest is None else next_day(latest.day)
@@ -86,7 +85,7 @@ class DaySums:
     def _first_day(self, now: int) -> str | None:
         """The first day that has a record; None: there is no record."""
         for day in days(day_of(now - LOOK_BACK), day_of(now)):
-            if self._store.usage.ended(day, limit=1).last:
+            if self._book.ended(day, limit=1).last:
                 return day
         return None
 
@@ -95,7 +94,7 @@ class DaySums:
         found: DayTotals = {}
         extended, more = seen, True
         while more and (extended is seen or self._clock.now() < until):
-            read = self._store.usage.ended(seen.day, after=extended.through, limit=RECORDS_A_READ)
+            read = self._book.ended(seen.day, after=extended.through, limit=RECORDS_A_READ)
             for day, totals in by_day(read.uses).items():
                 merge(found.setdefault(day, {}), totals.items())
             more = read.more
@@ -108,5 +107,5 @@ class DaySums:
             )
         begins = min([day for day in (seen.begins, *found) if day], default="")
         parts = parts_of(cells(found))
-        self._store.usage.extend(seen, replace(extended, begins=begins), parts)
+        self._book.extend(seen, replace(extended, begins=begins), parts)
         return extended.whole

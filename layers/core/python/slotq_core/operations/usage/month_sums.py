@@ -14,10 +14,9 @@ from dataclasses import replace
 
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.operations.usage.day_sums import RECORDS_A_READ
-from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.usage import DaySum, MonthSum
+from slotq_core.ports.usage import DaySum, MonthSum, UsageBook
 from slotq_core.timestamps import iso
 from slotq_core.usage.amounts import Window
 from slotq_core.usage.calendar_days import begin_of, day_of, days, end_of, month_of, next_month
@@ -33,8 +32,8 @@ BUDGET = 5_000
 class MonthSums:
     """Adds up the present month. Any number may work at once."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, usage: UsageBook, clock: Clock) -> None:
+        self._book = usage
         self._clock = clock
 
     def count(self, stand: Configuration, now: int) -> None:
@@ -44,10 +43,10 @@ class MonthSums:
         if not projects:
             return
         seen = stand.month_sum
-        counted = _Counting(self._store, self._clock, begun(seen, projects, now), now).run()
+        counted = _Counting(self._book, self._clock, begun(seen, projects, now), now).run()
         if counted != seen:
             with suppress(Conflict):  # Somebody else has added up.
-                self._store.usage.keep_month(seen, counted)
+                self._book.keep_month(seen, counted)
 
 
 def begun(seen: MonthSum, projects: Iterable[str], now: int) -> MonthSum:
@@ -60,8 +59,8 @@ def begun(seen: MonthSum, projects: Iterable[str], now: int) -> MonthSum:
 
 
 class _Counting:
-    def __init__(self, store: Store, clock: Clock, begun: MonthSum, now: int) -> None:
-        self._book, self._clock, self._begun, self._now = store.usage, clock, begun, now
+    def __init__(self, usage: UsageBook, clock: Clock, begun: MonthSum, now: int) -> None:
+        self._book, self._clock, self._begun, self._now = usage, clock, begun, now
         self._window = Window(start=begun.month, end=next_month(begun.month))
         self._settled, self._recent = Counter(begun.settled), Counter[str]()
         self._at = begun.day, begun.through

@@ -20,9 +20,8 @@ from typing import Self
 from slotq_core.errors import InvalidRequest, NotUnderstood
 from slotq_core.operations.usage.day_sums import RECORDS_A_READ, SETTLED, first_day
 from slotq_core.operations.usage.record_marks import NO_RECORD, RecordMark, mark_of, position_of
-from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.usage import DaySum, EndedAttempts
+from slotq_core.ports.usage import DaySum, EndedAttempts, UsageBook
 from slotq_core.timestamps import FAR_OFF, iso
 from slotq_core.usage.amounts import Group, Totals, Window, add_attempt, grouping, merge
 from slotq_core.usage.attempt_use import AttemptUse, use_of
@@ -92,8 +91,8 @@ class UsagePage:
 
 
 class UsageReport:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, usage: UsageBook, clock: Clock) -> None:
+        self._book = usage
         self._clock = clock
 
     def page(
@@ -119,7 +118,7 @@ class UsageReport:
         if end is not None and end <= window.start:
             raise InvalidRequest("to must be later than from", field="to")
         reading = _Reading(
-            self._store, self._clock, window=window, kept=grouping(by, names), now=now
+            self._book, self._clock, window=window, kept=grouping(by, names), now=now
         )
         following = reading.read(after) if window.start < window.end else None
         return UsagePage(
@@ -136,14 +135,14 @@ class _Reading:
 
     def __init__(
         self,
-        store: Store,
+        usage: UsageBook,
         clock: Clock,
         *,
         window: Window,
         kept: Callable[[Group], Group],
         now: int,
     ) -> None:
-        self._book = store.usage
+        self._book = usage
         self._clock = clock
         self._window = window
         self._grouping = kept

@@ -25,7 +25,6 @@ from slotq_core.operations.usage.day_sums import first_day
 from slotq_core.operations.usage.month_sums import SETTLED
 from slotq_core.operations.usage.record_marks import RecordMark, mark_of, position_of
 from slotq_core.operations.usage.report import EARLIEST, PAGE_BUDGET, Identity
-from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts, UsageBook
 from slotq_core.timestamps import FAR_OFF, iso
@@ -110,8 +109,8 @@ class TimelinePage:
 class Timeline:
     """Reads what a timeline draws."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, usage: UsageBook, clock: Clock) -> None:
+        self._book = usage
         self._clock = clock
 
     def page(
@@ -136,7 +135,7 @@ class Timeline:
             there = not pool or any(part.pool == pool for part in use.held)
             return use.admitted_at < end and (held_then or begins_then) and there
 
-        reading = _Reading(self._store.usage, self._clock, is_shown, now=now)
+        reading = _Reading(self._book, self._clock, is_shown, now=now)
         following = reading.read(start, end, after)
         return TimelinePage(
             start=start,

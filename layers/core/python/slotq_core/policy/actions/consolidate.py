@@ -1,13 +1,15 @@
-"""Step 3c, consolidate: move running jobs to another pool (DESIGN 5).
+"""Step 3c, consolidate: move running jobs to another pool.
 
-"Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
-them at once." `Pool.consolidate` allows this for the jobs that run in the pool. A job that moves is
+Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
+them at once. `Pool.consolidate` allows this for the jobs that run in the pool. A job that moves is
 evicted and at once gets a claim in the destination pool. Each round lets one more job start, so
 jobs cannot move in circles. Jobs of any rank move; gangs and starting jobs stay. A job that got its
 slots in this plan changes pools without an eviction.
 
-"A job moves jobs of other projects only where, with it, its own project and department stay within
-their fair shares; its own project's jobs may always move." (DESIGN 5.6; gate.py)
+A job moves jobs of other projects only where, with it, its own project and department stay within
+their fair shares; its own project's jobs may always move.
+
+See docs/policy-decisions.md#consolidation.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Consolidation:
         mine, book = accounts.of(job, pool), accounts.book(pool)
         everyone = room.jobs.projects() | {job.project}
         within_share = not book or may_move_others(job, mine)
-        by_pool = accounts.scope(pool) != EVERYWHERE
+        by_pool = accounts.scopes.of(pool) != EVERYWHERE
         if within_share or by_pool:
             yield everyone
         if not within_share:
@@ -95,7 +97,7 @@ class Consolidation:
             return True
         leaving: dict[str, Demand] = {}
         for moving in running:
-            if not accounts.same_scope(here, target[moving.name]):
+            if not accounts.scopes.same(here, target[moving.name]):
                 for account in accounts.of(moving, here):
                     leaving[account.key] = leaving.get(account.key, NOTHING) + moving.demand
         return may_move_others(job, accounts.of(job, here), leaving)

@@ -1,9 +1,11 @@
-"""Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
+"""Step 3e, preempt: stop jobs of strictly lower rank of the same project.
 
-"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
-user's may preempt lower ranks that count in the same limit". Against a limit of its project, the
+Evict only when the beneficiary then fits whole. A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit. Against a limit of its project, the
 job may preempt in other pools too. A job that brings its project beyond fair share must evict
 enough of the project to offset the excess (`Shares.beyond`).
+
+See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Preemption:
     ) -> Iterator[Shortfall]:
         """What victims must give, most often in vain first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
-        counted, (of_class, slots) = partial(state.accounts.counted, pool=name), missing
+        counted, (of_class, slots) = partial(state.accounts.scopes.counted, pool=name), missing
         yield Shortfall(slots, lambda each: users.gives(each.jobs, of_class, job.person, name))
         yield Shortfall(state.shares.beyond(job, name), counted)
         yield Shortfall(state.limits.over(job, name), counted)

@@ -1,15 +1,17 @@
-"""Step 3d, reclaim: take back from projects above their share (DESIGN 5.2).
+"""Step 3d, reclaim: take back from projects above their share.
 
-gate.py has who may reclaim from whom. "In-quota work is safe (asked before each victim: one big
-victim may still take its project below its quota)." The order of the checks does not matter: no
+gate.py has who may reclaim from whom. In-quota work is safe (asked before each victim: one big
+victim may still take its project below its quota). The order of the checks does not matter: no
 project loses a victim that it deserves with all the other victims gone. A reclaimer above its own
 quota takes no project below quota if waiting in-quota work of that project would take the slots
 back.
 
-"Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it." Where that order, in which the last start of this plan comes first,
+Across projects the most over-served project gives first, one victim at a time; the order of
+candidates holds within it. Where that order, in which the last start of this plan comes first,
 lets the gate close too early, the order of the next plan counts: that would else evict a job which
 this plan has started. Who the users are does not matter between projects.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations
@@ -193,7 +195,7 @@ class _InPool:
             return None
         taking = self._taking(victims)
         for victim in victims:
-            counted = self._accounts.counted(victim, self._name)
+            counted = self._accounts.scopes.counted(victim, self._name)
             if not taking.is_fair(self._givers[victim.project], back=counted):
                 return victim
         return None
@@ -202,7 +204,7 @@ class _InPool:
         """The reclaim with these victims gone."""
         taking = Taking(self.job, self._mine)
         for victim in victims:
-            counted = self._accounts.counted(victim, self._name)
+            counted = self._accounts.scopes.counted(victim, self._name)
             taking.lose(counted, self._givers[victim.project])
         return taking
 
@@ -228,7 +230,7 @@ class _InPool:
                 del left[giver]
             else:
                 taken.append(victim)
-                taking.lose(self._accounts.counted(victim, self._name), left[giver])
+                taking.lose(self._accounts.scopes.counted(victim, self._name), left[giver])
         return tuple(taken)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
@@ -238,4 +240,6 @@ class _InPool:
         return sum((victim.frees(self._name) for victim in victims), NOTHING)
 
     def _counted(self, victims: Iterable[Candidate]) -> Demand:
-        return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
+        return sum(
+            (self._accounts.scopes.counted(victim, self._name) for victim in victims), NOTHING
+        )

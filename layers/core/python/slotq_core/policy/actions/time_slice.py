@@ -1,15 +1,17 @@
-"""Step 3f, time slices: past its pool's time slice a running job yields (DESIGN 5.3).
+"""Step 3f, time slices: past its pool's time slice a running job yields.
 
-"Past it a running job yields, in that pool and project, to an equal-rank job of another user who
+Past it a running job yields, in that pool and project, to an equal-rank job of another user who
 holds fewer slots of that rank there. The user whose job yielded counts, for all that user's waiting
 jobs of that rank, as having entered just after that moment; among them the entry time decides. So
 three users take turns. A job that would lose its work (no checkpoint) does not yield to a slice.
-Jobs that name no user share one user for slices."
+Jobs that name no user share one user for slices.
 
 A job of the user who holds most yields first, then the one that has run longest. A user who has
 just yielded leaves the running jobs one more slice: of two jobs whose slices end together, the one
 that yields would else get the other's slots at once. A user counts as holding more only by slots
 past their slice: an older job would else yield for a slot just gained.
+
+See docs/policy-decisions.md#time-slices.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class TimeSlices:
             return None
         mine, held = slots_held(room, job)[job.person], self._held_for_a_slice(job, room)
         missing = room.missing(job) if drains is None else job.demand
-        counted = partial(self.state.accounts.counted, pool=name)
+        counted = partial(self.state.accounts.scopes.counted, pool=name)
         shortfalls = Shortfalls(
             Shortfall(missing=missing, gives=methodcaller("frees", name)),
             Shortfall(missing=self.state.limits.over(job, name), gives=counted),

@@ -1,12 +1,14 @@
-"""The better set of victims (DESIGN 5.1).
+"""The better set of victims.
 
-"Where a better set exists (fewer of a higher rank, then less slot-time lost, then fewer victims)
-and is found within bounds, it is taken." The search starts from the greedy set (victims.py) and
+Where a better set exists (fewer of a higher rank, then less slot-time lost, then fewer victims)
+and is found within bounds, it is taken. The search starts from the greedy set (victims.py) and
 replaces it only by a less harmful one.
 
 The search extends sets candidate by candidate. Among sets that cover the same part of the
 shortfall, it keeps the least harmful: harm adds up, so later candidates cannot change which set is
 better. The result is exact within `SETS` steps, which always suffice for up to 14 candidates.
+
+See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Sets of victims: what they free, what they cost and which members are not needed (DESIGN 5.1).
+"""Sets of victims: what they free, what they cost and which members are not needed.
 
-"Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
-job's pools, the one with the smallest harm." Preempt and reclaim (preempt.py, reclaim.py) choose
+Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
+job's pools, the one with the smallest harm. Preempt and reclaim (preempt.py, reclaim.py) choose
 the candidates; victim_search.py looks for a better set.
+
+See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from slotq_core.model.reasons import SlotsComing
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
-from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
+from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.order import entered, rank, same_user_and_rank
 from slotq_core.policy.state.candidates import is_settled

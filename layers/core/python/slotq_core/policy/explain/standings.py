@@ -1,4 +1,7 @@
-"""How projects and departments stand: what each deserves, holds and waits for (DESIGN 5.2)."""
+"""How projects and departments stand: what each deserves, holds and waits for.
+
+See docs/policy-decisions.md#shares-and-reclaim.
+"""
 
 from __future__ import annotations
 

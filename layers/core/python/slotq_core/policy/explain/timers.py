@@ -11,7 +11,7 @@ from slotq_core.policy.actions.reserve import due_at
 from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.explain.waiting import protection_ends
 from slotq_core.policy.lifecycle.demotion import demotes_at
-from slotq_core.policy.lifecycle.quota_refusals import no_eviction_until
+from slotq_core.policy.lifecycle.missing_rights import no_eviction_until
 from slotq_core.policy.lifecycle.retry import gives_up_at
 from slotq_core.policy.lifecycle.stall import stalls_at
 from slotq_core.policy.lifecycle.suspend import graces_end

@@ -3,7 +3,6 @@
 apply             a decision, applied to the jobs it names
 retry             a job whose attempt has ended
 pool_health       a pool after capacity errors: back-off and probe
-quota_refusals    what a refusal by a quota of the account concerns
 missing_rights    a pool, or a role in it, after a refused right
 start_attempts    scheduler settings: attempts to start, back-off, giving up
 stall             attempts that report nothing for too long

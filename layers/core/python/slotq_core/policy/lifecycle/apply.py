@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from slotq_core import names
-from slotq_core.copies import copied
-from slotq_core.lifecycle import move
+from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, Beneficiary, StopCause, StopOrder
 from slotq_core.model.groups import LEFT_OUT
 from slotq_core.model.jobs import Claim, Job, JobState

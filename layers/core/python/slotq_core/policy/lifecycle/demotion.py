@@ -1,8 +1,10 @@
-"""Step 1, demotions: a job that used up its time in a class gets a lower class (DESIGN 5.3).
+"""Step 1, demotions: a job that used up its time in a class gets a lower class.
 
-"A class may demote: after 30 minutes of running time at ABOVE_NORMAL a job counts as NORMAL.
+A class may demote: after 30 minutes of running time at ABOVE_NORMAL a job counts as NORMAL.
 Running time adds up over attempts, so a resumed job does not win its class back (no thrashing).
-Demotion changes the rank." For limits see state/class_counts.py.
+Demotion changes the rank. For limits see state/class_counts.py.
+
+See docs/policy-decisions.md#classes-and-users.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The health of a pool after capacity errors (DESIGN 5.5).
+"""The health of a pool after capacity errors.
 
-"The pool itself backs off and is probed by one job at a time." If the account's quota of the pool's
+The pool itself backs off and is probed by one job at a time. If the account's quota of the pool's
 instance type is below the configured capacity, the pool runs at the learned limit for
 `LEARNED_FOR`, or until an operator forgets it.
+
+See docs/policy.md#when-something-fails.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""What happens to a job when its attempt ends (DESIGN 5.5), as pure functions.
+"""What happens to a job when its attempt ends, as pure functions.
 
-"Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
+Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
-retries left." An attempt that was stopped because it stalled counts as failed.
+retries left. An attempt that was stopped because it stalled counts as failed.
 
 After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
 job keeps its place and waits for any pool with room. After a refusal by a quota of something else
-the job tries its other pools and then backs off (quota_refusals.py). After a missing right both the
+the job tries its other pools and then backs off (missing_rights.py). After a missing right both the
 job and the right back off (missing_rights.py).
+
+See docs/policy.md#when-something-fails.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotq_core.copies import copied
-from slotq_core.lifecycle import move
+from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, Restore, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.prescriptions import FORBIDDEN
+from slotq_core.model.projects import FORBIDDEN
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.suspend import BY_ITS_SCRIPT, after_release
 from slotq_core.timestamps import FAR_OFF, iso

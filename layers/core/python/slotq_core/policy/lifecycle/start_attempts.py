@@ -1,11 +1,13 @@
-"""Limits on attempts to start a job: NVIDIA FLARE's scheduler settings (DESIGN 5.4).
+"""Limits on attempts to start a job: NVIDIA FLARE's scheduler settings.
 
-"`max_schedule_count`, `min/max_schedule_interval` with doubling: between attempts the job is in
+`max_schedule_count`, `min/max_schedule_interval` with doubling: between attempts the job is in
 `backoff`, freed capacity does not shorten it, a job with slots coming free has not failed its
-attempt. Default: no such settings, never give up. Giving up is `failed`, reason `cannot_schedule`."
+attempt. Default: no such settings, never give up. Giving up is `failed`, reason `cannot_schedule`.
 
 An attempt begins at the job's turn and lasts while something is promised to the job: slots coming
 free, a claim, or a pool that drains for it. The attempt fails when the job is blocked.
+
+See docs/policy-decisions.md#attempts.
 """
 
 from __future__ import annotations

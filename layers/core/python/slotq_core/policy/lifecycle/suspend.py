@@ -1,13 +1,15 @@
-"""Suspends (DESIGN 6.3): the grace that a job gets before it is stopped, and releases.
+"""Suspends: the grace that a job gets before it is stopped, and releases.
 
-"*Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
-first; the queue calls StopTrainingJob when the script has released or the grace is over."
+*Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
+first; the queue calls StopTrainingJob when the script has released or the grace is over.
 
 Only evicted and yielding jobs that run and save checkpoints get a grace; over several pools, the
 longest of theirs.
 
-"Releasing: the job waits again at its place, no retry used. More than a few releases within an hour
-hold the job." Those that the queue asked for do not count.
+Releasing: the job waits again at its place, no retry used. More than a few releases within an hour
+hold the job. Those that the queue asked for do not count.
+
+See docs/policy-decisions.md#asked-suspends.
 """
 
 from __future__ import annotations

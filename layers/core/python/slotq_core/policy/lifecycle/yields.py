@@ -1,7 +1,9 @@
 """What a job's yield to a time slice says of its user (actions/time_slice.py).
 
-"The user whose job yielded counts, for all that user's waiting jobs of that rank, as having entered
-just after that moment" (DESIGN 5.3; `order.entered`). The stores keep it beside the jobs.
+The user whose job yielded counts, for all that user's waiting jobs of that rank, as having entered
+just after that moment (`order.entered`). The stores keep it beside the jobs.
+
+See docs/policy-decisions.md#time-slices.
 """
 
 from __future__ import annotations

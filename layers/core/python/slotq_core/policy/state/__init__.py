@@ -8,8 +8,7 @@ pool_room     what of a pool is free, coming free and held
 pool_jobs     who runs in a pool, and who may be evicted there
 running_jobs  the same in all pools; gangs stop together
 candidates    who may be evicted, and in which order
-claims        slots owed to a beneficiary
-entitlement   who may take over whose claim
+claims        slots owed to a beneficiary, and who may take over whose claim
 quotas        what projects and departments hold and deserve
 user_limits   what each user holds and may hold
 class_counts  the class in which each job of a user counts

@@ -1,9 +1,11 @@
-"""Candidates for an eviction (DESIGN 5.1, 5.4).
+"""Candidates for an eviction.
 
-"Never evicted: a non-preemptible job; one inside its pool's, project's or own `min_runtime` (a
-job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping." A job whose
+Never evicted: a non-preemptible job; one inside its pool's, project's or own `min_runtime` (a
+job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping. A job whose
 create call SageMaker has not answered is never evicted either: a stop could overtake the create.
-"Evicting one evicts the gang": jobs that are evicted together are one `Candidate`.
+Evicting one evicts the gang: jobs that are evicted together are one `Candidate`.
+
+See docs/policy-decisions.md#victims.
 """
 
 from __future__ import annotations

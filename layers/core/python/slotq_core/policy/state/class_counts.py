@@ -1,13 +1,15 @@
-"""The class in which each job of one user counts in one pool (DESIGN 5.3).
+"""The class in which each job of one user counts in one pool.
 
-"For limits a job counts whole in one class per pool: the lowest of the classes that it has come
+For limits a job counts whole in one class per pool: the lowest of the classes that it has come
 through, from its present one up, that has room (decided anew in each plan, held jobs first in order
-of entry), so that nobody is stuck."
+of entry), so that nobody is stuck.
 
 A job that has come through one class counts there. Demoted jobs have a choice: in order of entry,
 each counts in the lowest class that leaves room for the others. The counts follow from the jobs
 alone, in whatever order they were entered. So a class has room for one more job if the demoted jobs
 can be counted so that all of them fit.
+
+See docs/policy-decisions.md#classes-and-users.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Eligibility:
         gang = self._gang_to_start(job)
         if gang is None:
             return job
-        by_pool = self._state.accounts.scope(pool) != EVERYWHERE
+        by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
         return replace(job, demand=gang.demand_in(pool, job) if by_pool else gang.lead.demand)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:

@@ -15,13 +15,13 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import PoolState
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
+from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
 from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.claims import Entitlement
 from slotq_core.policy.state.decided import Decided
-from slotq_core.policy.state.entitlement import Entitlement
 from slotq_core.policy.state.groups.concurrency import Concurrency
 from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
@@ -145,7 +145,7 @@ class PlanState:
             return NOTHING
         gang = self.gangs.get(job.group)
         owed = gang.owed if gang and not gang.runs else {job.claim.pool: job.demand}
-        same = self.accounts.same_scope
+        same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
     def take_its_claim(self, job: Job) -> None:

@@ -1,8 +1,10 @@
-"""The capacity of each pool during one plan: what is free, coming free, and held (DESIGN 5.1).
+"""The capacity of each pool during one plan: what is free, coming free, and held.
 
-"free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
-terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's
-order." "Everyone counts claims as held."
+free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
+terminal status, never by `stopping`. Slots already coming free are counted, in the policy's
+order. Everyone counts claims as held.
+
+See docs/policy-decisions.md#claims-and-coming-slots.
 """
 
 from __future__ import annotations
@@ -17,8 +19,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
 from slotq_core.policy.order import Position, position
-from slotq_core.policy.state.claims import Claims, kept
-from slotq_core.policy.state.entitlement import Entitlement
+from slotq_core.policy.state.claims import Claims, Entitlement, kept
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 from slotq_core.policy.state.running_jobs import RunningJobs

@@ -1,9 +1,11 @@
-"""The slots that each user holds and may hold, by class and pool (DESIGN 5.3).
+"""The slots that each user holds and may hold, by class and pool.
 
-"Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
+Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
 smaller jobs. A class missing in a user's limits is 0 once the user has any limit for that pool,
-else unlimited." A personal limit comes before those of the user's groups; of several groups the
+else unlimited. A personal limit comes before those of the user's groups; of several groups the
 largest limit holds. Stopping jobs and claims count. class_counts.py says which class counts a job.
+
+See docs/policy-decisions.md#classes-and-users.
 """
 
 from __future__ import annotations
@@ -204,8 +206,11 @@ class UserBooks(Rights):
         return super().choices(self._members.get(job.name, job))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
-        """The class that admits the job in the pool, or None. "AUTO takes, at each pass, the
-        highest class in which the user has room." (DESIGN 5.3)"""
+        """The class that admits the job in the pool, or None. AUTO takes, at each pass, the
+        highest class in which the user has room.
+
+        See docs/policy-decisions.md#classes-and-users.
+        """
         counts, slots = self._of(job.person, pool), job.demand.slots
         choices = self._choices_in(job, pool)
         return next((name for name in choices if counts.has_room(name, slots)), None)

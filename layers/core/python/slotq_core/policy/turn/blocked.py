@@ -12,7 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import due_at, pool_to_drain
 from slotq_core.policy.explain import waiting as explain
-from slotq_core.policy.lifecycle.quota_refusals import takes_only_free_slots
+from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
 from slotq_core.policy.state.groups.gangs import Gang

@@ -10,8 +10,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.groups.concurrency import Bounded
 from slotq_core.policy.state.groups.gangs import Gang
-from slotq_core.policy.state.groups.limits_as_resources import Bounded
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import Taken, deserved_of

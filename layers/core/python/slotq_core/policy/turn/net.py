@@ -1,13 +1,15 @@
-"""Step 4, net: what a later turn takes back was never given (DESIGN 5).
+"""Step 4, net: what a later turn takes back was never given.
 
-"Where a plan takes from a job what it gave it in a pool, the job is barred from that pool and the
+Where a plan takes from a job what it gave it in a pool, the job is barred from that pool and the
 plan begins anew; it is asked there last, after all others, with full rights; what it is given then
-and loses again stays lost for this plan. Bars only grow, so a plan ends."
+and loses again stays lost for this plan. Bars only grow, so a plan ends.
 
 Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
 at the checkpoint before that turn. In a large world with many such losses the plans begun anew
 would cost many times the plan itself. There, once so many changes have been undone, what is lost
 stays lost for this plan.
+
+See docs/policy-decisions.md#net-effects-within-one-plan.
 """
 
 from __future__ import annotations

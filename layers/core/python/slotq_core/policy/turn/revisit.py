@@ -117,7 +117,7 @@ class Revisit:
     def _giving(self, opened: Iterable[tuple[str, str]], room: PoolRoom) -> set[str]:
         """The projects from which others may now reclaim in the room. A department (no project)
         may give in all rooms."""
-        scope, there = self._state.accounts.scope(room.pool.name), room.jobs.projects()
+        scope, there = self._state.accounts.scopes.of(room.pool.name), room.jobs.projects()
         here = (name for name, where in opened if where == scope)
         return {name for name in here if not name or name in there}
 

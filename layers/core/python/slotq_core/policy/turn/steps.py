@@ -12,7 +12,7 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
-from slotq_core.policy.lifecycle.quota_refusals import no_eviction_until, takes_only_free_slots
+from slotq_core.policy.lifecycle.missing_rights import no_eviction_until, takes_only_free_slots
 from slotq_core.policy.order import entered
 from slotq_core.policy.plan import Evict, Move
 from slotq_core.policy.state.plan_state import PlanState

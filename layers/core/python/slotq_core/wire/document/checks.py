@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from slotq_core.instance_types import CONTENTS, NAMES
 from slotq_core.wire.document import time_sharing
 from slotq_core.wire.document.faults import Fault, Loc, unknown
 from slotq_core.wire.document.models import by_pool, scopes
@@ -19,6 +18,7 @@ from slotq_core.wire.document.sections import (
     ProjectSection,
 )
 from slotq_core.wire.pool_definition import clashes
+from slotq_core.wire.training.instance_types import CONTENTS, NAMES
 
 
 class Shared(time_sharing.TimeSharing, Protocol):

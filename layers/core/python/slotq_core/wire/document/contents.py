@@ -53,7 +53,7 @@ from slotq_core.wire.pool_definition import (
     SWITCHES,
     defined,
 )
-from slotq_core.wire.training_request import MOST_FAULTS
+from slotq_core.wire.training.training_request import MOST_FAULTS
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import did_you_mean, listed, plain_name
-from slotq_core.wire.training_request import MOST_FAULTS, refusal
-from slotq_core.wire.training_request import Fault as BodyFault
+from slotq_core.wire.training.training_request import MOST_FAULTS, refusal
+from slotq_core.wire.training.training_request import Fault as BodyFault
 
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.notices.rules import Notification
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Project
+from slotq_core.model.notices import Notification
+from slotq_core.model.projects import EVERYWHERE, Amounts, Budget, Department, Prescription, Project
 from slotq_core.model.sharing import SchedulerSettings
 from slotq_core.model.users import PriorityClass, User, UserGroup
 from slotq_core.wire.document.sections import (

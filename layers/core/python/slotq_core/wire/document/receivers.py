@@ -10,19 +10,23 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from slotq_core.model.notices.rules import Event, Receiver
-from slotq_core.notices.places import fault_in_reference, fault_in_topic, fault_in_url
+from slotq_core.model.notices import Event, Receiver
+from slotq_core.notices.channels import CHANNELS, SECRET
+from slotq_core.notices.places import fault_in_reference
 from slotq_core.wire.document.faults import Fault, Loc, refuse, unknown
 
 ALL = "all"
 
 _CHECKS: Mapping[str, Callable[[object], str]] = {
-    "sns": fault_in_topic,
-    "slack": fault_in_reference,
-    "webhook": fault_in_url,
-    "secret": fault_in_reference,
+    **{key: channel.fault for key, channel in CHANNELS.items()},
+    SECRET: fault_in_reference,
 }
-_KINDS = ("sns", "slack", "webhook")
+_SIGNING = tuple(key for key, channel in CHANNELS.items() if channel.signs)
+*_FIRST, _LAST = (
+    f"{{{key}: {channel.takes}{f', {SECRET}: REFERENCE' if channel.signs else ''}}}"
+    for key, channel in CHANNELS.items()
+)
+_FORMS = f"{', '.join(_FIRST)} and {_LAST}"
 
 
 def _about(value: object) -> dict[str, str]:
@@ -43,29 +47,24 @@ def _receiver(value: object) -> Receiver:
     if isinstance(value, Receiver):
         return value
     if not isinstance(value, dict):
-        raise ValueError(
-            "one of {sns: ARN}, {slack: REFERENCE} and {webhook: URL, secret: REFERENCE} is needed"
-        )
+        raise ValueError(f"one of {_FORMS} is needed")
     faults = [*_faults(value)]
     if faults:
         refuse(*faults)
-    return Receiver(
-        topic=value.get("sns", ""),
-        slack=value.get("slack", ""),
-        webhook=value.get("webhook", ""),
-        secret=value.get("secret", ""),
-    )
+    (channel,) = value.keys() & CHANNELS.keys()
+    return Receiver(channel=channel, place=value[channel], secret=value.get(SECRET, ""))
 
 
 def _faults(given: dict[Any, Any]) -> list[Fault]:
     if any(key not in _CHECKS for key in given):
         return [Fault((), f"its keys are {', '.join(_CHECKS)}; another one is there")]
-    if sum(kind in given for kind in _KINDS) != 1:
-        return [Fault((), f"exactly one of {', '.join(_KINDS)} is needed")]
-    if "webhook" in given and "secret" not in given:
-        return [Fault(("secret",), "a webhook needs a secret, with which its messages are signed")]
-    if "secret" in given and "webhook" not in given:
-        return [Fault(("secret",), "only messages to a webhook are signed")]
+    if sum(key in given for key in CHANNELS) != 1:
+        return [Fault((), f"exactly one of {', '.join(CHANNELS)} is needed")]
+    signs = any(key in given for key in _SIGNING)
+    if signs and SECRET not in given:
+        return [Fault((SECRET,), "a webhook needs a secret, with which its messages are signed")]
+    if SECRET in given and not signs:
+        return [Fault((SECRET,), "only messages to a webhook are signed")]
     found = [(key, _CHECKS[key](own)) for key, own in given.items()]
     return [Fault((key,), fault) for key, fault in found if fault]
 
@@ -104,7 +103,7 @@ To = Annotated[
         }
     ),
 ]
-"""`{sns: ARN}`, `{slack: REFERENCE}` or `{webhook: URL, secret: REFERENCE}`."""
+"""A channel's key with a place: `{sns: ARN}`. `secret` beside it, if the channel signs."""
 
 
 def notification_faults(document: Any) -> Iterator[Fault]:

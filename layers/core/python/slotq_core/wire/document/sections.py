@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.notices.rules import Digest, Event
+from slotq_core.model.notices import Digest, Event
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription

@@ -12,9 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.model.limits import NO_LIMITS, Limits
-from slotq_core.model.notices.rules import Event, Notification, Receiver
+from slotq_core.model.notices import Event, Notification, Receiver
 from slotq_core.model.pools import Pool
-from slotq_core.model.prescriptions import Prescription
 from slotq_core.model.projects import (
     EVERYWHERE,
     HOUR,
@@ -22,6 +21,7 @@ from slotq_core.model.projects import (
     Beyond,
     Budget,
     Department,
+    Prescription,
     Project,
 )
 from slotq_core.model.sharing import NO_SHARING, SchedulerSettings, Sharing
@@ -111,13 +111,7 @@ def notification_entry(rule: Notification) -> Entry:
 
 
 def _receiver(its: Receiver) -> Entry:
-    kinds = {
-        "sns": its.topic,
-        "slack": its.slack,
-        "webhook": its.webhook,
-        "secret": its.secret,
-    }
-    return {key: own for key, own in kinds.items() if own}
+    return {its.channel: its.place, **({"secret": its.secret} if its.secret else {})}
 
 
 def whole_sections(sharing: Sharing) -> Entry:

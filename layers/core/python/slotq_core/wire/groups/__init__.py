@@ -1,8 +1,8 @@
 """Groups of jobs as JSON.
 
 submission  a new group, read
-members     members that share a template
-after_tags  what all members come after, as tags of each
+members     members that share a template, or what they come after
+member_environment  what members of a gang are told in their environment (without pydantic)
 sweep       what a sweep tries and looks for, read and shown
 views       a group as the queue shows it
 """

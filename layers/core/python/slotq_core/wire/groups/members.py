@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from slotq_core import names
 from slotq_core.errors import InvalidRequest
+from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY
 
 LARGEST_EXPANDED = 10_000_000
@@ -128,3 +130,26 @@ def _differences(template: Json, whole: Json) -> Iterator[tuple[str, Any]]:
                 yield key, patch
         elif key not in template:
             yield key, value
+
+
+def with_after_tags(request: Mapping[str, Any], submission: Submission) -> dict[str, Any]:
+    """The request with all that the submission comes after in its tags: a group's body may say it
+    for all members, and a clone or a retry submits the stored request again. Raises InvalidRequest
+    if it has too many tags then."""
+    after = {names.AFTER_TAG: submission.after, names.AFTER_ANY_TAG: submission.after_any}
+    others = [tag for tag in request.get("Tags") or () if names.setting_of(tag["Key"]) not in after]
+    tags = [*others, *(tag for key, jobs in after.items() for tag in _after_tags(key, jobs))]
+    if len(tags) > names.MAX_TAGS:
+        raise InvalidRequest(
+            f"with what it comes after the job has {len(tags)} tags, and the limit is "
+            f"{names.MAX_TAGS}: give it fewer tags, or let it come after a group instead of its "
+            "jobs",
+            field="Tags",
+        )
+    return {**request, "Tags": tags}
+
+
+def _after_tags(key: str, jobs: Sequence[str]) -> Iterator[dict[str, str]]:
+    # Too many jobs for these tags are too many for a job: its submission is refused.
+    for tag, value in zip(names.numbered_tags(key), names.packed(jobs), strict=False):
+        yield {"Key": tag, "Value": value}

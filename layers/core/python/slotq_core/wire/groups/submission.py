@@ -15,14 +15,13 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.groups import SERVER
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, Submission
-from slotq_core.requests.group_members import MOST_VARIABLES, VARIABLES
 from slotq_core.wire.base import BaseModel
 from slotq_core.wire.body import invalid, json_object
-from slotq_core.wire.groups.after_tags import with_after_tags
-from slotq_core.wire.groups.members import check_growth, expanded
+from slotq_core.wire.groups.member_environment import MOST_VARIABLES, VARIABLES
+from slotq_core.wire.groups.members import check_growth, expanded, with_after_tags
 from slotq_core.wire.groups.sweep import SweepBody
 from slotq_core.wire.submission import parse_submission
-from slotq_core.wire.training_request import RequestCheck
+from slotq_core.wire.training.training_request import RequestCheck
 
 MOST_MEMBERS = 1_000
 """The most members of a group: so many are stored within a few requests, and one record lists

@@ -1,4 +1,5 @@
-"""The pages of the whole queue: the first is a queue by itself, the others hold its further jobs.
+"""The pages of the whole queue, and how it is read back. The first page is a queue by itself, the
+others hold its further jobs.
 
 All pages are of one queue. Each is read anew, so a cursor carries a digest of what the pages before
 have shown; where a decision has changed that, the caller begins again. The first page says how many
@@ -9,21 +10,33 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any, Self
 
+from slotq_core import names
 from slotq_core.errors import InvalidRequest, Outdated
+from slotq_core.model.attempts import Attempt, StopOrder
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.pools import MissingRight, PoolHealth
+from slotq_core.model.projects import NOTHING_SPENT, Spending
 from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.users import Yielded
+from slotq_core.timestamps import from_iso, milliseconds
 from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.scenario.views import (
     ScenarioView,
+    SpentView,
+    StandingAttemptView,
     StandingGroupView,
     StandingJobView,
     YieldedView,
     scenario_view,
 )
+from slotq_core.wire.views.forms import record_of
+from slotq_core.wire.views.pools import PoolHealthView
 
 _CURSOR = re.compile(r"([0-9a-f]{12})~([0-9]{1,7})")
 _FRAME = 200
@@ -123,3 +136,56 @@ def _with(view: ScenarioView, parts: list[Part], **more: Any) -> ScenarioView:
 
 def _size(view: ScenarioView | Part) -> int:
     return len(view.model_dump_json(exclude_defaults=True).encode())
+
+
+# Reading it back.
+
+
+def job_of(view: StandingJobView) -> Job:
+    return record_of(
+        view,
+        Job,
+        person=view.user,
+        claim=record_of(view.claim, Claim) if view.claim else None,
+        attempt=_attempt(view.name, view.attempt) if view.attempt else None,
+    )
+
+
+def _attempt(job: str, view: StandingAttemptView) -> Attempt:
+    return record_of(
+        view,
+        Attempt,
+        training_job=names.training_job_name(job, view.number),
+        token="",  # an attempt's, and nobody starts it from here # nosec B106
+        stop=record_of(view.stop, StopOrder) if view.stop else None,
+    )
+
+
+def health_of(view: PoolHealthView | None) -> PoolHealth:
+    if view is None:
+        return PoolHealth()
+    rights = tuple(record_of(missing, MissingRight) for missing in view.missing_rights)
+    return record_of(view, PoolHealth, missing_rights=rights)
+
+
+def group_of(view: StandingGroupView) -> Group:
+    return record_of(view, Group)
+
+
+def yielded_of(view: YieldedView) -> Yielded:
+    return record_of(view, Yielded)
+
+
+def spending_of(view: SpentView | None) -> Spending:
+    if view is None:
+        return NOTHING_SPENT
+    return Spending(
+        month=from_iso(view.month),
+        slot_ms={name: milliseconds(each) for name, each in view.slot_seconds.items()},
+        warned=frozenset(view.warned),
+    )
+
+
+def durations_of(views: Mapping[str, float | None]) -> dict[str, int]:
+    """The durations that are known, in milliseconds."""
+    return {name: milliseconds(each) for name, each in views.items() if each is not None}

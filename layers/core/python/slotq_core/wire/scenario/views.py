@@ -20,6 +20,7 @@ from slotq_core.wire.document.settings import Settings
 from slotq_core.wire.document.views import Document
 from slotq_core.wire.document.writing import written
 from slotq_core.wire.views.forms import view_of
+from slotq_core.wire.views.jobs import SharedJobView
 from slotq_core.wire.views.pools import PoolHealthView, health_view
 
 Amounts = dict[str, int]
@@ -78,33 +79,19 @@ class ClaimView(BaseModel):
     moved: bool = False
 
 
-class StandingJobView(BaseModel):
+class StandingJobView(SharedJobView):
     """A job that has not ended, with all that decisions may rest on."""
 
-    name: str
-    withheld: bool = False
-    """Whether the caller may not see the job: names of the job, its user and its group are
-    stand-ins."""
-    state: str
-    priority: int
-    entry_time: str
-    changed_at: str
-    demand: Amounts
-    parts: dict[str, Amounts] = Field(default={})
-    requires: Amounts = Field(default={})
-    pools: list[str]
     preemptible: bool = True
     min_runtime: float = 0
     retries: int = 0
-    project: str = ""
-    group: str = ""
+    withheld: bool = False
+    """Whether the caller may not see the job: names of the job, its user and its group are
+    stand-ins."""
     after: list[str] = Field(default=[])
     """The jobs that must still complete before this one waits for slots."""
     after_any: list[str] = Field(default=[])
     """The jobs that must still end, in whatever way."""
-    workload: str = "training"
-    priority_class: str = ""
-    admitted_class: str = ""
     auto: bool = False
     """Whether the class is chosen at each start."""
     ran_before_class: float = 0
@@ -125,8 +112,6 @@ class StandingJobView(BaseModel):
     """Running time of the attempts that have ended."""
     reports: bool = False
     line_by_user: bool = False
-    cause: str = ""
-    message: str = ""
     not_before: str | None = None
     claim: ClaimView | None = None
     attempt: StandingAttemptView | None = None

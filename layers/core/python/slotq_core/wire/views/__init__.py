@@ -8,6 +8,5 @@ reasons  why something waits
 pools    pools, their use and their health
 usage    what jobs have used
 about    the queue itself, and who the caller is
-errors   refusals and failures
 forms    the model's fields as JSON and back, by the types that they are declared with
 """

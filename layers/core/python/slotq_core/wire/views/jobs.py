@@ -12,10 +12,9 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.outlook import Outlook
 from slotq_core.model.reasons import Reason
-from slotq_core.model.reports.outcome import resumption
-from slotq_core.model.reports.report import Report, Saved
+from slotq_core.model.reports.report import Report, Saved, resumption
 from slotq_core.model.reports.slow_save import STOP_GRACE, SlowSave, slow_save_of
-from slotq_core.requests.checkpoints import is_warning
+from slotq_core.names import set_back
 from slotq_core.timestamps import iso, iso_or_none, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.views.forms import view_of
@@ -111,13 +110,45 @@ class ProgressView(BaseModel):
     saved: SavedView | None = None
 
 
-class JobView(BaseModel):
-    """One job as the queue shows it. Moments are ISO 8601 in UTC, durations seconds."""
+class SharedJobView(BaseModel):
+    """What the answers about jobs and the queue's snapshot (`scenario.views`) both show of a job:
+    a setting that both show is a field of this class. Moments are ISO 8601 in UTC, durations
+    seconds."""
 
-    version: int = VERSION
     name: str
     state: str
     priority: int
+    entry_time: str
+    changed_at: str
+    demand: dict[str, int]
+    parts: dict[str, dict[str, int]] = Field(default={})
+    """What the job needs of each of several pools at once."""
+    requires: dict[str, int] = Field(default={})
+    """The properties that the job's pools must have at least."""
+    pools: list[str]
+    preemptible: bool
+    min_runtime: float
+    retries: int
+    project: str = ""
+    group: str = ""
+    """The group that the job was submitted with; empty: none."""
+    workload: str = "training"
+    """The kind of work: `training`, `interactive` or `inference`."""
+    priority_class: str = ""
+    """The class that the priority is of; `AUTO` while the job waits for one; empty: none."""
+    admitted_class: str = ""
+    """The class that the job had before it was demoted; empty: it was not. In its user's limits it
+    counts in the lowest class with room, from its present one up to this one."""
+    cause: str = ""
+    """Why the job is in its state, where the state alone does not say: `max_runtime`, `rejected`
+    …"""
+    message: str = ""
+
+
+class JobView(SharedJobView):
+    """One job as the queue shows it. Moments are ISO 8601 in UTC, durations seconds."""
+
+    version: int = VERSION
     place: int | None = None
     """The job's place among the waiting jobs that share a pool with it, from 1. None if the job
     does not wait, in the answers to changes, and in a list with more waiting jobs than one answer
@@ -127,44 +158,19 @@ class JobView(BaseModel):
     reason: ReasonView | None = None
     outlook: OutlookView | None = None
     """Details beside the reason; only for a single waiting job."""
-    entry_time: str
-    changed_at: str
-    demand: dict[str, int]
-    parts: dict[str, dict[str, int]] = Field(default={})
-    """What the job needs of each of several pools at once."""
-    requires: dict[str, int] = Field(default={})
-    """The properties that the job's pools must have at least."""
-    pools: list[str]
     pool: str | None = None
     """The pool that the job runs in, the first of several; None while it does not run."""
     after: list[str] = Field(default=[])
     """The jobs that this one was submitted after, and groups, as `group:NAME`."""
     waits_for: list[str] = Field(default=[])
     """Those of them that the job still waits for."""
-    preemptible: bool
-    min_runtime: float
-    retries: int
     submitter: str
-    project: str = ""
-    group: str = ""
-    """The group that the job was submitted with; empty: none."""
     user: str = ""
     """The person behind the submitter, as of the submission: whose limits count."""
-    priority_class: str = ""
-    """The class that the priority is of; `AUTO` while the job waits for one; empty: none."""
-    admitted_class: str = ""
-    """The class that the job had before it was demoted; empty: it was not. In its user's limits it
-    counts in the lowest class with room, from its present one up to this one."""
-    workload: str = "training"
-    """The kind of work: `training`, `interactive` or `inference`."""
     attempts_begun: int
     evictions: int
     training_job: str | None = None
     """The SageMaker training job of the latest attempt."""
-    cause: str = ""
-    """Why the job is in its state, where the state alone does not say: `max_runtime`, `rejected`
-    …"""
-    message: str = ""
     progress: ProgressView | None = None
     """For a running job whose script reports; None otherwise, and where S3 does not answer."""
     warnings: list[str] = Field(default=[])
@@ -185,7 +191,7 @@ class JobView(BaseModel):
     def news(self) -> list[str]:
         """The warnings that are of now. That the job has no checkpoints is said once, at its
         submission, and on the job's page."""
-        return [text for text in self.warnings if not is_warning(text, self.name)]
+        return [it for it in self.warnings if not it.startswith(f"{set_back(self.name)}: ")]
 
 
 class RequestView(BaseModel):

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, iso_or_none, seconds
-from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of
+from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of, waits_of
 from slotq_core.usage.attempt_use import AttemptUse
-from slotq_core.usage.waits import waits_of
 from slotq_core.wire.base import VERSION, BaseModel
 
 

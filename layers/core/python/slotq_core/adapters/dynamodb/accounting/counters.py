@@ -1,27 +1,80 @@
-"""Callers' use of their limits (`ports.Counters`): one item per caller, changed by one conditional
-update.
+"""Callers' use of their limits on DynamoDB (`ports.counters.Counters`), and the census of the jobs.
 
 The attribute `m<minute>` counts the submissions of one minute. Therefore a new minute begins at
 zero without a reset, and old minutes that no audit has removed yet are never misread.
+
+A census reads every waiting job. Jobs of one line differ in attributes that it does not read, so
+each line is named once.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
-from slotq_core.adapters.dynamodb.accounting.lines_of_items import LinesOfItems
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import job_of
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict, Malformed
 from slotq_core.model.jobs import QUEUED_STATES
 from slotq_core.model.limits import CallerLimits, CallerUse, OpenLine, QueueUse
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
+
+_OTHERS: Item = {"jobName": {"S": "x"}, "entryTime": {"S": "1970-01-01T00:00:00Z"}}
+_OTHERS["changedAt"] = {"N": "0"}
+"""What a job has to have and no line is named by."""
+
+
+class LinesOfItems:
+    ATTRIBUTES = (
+        "jobState",
+        "priority",
+        "priorityClass",
+        "admittedClass",
+        "auto",
+        "workload",
+        "project",
+        "group",
+        "demand",
+        "pools",
+        "parts",
+        "preemptible",
+        "submitter",
+        "person",
+        "role",
+        "lineByUser",
+        "refusedIn",
+        "after",
+        "afterAny",
+    )
+    """What `line_of` has to be given of an item."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, bool]] = {}
+
+    def line_of(self, item: Item) -> tuple[str, bool]:
+        """The line that a job is in or will come to without anybody's doing, and whether it is in
+        it. Empty: it comes to none, or is unreadable."""
+        key = json.dumps(item, sort_keys=True)
+        if key not in self._known:
+            self._known[key] = _line_of(item)
+        return self._known[key]
+
+
+def _line_of(item: Item) -> tuple[str, bool]:
+    try:
+        job = job_of({**_OTHERS, **item})
+        return (line_of(job) if job.comes_to_line else ""), job.waits
+    except UNREADABLE:
+        return "", False
+
 
 _MINUTE = "m"
 USE = frozenset({"waiting", "lines"})

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.accounting.month_sums import MonthRecords
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import day_sum_of, use_of_attempt
 from slotq_core.adapters.dynamodb.layout.records import Item, write
@@ -22,8 +22,8 @@ from slotq_core.usage.day_rows import Cell, read_part
 _LAST_DAY = "9999-12-31"
 
 
-class UsageRecords:
-    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+class DynamoUsage:
+    def __init__(self, calls: TableCalls, configuration: DynamoConfiguration) -> None:
         self._calls = calls
         self._configuration = configuration
         self._months = MonthRecords(calls)

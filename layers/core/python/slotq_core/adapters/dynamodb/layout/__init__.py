@@ -2,8 +2,8 @@
 
 table               keys, partitions and the table's definition
 items               which items there are, and what is in each
+changed_items       what a change of a job changes
 records             records of the model as attributes, by the types of their fields
-sweep_text          what a sweep tries, as stored
 sharing_text        departments and projects, as stored
 validation          which items can be understood
 lines               a line's item, and the rules of its bound

@@ -7,7 +7,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.layout import table
 from slotq_core.adapters.dynamodb.layout.records import (
@@ -26,7 +25,7 @@ from slotq_core.model.groups import Group, Opening, StoredGroup
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.users import Yielded
-from slotq_core.ports.stored import Change, InParts, Ledger, PartsKind
+from slotq_core.ports.stored import InParts, Ledger, PartsKind
 from slotq_core.ports.training import Sighting
 from slotq_core.ports.usage import DaySum
 from slotq_core.privacy.identity import BY_DEFAULT
@@ -70,50 +69,12 @@ def copies_of(job: Job) -> list[table.Key]:
     return [table.waiting_key(job), *claim]
 
 
-def history_of(change: Change) -> Items:
-    """Return what a change adds to a job's history: the attempt that begins, and the attempt that
-    ends.
-
-    The entry time on each record says which job it belongs to: a later job may have the same name.
-    """
-    entered = {"entryTime": {"S": iso(change.after.entry_time)}}
-    name, began, items = change.after.name, change.after.attempt, Items()
-    last = change.before.attempt
-    if began and (last is None or last.number != began.number):
-        items[table.attempt_key(name, began.number)] = {**write(began), **entered}
-        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **entered}
-    if change.ended:
-        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **entered}
-    return items
-
-
-def taken_back(change: Change) -> list[table.Key]:
-    """Return the keys of what `history_of` has added for an attempt that a change takes back."""
-    begun = Change(before=replace(change.before, attempt=None), after=change.before)
-    return [] if not change.takes_back else [*history_of(begun)]
-
-
 def entry_time_of(record: Mapping[str, Value]) -> str | None:
     """Return the entry time of the job that a history record belongs to. None: the record is older
     than this attribute. Names were not used again then, so the record belongs to the only job of
     its name."""
     entered = record.get("entryTime")
     return entered.get("S") if entered else None
-
-
-def farewell(job: Job, expires_at: int) -> Items:
-    """Return the mark for an ended job's JOB item, and the note that its other records are to be
-    marked. `expires_at`: seconds since the epoch."""
-    mark: Value = {"N": str(expires_at)}
-    note: Item = {
-        "jobName": {"S": job.name},
-        "entryTime": {"S": iso(job.entry_time)},
-        "goesAt": mark,
-    }
-    return {
-        table.job_key(job.name): {table.EXPIRES_AT: mark},
-        table.history_key(job.changed_at, job.name): note,
-    }
 
 
 def marks_of(job: Job) -> dict[str, int]:

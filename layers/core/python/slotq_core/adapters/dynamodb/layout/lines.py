@@ -34,9 +34,9 @@ from functools import lru_cache
 
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, is_line, is_own
-from slotq_core.adapters.order_keys import first_key, key_of_rank, moment_in
 from slotq_core.policy.lines import Line
 from slotq_core.policy.order import Rank
+from slotq_core.storage.order_keys import first_key, key_of_rank, moment_in
 from slotq_core.timestamps import FAR_OFF
 
 GRACE = 300_000

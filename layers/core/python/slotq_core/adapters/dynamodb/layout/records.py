@@ -6,12 +6,13 @@ a release needs no migration. A field of a type that `_FORMS` does not know fail
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple, get_args
 
-from slotq_core.adapters.dynamodb.layout.sweep_text import packed, unpacked
 from slotq_core.model.attempts import (
     Attempt,
     AttemptOutcome,
@@ -20,7 +21,7 @@ from slotq_core.model.attempts import (
     StopOrder,
 )
 from slotq_core.model.demand import Demand
-from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.groups import Group, StoredGroup, Sweep
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import (
     CheckpointRule,
@@ -37,6 +38,20 @@ from slotq_core.privacy.identity import BY_DEFAULT
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.usage.attempt_use import AttemptUse, PartUse
 from slotq_core.wire.pool_definition import may_have
+
+
+def packed_sweep(sweep: Sweep) -> bytes:
+    return zlib.compress(json.dumps(asdict(sweep)).encode())
+
+
+def unpacked_sweep(content: bytes) -> Sweep:
+    """Return the sweep. Raises ValueError or TypeError if `packed_sweep` did not make the bytes."""
+    try:
+        told = json.loads(zlib.decompress(content))
+    except zlib.error as error:
+        raise ValueError("not a compressed sweep") from error
+    return Sweep(**{**told, "parameters": tuple(told["parameters"])})
+
 
 Value = Mapping[str, Any]
 """One attribute in DynamoDB's own form, for example `{"S": "text"}`."""
@@ -169,7 +184,9 @@ _FORMS: Mapping[str, _Form] = {
     "tuple[PartUse, ...]": _many(_row(PartUse._make, _TEXT, _TEXT, _WHOLE)),
     "tuple[MissingRight, ...]": _many(_of_record(MissingRight)),
     "Mapping[str, str]": _by_name(_TEXT),
-    "Sweep": _Form(lambda value: unpacked(value["B"]), lambda value: {"B": packed(value)}),
+    "Sweep": _Form(
+        lambda value: unpacked_sweep(value["B"]), lambda value: {"B": packed_sweep(value)}
+    ),
     **{kind.__name__: _of_enum(kind) for kind in _ENUMS},
     **{kind.__name__: _of_record(kind) for kind in _RECORDS},
 }

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.notices.rules import Digest, Event, Notification, Receiver
-from slotq_core.model.prescriptions import Prescription
-from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Project
+from slotq_core.model.notices import Digest, Event, Notification, Receiver
+from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.model.users import PriorityClass, User, UserGroup
 

@@ -113,10 +113,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from slotq_core.adapters.order_keys import order_key
 from slotq_core.model.jobs import Job
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import line_of
+from slotq_core.storage.order_keys import order_key
 from slotq_core.timestamps import iso
 
 Key = tuple[str, str]

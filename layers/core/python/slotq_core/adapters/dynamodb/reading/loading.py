@@ -9,14 +9,14 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.held_slots import Holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import in_parts_of
@@ -25,17 +25,13 @@ from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import InParallel
-from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
-from slotq_core.adapters.dynamodb.reading.places import Places
+from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Places, lines_in
 from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.reading.waiting_lines import WaitingLines
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of
-from slotq_core.adapters.spending import spending
-from slotq_core.adapters.yields import outlived
-from slotq_core.errors import ConfigurationLost, Conflict, InvalidRequest, NotUnderstood
+from slotq_core.errors import ConfigurationLost, Conflict, InvalidRequest
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Spending
 from slotq_core.model.sharing import Sharing
@@ -44,9 +40,12 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
+from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change, InParts, Poison, World
 from slotq_core.ports.stored import Configuration as Stand
 from slotq_core.ports.usage import UsageBook
+from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
+from slotq_core.storage.yields import outlived
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
@@ -103,28 +102,27 @@ class GroupRecords(Protocol):
         that the load has seen alive."""
 
 
-class WorldLoader:
+class DynamoWorlds:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         bounds: LineBounds,
-        pause: Callable[[float], None],
+        pools: PoolReader,
         in_parallel: InParallel,
         *,
+        lines: LineReader,
         groups: GroupRecords,
         usage: UsageBook,
-        commit: Callable[[Sequence[Change]], object],
+        decisions: Decisions,
     ) -> None:
-        """Set up the loader. `pause` waits for a number of seconds. `commit`: as the store's."""
         self._calls = calls
         self._configuration = configuration
         self._groups, self._usage = groups, usage
-        self._commit = commit
+        self._decisions = decisions
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
-        self._waiting = LineReader(calls, in_parallel)
-        self._held = PoolReader(calls, configuration, pause, in_parallel)
+        self._waiting, self._held = lines, pools
         self._places = Places(calls, in_parallel)
         self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
@@ -204,7 +202,7 @@ class WorldLoader:
         ]
         if gone:
             self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
-            self.forget()
+            self._held.forget()
 
     def _forget_yield(self, this: tuple[table.Key, int]) -> None:
         key, at = this
@@ -216,26 +214,14 @@ class WorldLoader:
         load."""
         changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
         try:
-            self._commit(changes)
+            self._decisions.commit(changes)
         except (Conflict, InvalidRequest):  # The line's name may be too long for the table.
             for change in changes if len(changes) > 1 else ():
                 self._tell_apart([change.before])
 
-    def in_parts(self) -> InParts | None:
-        """Return the decision that is to be finished. Raises NotUnderstood."""
-        sieve = Sieve()
-        found = self._in_parts(sieve)
-        if sieve.poison:
-            raise NotUnderstood("a decision about a group cannot be read")
-        return found
-
     def _in_parts(self, sieve: Sieve) -> InParts | None:
         item = self._calls.item(table.parts_key())
         return next(iter(sieve.read([item] if item else [], in_parts_of)), None)
-
-    def forget(self) -> None:
-        """Forget what is kept of pools: a decision that rested on it was refused."""
-        self._held.forget()
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()
@@ -253,24 +239,6 @@ class WorldLoader:
         own = [line for line in lines if line.own]
         yields = last_yields(world.snapshot.yields)
         return replace(world, ahead_of=lambda job: self._places.ahead_of(job, own, yields))
-
-    def waiting_of(self, projects: frozenset[str], now: int, *, limit: int) -> list[Job] | None:
-        """Return the jobs that wait in these projects, in the order of JobState, the latest entry
-        first. Reads their lines alone, and those of other versions. None: these hold more jobs than
-        `limit`, or nobody has counted them."""
-        if "" in projects:
-            return None
-        sieve = Sieve()
-        lines = lines_in(self._partition(_ALL_LINES), sieve, now)
-        lines = [it for it in lines if not it.own or parsed(it.name).project in projects]
-        if sum(line.waiting or 0 for line in lines) > limit:
-            return None
-        found = {job.name: job for job in self._waiting.all_jobs([it.name for it in lines], sieve)}
-        ranks = {state: rank for rank, state in enumerate(JobState)}
-        return sorted(
-            (job for job in found.values() if job.project in projects),
-            key=lambda job: (ranks[job.state], -job.entry_time),
-        )
 
     def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
         """Return this version's lines, after moving the jobs of other versions' lines into them,

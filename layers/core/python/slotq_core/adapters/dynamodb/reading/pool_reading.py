@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import health_of
@@ -55,7 +55,7 @@ class PoolReader:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         pause: Callable[[float], None],
         in_parallel: InParallel,
     ) -> None:
@@ -141,7 +141,7 @@ class PoolReader:
 
     def _settled(self, read: Holders, pool: Pool) -> Read:
         if read.adds_up and not read.offers(pool.capacity):
-            now = self._configuration.pool(pool.name)
+            now = self._configuration.definition(pool.name)
             if now is None or now.capacity != pool.capacity:  # Changed after the pools were read.
                 return read, read.foreign + read.kept, read.poison
         return read, *occupied(read, pool)

@@ -19,14 +19,14 @@ from slotq_core.adapters.dynamodb.layout.validation import Sieve
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.reading.in_parallel import IN_FLIGHT, InParallel
 from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, Reading
-from slotq_core.adapters.order_keys import order_key, place_in
-from slotq_core.adapters.snapshots import mixes_users, read_at_first, stand_in
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Found, Need
+from slotq_core.storage.order_keys import order_key, place_in
+from slotq_core.storage.snapshots import mixes_users, read_at_first, stand_in
 
 MOST_RAISED = 256
 """Maximum number of bounds that one pass raises; the next pass goes on."""

@@ -2,7 +2,7 @@
 waits, for ever.
 
     row              what is conditioned on it              what it needs
-    LEDGER           decisions about the pool               `version`, sound amounts: `ledgers`
+    LEDGER           decisions about the pool               `version`, sound amounts: `copies`
     JOB              every change of the job                `version`, sound copies: `copies`
     REVISION         changes of the configuration, of       sound counts, and the document that
                      groups, and of what projects spent     it names
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, key_of, poison_of
@@ -36,7 +36,7 @@ class Conditions:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         quarantine: Quarantine,
         clock: Callable[[], int],
     ) -> None:

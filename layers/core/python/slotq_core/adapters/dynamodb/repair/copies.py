@@ -1,4 +1,5 @@
-"""Compare one job's copies with the job's own item, and repair differences.
+"""Compare what is stored twice, and repair differences: a job's copies with the job's own item, and
+a pool's ledger with the jobs that hold and claim slots there.
 
 The job's item is the truth, and the copies are a function of that item. One transaction,
 conditioned on the job's version, repairs wrong copies. If the item itself is unreadable, a readable
@@ -12,9 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.held_slots import read_holders
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
+from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
-from slotq_core.adapters.dynamodb.layout.items import items_of, write_held
+from slotq_core.adapters.dynamodb.layout.items import (
+    NEW_AGE,
+    foreign_attribute,
+    free_attribute,
+    items_of,
+    used_attribute,
+    write_held,
+)
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
@@ -29,6 +38,7 @@ from slotq_core.adapters.dynamodb.transactions import (
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Finding
 
@@ -186,3 +196,47 @@ def _fault(job: Job, wanted: Item | None, item: Item | None) -> str:
         return "is missing"
     copy = whole_copy(item, job.name)
     return "" if copy == job else "differs from its job" if copy else "cannot be read"
+
+
+class Ledgers:
+    def __init__(self, calls: TableCalls, configuration: DynamoConfiguration) -> None:
+        self._calls = calls
+        self._configuration = configuration
+
+    def check(self, name: str, *, mend: bool) -> list[Finding]:
+        """Check the pool's ledger against its copies, which must be repaired first. If a copy is
+        unreadable, the used amount is unknown, and the ledger stays as it is."""
+        partition = expressions.partition(table.pool_partition(name))
+        for _ in range(TRIES):
+            pool = self._configuration.definition(name)
+            items = [*self._calls.query(partition)]
+            if items != [*self._calls.query(partition)]:
+                continue
+            read = read_holders(items)
+            wrong = disagreement(read, pool.capacity if pool else None)
+            mends = mend and not read.unreadable_copies
+            if wrong and mends:
+                try:
+                    self._mend(name, ledger_in(items), read, pool)
+                except Conflict:
+                    continue
+            finding = Finding(kind="ledger", subject=name, text=wrong, mended=mends)
+            return [finding] if wrong else []
+        raise Unavailable(f"pool {name}: its record is changing; try again")
+
+    def _mend(self, name: str, ledger: Item, read: Holders, pool: Pool | None) -> None:
+        version = read.ledger.version + 1 if read.whole else NEW_AGE
+        after: Item = {
+            "version": {"N": str(version)},
+            "holders": {"N": str(read.held_marks)},
+            **{used_attribute(n): {"N": str(more)} for n, more in read.held.items()},
+            **{foreign_attribute(n): {"N": str(more)} for n, more in read.foreign.items()},
+        }
+        if "activity" in ledger:
+            after["activity"] = ledger["activity"]
+        if pool is not None:
+            free = pool.capacity - read.held - read.foreign
+            for resource in sorted({"slots", *pool.capacity, *free}):
+                after[free_attribute(resource)] = {"N": str(free[resource])}
+        unchanged = expressions.as_read(ledger, "version", "holders")
+        self._calls.put(table.ledger_key(name), after, unchanged)

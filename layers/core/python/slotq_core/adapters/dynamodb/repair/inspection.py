@@ -25,15 +25,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration, limits_of
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration, limits_of
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import (
-    copies_of,
-    farewell,
-    history_of,
-    items_of,
-    restore_of,
-)
+from slotq_core.adapters.dynamodb.layout.changed_items import farewell, history_of
+from slotq_core.adapters.dynamodb.layout.items import copies_of, items_of, restore_of
 from slotq_core.adapters.dynamodb.layout.lines import has_touch
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import (
@@ -53,11 +48,11 @@ from slotq_core.adapters.dynamodb.repair.conditions import Conditions
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.quarantine import READERS, Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
-from slotq_core.adapters.ended_attempts import expires_at
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Change, Finding, Poison
+from slotq_core.storage.ends import expires_at
 from slotq_core.timestamps import FAR_OFF, iso
 
 _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX, table.AFTER_PREFIX)
@@ -109,7 +104,7 @@ class Inspection:
     def __init__(
         self,
         calls: TableCalls,
-        configuration: Configuration,
+        configuration: DynamoConfiguration,
         quarantine: Quarantine,
         bounds: LineBounds,
         *,
@@ -125,7 +120,9 @@ class Inspection:
         self._quarantine = quarantine
         self._keeps, self._clock = history, clock
 
-    def run(self, *, mend: bool, time_left: Callable[[], int]) -> Iterator[Finding]:
+    def run(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterator[Finding]:
         """Yield the findings. Each check builds on the repairs before it: copies are judged by
         their jobs, ledgers by both.
 
@@ -177,7 +174,7 @@ class Inspection:
             name = item["sk"]["S"].removeprefix(table.POOL_PREFIX)
             if mend:
                 self._quarantine.take(poison_of(key_of(item), "the definition cannot be read"))
-            mended = mend and self._configuration.pool(name) is not None
+            mended = mend and self._configuration.definition(name) is not None
             text = "its definition cannot be read; `slotq pools history` may show the last one"
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import history_note_of, in_parts_of, opening_of
 from slotq_core.adapters.dynamodb.layout.records import Item
 from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.repair.copies import Copies
-from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
+from slotq_core.adapters.dynamodb.repair.copies import Copies, Ledgers
 from slotq_core.adapters.dynamodb.transactions import Action, update
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
@@ -22,7 +21,7 @@ from slotq_core.ports.stored import Poison
 
 
 def _pending_of(item: Item) -> object:
-    from slotq_core.adapters.dynamodb.notices.outbox import pending_of  # Of no use to most starts.
+    from slotq_core.adapters.dynamodb.notices import pending_of  # Of no use to most starts.
 
     return pending_of(item)
 
@@ -41,7 +40,9 @@ _ALONE = frozenset({table.HELD_PREFIX, table.YIELD_PREFIX})
 
 
 class Quarantine:
-    def __init__(self, calls: TableCalls, configuration: Configuration, bounds: LineBounds) -> None:
+    def __init__(
+        self, calls: TableCalls, configuration: DynamoConfiguration, bounds: LineBounds
+    ) -> None:
         self._calls = calls
         self._bounds, self._configuration = bounds, configuration
         self.copies = Copies(calls, bounds)

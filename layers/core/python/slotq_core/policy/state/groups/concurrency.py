@@ -1,21 +1,29 @@
-"""Concurrency limits: how many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
+"""Limits on how many jobs of a group run at once, also as resources of a plan.
 
-"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back is not
+`max_jobs` (checked first, consumes no attempt); a sweep's `max_parallel`. A job kept back is not
 tried: it evicts nothing, drains nothing and fails no attempt. A claim counts as slots held. For
 `max_jobs` a gang counts as one job.
+
+One resource for each user and set of possible classes: an AUTO job may be of any class, and its
+resource is what all classes leave together.
+
+See docs/policy-decisions.md#attempts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import JobLimitReached, Reason, SweepLimit
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.order import position
 from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.user_limits import Rights
 
 CONCURRENCY = (JobLimitReached, SweepLimit)
 """The reasons of jobs that a concurrency limit keeps back."""
@@ -114,3 +122,35 @@ def _holders(snapshot: Snapshot) -> Iterator[Job]:
     """The jobs that hold slots or a claim. A job with both comes up once."""
     yield from snapshot.active
     yield from (job for job in snapshot.waiting if job.claim)
+
+
+Left = Callable[[str, str, str], int | None]
+"""The slots left to a user in a class and a pool; None: no limit."""
+
+_NO_LIMIT = 1 << 40
+
+
+class Bounded:
+    """The extra resources of these jobs."""
+
+    def __init__(self, jobs: Iterable[Job], rights: Rights, left: Left) -> None:
+        self._left = left
+        self._bound = {job.name: (job.person, tuple(rights.choices(job))) for job in jobs}
+        self._users = set(self._bound.values())
+
+    def counted(self, job: Job) -> Job:
+        """The job with its part of the user's limit in its demand."""
+        part = Demand({_named(*self._bound[job.name]): job.demand.slots})
+        return replace(job, demand=job.demand + part)
+
+    def left(self, pool: str) -> Demand:
+        """What the limits leave to all of these users in the pool."""
+        found = {}
+        for user, choices in self._users:
+            lefts = [self._left(user, class_name, pool) for class_name in choices]
+            found[_named(user, choices)] = sum(_NO_LIMIT if n is None else n for n in lefts)
+        return Demand(found)
+
+
+def _named(user: str, choices: Iterable[str]) -> str:
+    return f"{user} of {' '.join(choices)}"

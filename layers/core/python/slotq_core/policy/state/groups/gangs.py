@@ -1,10 +1,12 @@
 """Gangs: which members may start, which must, and what happens when a gang is no longer whole.
 
-"A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
+A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
 minimum, cancelled ones do not; members left out at the start may join while the gang runs and end
-`cancelled`, reason `left_out`, with it. A failed start rolls the others back." (DESIGN 5.4) A gang
+`cancelled`, reason `left_out`, with it. A failed start rolls the others back. A gang
 that ends with one of its members ends at that member's end, and when it is broken.
+
+See docs/policy-decisions.md#gangs-parts-sweeps.
 """
 
 from __future__ import annotations

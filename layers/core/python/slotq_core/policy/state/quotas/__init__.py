@@ -1,4 +1,4 @@
-"""Quotas and fair shares (DESIGN 5.2).
+"""Quotas and fair shares.
 
 fair_shares  divides one resource among projects or departments
 account      what one project or department holds and deserves
@@ -9,4 +9,6 @@ givers       the projects that may give, kept as sets
 gate         who may reclaim from whom
 budgets      what a project may spend in a month, and what follows beyond it
 limits       what limits and quotas leave to a job
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """

@@ -1,8 +1,10 @@
-"""What one project or department holds, deserves and may not exceed (DESIGN 5.2).
+"""What one project or department holds, deserves and may not exceed.
 
 Only resources named in a quota take part in shares; if no quota names any, slots do. Of other
-resources there only has to be enough. "Over when any is over, under when all are." A limit binds
+resources there only has to be enough. Over when any is over, under when all are. A limit binds
 every resource that it names.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations

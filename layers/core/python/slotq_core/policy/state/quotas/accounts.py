@@ -1,7 +1,9 @@
 """The accounts of projects and departments during one plan: holdings, shares and limits.
 
-Numeric quotas count over all pools together; quotas by pool count in each pool (DESIGN 5.2).
-"Limits count what is stopping; fairness does not." Both count a claim as held.
+Numeric quotas count over all pools together; quotas by pool count in each pool.
+Limits count what is stopping; fairness does not. Both count a claim as held.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations
@@ -30,6 +32,32 @@ from slotq_core.policy.state.user_limits import UserBooks
 
 Amounts = tuple[Account, Demand, Demand, Demand]
 """An account with its amounts: used, fixed and promised."""
+
+
+class Scopes:
+    """Where pools count: all of them together, or each by itself."""
+
+    def __init__(self, pools: Iterable[str], *, by_pool: bool) -> None:
+        self.scope_of = {name: name if by_pool else EVERYWHERE for name in pools}
+        """The scope of each pool."""
+        self._together = EVERYWHERE in self.scope_of.values()
+
+    def of(self, pool: str) -> str:
+        """Where the pool counts: in a scope of its own, or in that of all pools."""
+        return self.scope_of.get(pool, EVERYWHERE)
+
+    def same(self, pool: str, other: str) -> bool:
+        return self.of(pool) == self.of(other)
+
+    def of_pools(self, pools: Sequence[str]) -> Sequence[str]:
+        """The scopes that these pools, each named once, count in."""
+        return (EVERYWHERE,) if self._together else pools
+
+    def counted(self, candidate: Candidate, pool: str) -> Demand:
+        """What the candidate holds in all the pools of that pool's scope."""
+        if self._together or len(candidate.places) == 1:
+            return candidate.holds
+        return candidate.frees(pool)
 
 
 class Accounts:
@@ -64,10 +92,11 @@ class Accounts:
             if not project.quota.get(pool.name if by_pool else EVERYWHERE, NOTHING)
         }
         """Pairs of a project and a pool that it may not use."""
-        self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
-        self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in self._scope.values()}
+        self.scopes = Scopes(pools, by_pool=by_pool)
+        scope_of = self.scopes.scope_of
+        self._books: dict[str, dict[str, Chain]] = {scope: {} for scope in scope_of.values()}
         """By scope and project."""
-        self._of_pool = {name: self._books[scope] for name, scope in self._scope.items()}
+        self._of_pool = {name: self._books[scope] for name, scope in scope_of.items()}
         self._elsewhere = self._books.get(EVERYWHERE, {})
         """The accounts that count a pool which is gone by now."""
         self._claimants: dict[str, dict[str, Job]] = {}
@@ -127,33 +156,26 @@ class Accounts:
         moved, self._moved = self._moved, {}
         return moved
 
-    def scope(self, pool: str) -> str:
-        """Where the pool counts: in a scope of its own, or in that of all pools."""
-        return self._scope.get(pool, EVERYWHERE)
-
-    def same_scope(self, pool: str, other: str) -> bool:
-        return self.scope(pool) == self.scope(other)
-
     def others_are_under(self, project: str, pool: str) -> bool:
         """Whether another project holds less than its share in the pool's scope."""
-        return not self._under[self.scope(pool)] <= {project}
+        return not self._under[self.scopes.of(pool)] <= {project}
 
     def givers(self, pool: str) -> Givers:
         """Who may give in the pool's scope."""
-        return self._givers[self.scope(pool)]
+        return self._givers[self.scopes.of(pool)]
 
     def may_stay_within_share(self, pool: str) -> AbstractSet[str]:
         """The only projects that a job which needs slots may leave within their share in the pool's
         scope."""
         if "slots" in self._resources:
-            return self._under[self.scope(pool)]
+            return self._under[self.scopes.of(pool)]
         return self._projects.keys()
 
     def leaves_none_under(self, job: Job) -> bool:
         """Whether the job has just brought its project up to its share in a scope, and at most one
         other project there still holds less than its own."""
         return any(
-            len(self._under[self.scope(pool)]) < 2
+            len(self._under[self.scopes.of(pool)]) < 2
             and not account.under_share()
             and account.under_share(job.demand)
             for pool in job.pools
@@ -163,12 +185,6 @@ class Accounts:
     def claimants(self, project: str) -> ValuesView[Job]:
         """The project's claimants without a turn so far, whose claims may be taken over."""
         return self._claimants.get(project, {}).values()
-
-    def counted(self, candidate: Candidate, pool: str) -> Demand:
-        """What the candidate holds in all the pools of that pool's scope."""
-        if len(candidate.places) == 1 or EVERYWHERE in self._books:
-            return candidate.holds
-        return candidate.frees(pool)
 
     def evict(self, victim: Job, pool: str) -> None:
         """Take the victim out of the shares at once. The limits count it until it has ended."""
@@ -190,7 +206,7 @@ class Accounts:
                 self._journal.set(account, "stopping", account.stopping + job.demand)
 
     def _move(self, job: Job, pool: str, amount: Demand, promised: Demand = NOTHING) -> None:
-        scope, chain = self.scope(pool), self.of(job, pool)
+        scope, chain = self.scopes.of(pool), self.of(job, pool)
         if not chain:
             return
         amounts = [(each, each.used, each.fixed, each.promised) for each in chain]
@@ -226,23 +242,19 @@ class Accounts:
         (under.add if is_under else under.discard)(project)
         self._givers[scope].keep(project, chain)
 
-    def _scopes_of(self, pools: Sequence[str]) -> Sequence[str]:
-        """The scopes that these pools, each named once, count in."""
-        return (EVERYWHERE,) if EVERYWHERE in self._books else pools
-
     def _open(
         self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
     ) -> None:
         """Create the accounts of each scope, with fair shares and what is held and claimed."""
-        running = holdings(snapshot, self._scope)
-        asked = asked_in(snapshot, lines, running, self._scopes_of, self._shut)
+        running = holdings(snapshot, self.scopes.scope_of)
+        asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
         for scope, chains in self._books.items():
             chains.update(opened(snapshot, scope, self._resources, asked, beyond_budget))
         for job in snapshot.active:
             if job.state is JobState.STOPPING and job.attempt:
                 self._stop(job, job.attempt.pool)
         claims = [
-            ((job.project, self.scope(job.claim.pool), job.evictable), job.demand)
+            ((job.project, self.scopes.of(job.claim.pool), job.evictable), job.demand)
             for job in (*snapshot.active, *snapshot.waiting)
             if job.claim
         ]

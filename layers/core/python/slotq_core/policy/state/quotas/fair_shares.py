@@ -1,10 +1,11 @@
 """Fair shares: the division of one resource among projects, or among departments.
 
-"Every project first gets min(quota, limit, request). The surplus goes by strict project priority,
+Every project first gets min(quota, limit, request). The surplus goes by strict project priority,
 then by weight among those still unsatisfied (weight 0 gets none; where no weight is given it is the
 quota), whole slots, remainders to the largest fraction, then the older, then the name. Weights and
-quotas all zero: equal weights; weights of 0 beside quotas stay 0." (DESIGN 5.2, after the Run:ai
-scheduler.)
+quotas all zero: equal weights; weights of 0 beside quotas stay 0. As in the Run:ai scheduler.
+
+See docs/policy-decisions.md#shares-and-reclaim.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""The gates between projects: who may take slots back from whom (DESIGN 5.2), and who may move
-jobs of others (DESIGN 5.6).
+"""The gates between projects: who may take slots back from whom, and who may move
+jobs of others.
 
-"The reclaimer must stay within its fair share; the victim's project must be above its share, or
+The reclaimer must stay within its fair share; the victim's project must be above its share, or
 above its quota while the reclaimer stays within its own. Both are asked where the two branches
 part: between departments where these differ, else between projects. The reclaimer's fair share, the
-non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone."
+non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone.
 
 A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of Run:ai
 needs no code. `Givers` (givers.py) keeps who passes the gate before any eviction.
 
-"A job moves jobs of other projects only where, with it, its own project and department stay within
-their fair shares." Nothing is asked of the project whose jobs move: it loses no slot.
+A job moves jobs of other projects only where, with it, its own project and department stay within
+their fair shares. Nothing is asked of the project whose jobs move: it loses no slot.
+
+See docs/policy-decisions.md#shares-and-reclaim and docs/policy-decisions.md#consolidation.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     for job, pool, victim in taken:
         theirs = accounts.book(pool)[victim.project]
         taking = Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
-        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
+        if not taking.is_fair(theirs, back=accounts.scopes.counted(victim, pool)):
             return victim
     return None
 

@@ -19,9 +19,11 @@ Gives = tuple[bool, bool, bool, bool]
 class Givers:
     """Sets of projects, each for one condition of the gate of reclaims (gate.py).
 
-    "The victim's project must be above its share, or above its quota while the reclaimer stays
+    The victim's project must be above its share, or above its quota while the reclaimer stays
     within its own. Both are asked where the two branches part: between departments where these
-    differ, else between projects." (DESIGN 5.2)
+    differ, else between projects.
+
+    See docs/policy-decisions.md#shares-and-reclaim.
     """
 
     def __init__(self) -> None:

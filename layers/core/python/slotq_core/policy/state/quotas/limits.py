@@ -63,7 +63,7 @@ class Limits:
 
     def sharing(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
         """The other rooms that count in the same limits as `room`."""
-        if self._accounts.scope(room.pool.name) != EVERYWHERE:
+        if self._accounts.scopes.of(room.pool.name) != EVERYWHERE:
             return []
         return [other for other in rooms if other is not room]
 
@@ -72,7 +72,7 @@ class Limits:
         do not change, but limits of users are by pool."""
         if not self._accounts.open_to(job, pool) or self._users.admits_in(job, pool) is None:
             return False
-        if self._accounts.same_scope(pool, here):
+        if self._accounts.scopes.same(pool, here):
             return True
         chain = self._accounts.of(job, pool)
         within = not any(account.over_limit(job.demand) for account in chain)
@@ -81,7 +81,7 @@ class Limits:
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
         """The users and accounts whose limits newly count the job after a move to `pool`."""
         bound = {f"user {job.person}"} if self._users.limited(job.person, pool) else set()
-        if not self._accounts.same_scope(pool, here):
+        if not self._accounts.scopes.same(pool, here):
             bound |= {account.key for account in self._accounts.of(job, pool) if account.limit}
         return bound
 
@@ -92,7 +92,7 @@ class Limits:
         owed = Demand.total(
             other.demand
             for other in self._accounts.claimants(job.project)
-            if other.claim and self._accounts.same_scope(other.claim.pool, pool)
+            if other.claim and self._accounts.scopes.same(other.claim.pool, pool)
             if rank(other) < rank(job)
         )
         return owed if owed and self._shares.beyond(job, pool).within(owed) else NOTHING

@@ -1,4 +1,7 @@
-"""The accounts at the beginning of a plan: who asks for how much and deserves what (DESIGN 5.2)."""
+"""The accounts at the beginning of a plan: who asks for how much and deserves what.
+
+See docs/policy-decisions.md#shares-and-reclaim.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which excess over fair shares a job brings, alone or with its gang (DESIGN 5.2)."""
+"""Which excess over fair shares a job brings, alone or with its gang.
+
+See docs/policy-decisions.md#shares-and-reclaim.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Shares:
         """
         if not self._accounts.others_are_under(job.project, pool):
             return NOTHING
-        same = self._accounts.same_scope
+        same = self._accounts.scopes.same
         more = [other.demand for other, where in self._to_come.values() if same(where, pool)]
         demand = Demand.total([job.demand, *more]) if more else job.demand
         beyond = NOTHING

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from slotq_core.model.access import fits
-from slotq_core.requests import image_patterns, place_patterns
 from slotq_core.wire.document.faults import Fault, said
 from slotq_core.wire.document.requests.request_fields import TAGS, overlaps
 from slotq_core.wire.document.sections import ProjectSection, RequestsSection
+from slotq_core.wire.training import image_patterns, place_patterns
 
 _ROLE = "RoleArn"
 

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import Any
 
 from slotq_core.names import MAX_TAGS
-from slotq_core.requests.field_paths import paths_ending, shape_at
 from slotq_core.spelling import similar_name
 from slotq_core.wire.document.faults import Fault, refuse, said
-from slotq_core.wire.training_request import (
+from slotq_core.wire.training.field_paths import paths_ending, shape_at
+from slotq_core.wire.training.training_request import (
     MOST_FAULTS,
     known_shape,
     value_faults,

@@ -1,0 +1,60 @@
+"""Options for the settings of jobs and pools, made from their lines in `slotq_core.model`: name,
+type, bounds and help text."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from enum import StrEnum
+from typing import Any
+
+import click
+
+from slotq.cli.app import Command
+from slotq.cli.words import MaybeSeconds, Seconds
+from slotq_core.model.jobs import JobSettings
+from slotq_core.model.pools import Pool
+from slotq_core.wire.pool_definition import CHOICES, DURATIONS, SWITCHES
+from slotq_core.wire.setting_tags import MOST, TAGS
+
+
+def pool_setting_options(command: Command) -> Command:
+    """Add an option for each duration, switch and choice of a pool; None: not given."""
+    declared = {it.name: it for it in fields(Pool)}
+    for name in reversed((*DURATIONS, *SWITCHES, *CHOICES)):
+        number = MaybeSeconds() if name in DURATIONS else None
+        command = _option(command, declared[name], name, number=number, negation="no")
+    return command
+
+
+def job_setting_options(command: Command) -> Command:
+    """Add an option for each field of `JobSettings`, named as its tag; None: not given."""
+    for setting in reversed(fields(JobSettings)):
+        name = TAGS[setting.name].removeprefix("slotq:")
+        command = _option(command, setting, name, number=_number(setting), negation="not")
+    return command
+
+
+def _number(setting: Field[Any]) -> click.ParamType[Any] | None:
+    most = MOST.get(setting.name)
+    if most is None:
+        return None
+    return Seconds(0, most) if setting.type == "Duration" else click.IntRange(0, most)
+
+
+def _option(
+    command: Command,
+    setting: Field[Any],
+    name: str,
+    *,
+    number: click.ParamType[Any] | None,
+    negation: str,
+) -> Command:
+    """`number`: its type, unless it is a switch or a choice; `negation`: `--no-NAME` or
+    `--not-NAME` turns a switch off."""
+    words, default, text = name.replace("_", "-"), setting.default, setting.metadata["help"]
+    if isinstance(default, bool):
+        both = f"--{words}/--{negation}-{words}"
+        return click.option(both, setting.name, default=None, help=text)(command)
+    if isinstance(default, StrEnum):
+        number = click.Choice([it.value for it in type(default)], case_sensitive=negation == "no")
+    return click.option(f"--{words}", setting.name, type=number, help=text)(command)

@@ -1,0 +1,281 @@
+"""What the queue can be asked beside jobs, groups and sweeps: `queue.pools`, `queue.projects` and
+`queue.configuration`, how it is set up; `queue.usage`, who held slots when; `queue.service`, the
+queue itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from slotq.cost.used import Used
+from slotq.errors import ExaminedLately, Outdated
+from slotq.jobs.rendering import PoolList
+from slotq.transport.connection import ConnectedCalls, below, stated
+from slotq_core.usage.amounts import Totals, merge
+from slotq_core.wire.configuration import LimitsView
+from slotq_core.wire.document.views import (
+    AppliedView,
+    ConfigurationView,
+    ProjectsView,
+    QuotasView,
+)
+from slotq_core.wire.record import ChangesView, ChangeView
+from slotq_core.wire.scenario.views import ScenarioView
+from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MeView
+from slotq_core.wire.views.pools import PoolsView, PoolView
+from slotq_core.wire.views.usage import AttemptsPageView, HeldSlotsView, UsagePageView, totals_in
+
+
+class PoolCalls(ConnectedCalls):
+    """Pools by name. `queue.pools()` lists them."""
+
+    def __call__(self) -> list[PoolView]:
+        """The pools in their order, with what is used of them and what was learned of them."""
+        return PoolList(self.view().pools)
+
+    def view(self) -> PoolsView:
+        """The pools, with the revision of the configuration that they are of."""
+        return self._read(PoolsView, "GET", "/pools")
+
+    def set(
+        self, name: str, settings: Mapping[str, Any], *, revision: int | None = None
+    ) -> PoolsView:
+        """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
+        named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
+        `forget_limit: True` among them, or `slots`, makes the queue forget what SageMaker's
+        refusals have shown of the pool.
+
+        `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
+        another revision by now). The same settings again are no error.
+        """
+        body = stated(settings, revision)
+        return self._read(PoolsView, "PATCH", below("/pools", name), body=body)
+
+    def remove(self, name: str, *, revision: int | None = None) -> PoolsView:
+        """Raises NoSuchPool, Outdated, PoolInUse (jobs run there, or wait for it alone) and
+        InvalidRequest for the last pool."""
+        query = stated({}, revision) or None
+        return self._read(PoolsView, "DELETE", below("/pools", name), query=query)
+
+
+class ProjectCalls(ConnectedCalls):
+    """Projects by name. `queue.projects()` shows them all."""
+
+    def __call__(self) -> ProjectsView:
+        """The projects, the oldest first, with what their jobs hold."""
+        return self._read(ProjectsView, "GET", "/projects")
+
+    def set(
+        self, name: str, keys: Mapping[str, Any], *, revision: int | None = None
+    ) -> AppliedView:
+        """Change keys of a project's entry in the document, or add a project. None is a key's
+        default; keys that are not named stay. `revision`: what this was decided on. Raises
+        InvalidRequest, Oversubscribed, Outdated."""
+        body = stated(keys, revision)
+        return self._read(AppliedView, "PATCH", below("/projects", name), body=body)
+
+    def remove(
+        self, name: str, *, move_to: str | None = None, revision: int | None = None
+    ) -> AppliedView:
+        """Remove a project. `move_to`: the project that its jobs shall have. Raises NoSuchProject,
+        ProjectInUse (it has jobs, and `move_to` is not given), Oversubscribed, Outdated."""
+        query = stated({} if move_to is None else {"move_to": move_to}, revision) or None
+        return self._read(AppliedView, "DELETE", below("/projects", name), query=query)
+
+
+class ConfigurationCalls(ConnectedCalls):
+    """The configuration as a whole, its history, and the limits of callers."""
+
+    def __call__(self) -> PoolsView:
+        """The pools, with the revision of the configuration: `pools.view()`."""
+        return PoolCalls(self._connection).view()
+
+    def document(self) -> ConfigurationView:
+        """The whole configuration as one document, with its revision."""
+        return self._read(ConfigurationView, "GET", "/configuration")
+
+    def apply(
+        self,
+        document: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        dry_run: bool = False,
+    ) -> AppliedView:
+        """Replace the whole configuration by a document; return what has changed. What it leaves
+        out gets its default, and the same document again changes nothing.
+
+        `revision`: what this was decided on; None replaces whatever there is. `dry_run`: only say
+        what would change. Raises InvalidRequest and Oversubscribed, with every fault in `faults`;
+        PoolInUse, ProjectInUse, Outdated.
+        """
+        body = stated({"configuration": document}, revision)
+        query = {"dry_run": "true"} if dry_run else None
+        return self._read(AppliedView, "PUT", "/configuration", body=body, query=query)
+
+    def changes(self, *, limit: int | None = None) -> list[ChangeView]:
+        """The changes of the configuration, the latest first: who, when, before, after."""
+        query = None if limit is None else {"limit": limit}
+        return self._read(ChangesView, "GET", "/changes", query=query).changes
+
+    def limits(self) -> LimitsView:
+        """What callers may ask of the queue, and what this one has used of it."""
+        return self._read(LimitsView, "GET", "/limits")
+
+    def set_limits(self, settings: Mapping[str, Any], *, revision: int | None = None) -> LimitsView:
+        """Change the limits (`LimitSettingsView` has all there is); what is not named stays, and 0
+        is no limit. `revision`: what this was decided on. Raises InvalidRequest, Outdated."""
+        return self._read(LimitsView, "PATCH", "/limits", body=stated(settings, revision))
+
+    def quotas(self, user: str | None = None) -> QuotasView:
+        """What a user holds of the slots that the user may hold, by pool and class. `user`: a
+        person as in `service.me().person`, or `everyone`; None: the caller. Raises NotPermitted for
+        others unless the caller is an operator."""
+        query = None if user is None else {"user": user}
+        return self._read(QuotasView, "GET", "/quota", query=query)
+
+
+class UsageCalls(ConnectedCalls):
+    """The past. `queue.usage(…)` adds up what jobs have used."""
+
+    def __call__(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        by: Sequence[str] = (),
+        said: Callable[[UsagePageView], None] = lambda _: None,
+    ) -> Used:
+        """What jobs have used from `start` to before `end` (default: this month so far), by any of
+        `project`, `submitter`, `pool` and `class`. Each attempt counts once, to the millisecond.
+
+        `said` hears each page. Raises InvalidRequest if the window is empty, or begins or ends
+        within a day of which the queue no longer keeps single attempts.
+        """
+        query = _window(start, end)
+        if by:
+            query["by"] = ",".join(by)
+        totals: Totals = {}
+        unreadable = 0
+        while True:
+            page = self._read(UsagePageView, "GET", "/usage", query=query or None)
+            said(page)
+            unreadable += page.unreadable
+            merge(totals, totals_in(page.rows))
+            if page.next is None:
+                break
+            query |= {"from": page.start, "to": page.end, "next": page.next}
+        return Used(
+            start=page.start,
+            end=page.end,
+            as_of=page.as_of,
+            by=tuple(by),
+            totals=totals,
+            unreadable=unreadable,
+        )
+
+    def attempts(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        pool: str = "",
+        said: Callable[[AttemptsPageView], None] = lambda _: None,
+    ) -> AttemptsPageView:
+        """The attempts that held slots from `start` to before `end` (default: the last day), in one
+        pool or in all: those that ended, then those that go on. All pages as one.
+
+        `said` hears each page. Raises InvalidRequest if the window is empty.
+        """
+        query = _window(start, end)
+        if pool:
+            query["pool"] = pool
+        found: list[HeldSlotsView] = []
+        gone = unreadable = 0
+        while True:
+            page = self._read(AttemptsPageView, "GET", "/attempts", query=query or None)
+            said(page)
+            found += page.attempts
+            gone, unreadable = gone + page.gone, unreadable + page.unreadable
+            if page.next is None:
+                break
+            query |= {"from": page.start, "to": page.end, "next": page.next}
+        sums = {"gone": gone, "unreadable": unreadable, "settled": None}
+        return page.model_copy(update={"attempts": found, **sums})
+
+
+def _window(start: datetime | None, end: datetime | None) -> dict[str, object]:
+    moments = {"from": start, "to": end}
+    return {key: it.astimezone(UTC).isoformat() for key, it in moments.items() if it is not None}
+
+
+class ServiceCalls(ConnectedCalls):
+    """The queue itself: its release, its callers, its health, its snapshot."""
+
+    def about(self) -> AboutView:
+        """The queue's release, and whom it takes the caller for."""
+        return self._read(AboutView, "GET", "/version")
+
+    def me(self) -> MeView:
+        """The person behind the caller, and how the queue decided it."""
+        return self._read(MeView, "GET", "/me")
+
+    def doctor(self, *, fix: bool = False) -> list[FindingView]:
+        """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
+        where `fix` says so and where one look suffices. For operators; where somebody has just
+        asked, it says so and waits its turn."""
+        method = "POST" if fix else "GET"
+        return self._patiently(
+            lambda: self._read(DoctorView, method, "/doctor").findings, ExaminedLately
+        )
+
+    def scenario(self) -> ScenarioView:
+        """The whole queue as the next pass decides on it, for simulations (`slotq whatif`). Jobs
+        that the caller may not see bear stand-in names.
+
+        A long queue has several pages, all of one moment. Where the queue changes too fast for
+        that, the first page alone is returned; its `left_out` says how many jobs are missing.
+        """
+        return whole_scenario(self._scenario_page)
+
+    def _scenario_page(self, following: str | None) -> ScenarioView:
+        query = None if following is None else {"next": following}
+        return self._read(ScenarioView, "GET", "/scenario", query=query)
+
+
+TRIES = 4
+"""How often the pages are read from the first on, where the queue changes between two of them."""
+
+
+def whole_scenario(page: Callable[[str | None], ScenarioView]) -> ScenarioView:
+    """The queue in all its pages. `page` reads the page of a cursor; None: the first.
+
+    All pages are of one queue: where it changes in between, they are read again. After `TRIES` the
+    first page is returned, which is whole in itself and says how many jobs it leaves out.
+    """
+    for _ in range(TRIES):
+        first = page(None)
+        try:
+            return _with_the_rest(first, page)
+        except Outdated:
+            continue
+    return first.model_copy(update={"next": None})
+
+
+def _with_the_rest(first: ScenarioView, page: Callable[[str | None], ScenarioView]) -> ScenarioView:
+    jobs, groups, yields = [*first.jobs], [*first.groups], [*first.yields]
+    last = first
+    while last.next is not None:
+        last = page(last.next)
+        jobs += last.jobs
+        groups += last.groups
+        yields += last.yields
+    return first.model_copy(
+        update={
+            "jobs": jobs,
+            "groups": groups,
+            "yields": yields,
+            "left_out": last.left_out,
+            "next": None,
+        }
+    )

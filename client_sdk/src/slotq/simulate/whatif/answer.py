@@ -1,0 +1,167 @@
+"""The answer to what if: as JSON, and in words, which the terminal and the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import BaseModel
+
+from slotq_core.model.reasons import units
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.document.views import EntryChangeView
+
+What = Literal["starts", "evicted", "runs", "stops", "waits", "held", "ended", "absent"]
+Event = Literal["start", "evict", "complete", "fail", "cancel"]
+
+
+class NowView(BaseModel):
+    """What the next passes do with a job, before any time goes by."""
+
+    what: What
+    """`absent`: there is no such job."""
+    pool: str | None = None
+    why: str = ""
+    """Why it waits, or for whom it is evicted, as a sentence."""
+
+
+class NowRow(BaseModel):
+    job: str
+    project: str = ""
+    before: NowView
+    """Without the change."""
+    after: NowView
+
+
+class MomentView(BaseModel):
+    """When something happens to a job."""
+
+    at: str
+    pool: str | None = None
+    why: str = ""
+
+
+class TimelineRow(BaseModel):
+    """Something that happens at another time, elsewhere, or only with or without the change."""
+
+    job: str
+    event: Event
+    before: MomentView | None
+    """Null: it does not happen without the change, within the time looked at."""
+    after: MomentView | None
+    """Null: it does not happen with the change."""
+
+
+class AssumedView(BaseModel):
+    """What nobody can know."""
+
+    stop_seconds: float
+    """How long a stop takes."""
+    runtimes: dict[str, int]
+    """How many jobs have their running time from where: `eta` (the job reports it), `given` (the
+    caller says so), `max_runtime` (their request allows so much), `default` (SageMaker's)."""
+
+
+class WhatIfView(BaseModel):
+    """The queue as it stands, with a change and without."""
+
+    at: str
+    """The moment of the queue that the answer starts from."""
+    until: str
+    revision: int
+    """The configuration's."""
+    withheld: int
+    """How many jobs bear stand-in names because the caller may not see them. The answer is partial
+    then: the limits of their users are not counted."""
+    left_out: int
+    """How many waiting jobs are not looked at, at least."""
+    assumed: AssumedView
+    now: list[NowRow]
+    """The jobs that start or are evicted now, with the change or without, and those changed."""
+    timeline: list[TimelineRow]
+    """How the time after that differs, the earliest first."""
+    configuration: list[EntryChangeView]
+    """The change of the configuration."""
+
+
+NOTHING = "–"
+"""Stands for a job or a moment that is not there."""
+QUIET = "Now: nothing starts and nothing is evicted."
+_STATES = {
+    "starts": "starts",
+    "evicted": "evicted",
+    "runs": "runs",
+    "stops": "is being stopped",
+    "waits": "waits",
+    "held": "held",
+    "ended": "ends",
+    "absent": NOTHING,
+}
+EVENTS = {
+    "start": "starts",
+    "evict": "is evicted",
+    "complete": "completes",
+    "fail": "fails",
+    "cancel": "is cancelled",
+}
+_SOURCES = {
+    "eta": "by what the jobs report",
+    "given": "by --runtime",
+    "max_runtime": "by MaxRuntimeInSeconds",
+    "default": "by SageMaker's default of a day",
+}
+
+
+def head(view: WhatIfView) -> str:
+    """The moment, and what is assumed."""
+    runtimes = ", ".join(
+        f"{units(number, 'jobs')} {_SOURCES[source]}"
+        for source, number in view.assumed.runtimes.items()
+    )
+    moment = view.at[:16].replace("T", " ")
+    return (
+        f"The queue at {moment} UTC. Assumed: running times ({runtimes or 'none'}), "
+        f"and {units(round(view.assumed.stop_seconds), 'seconds')} for a stop."
+    )
+
+
+def state(now: NowView) -> str:
+    """What becomes of a job now."""
+    where = f" in {now.pool}" if now.pool else ""
+    if now.what == "evicted" and now.why:
+        return f"{now.why}{where}"
+    why = f": {now.why}" if now.why else ""
+    return f"{_STATES[now.what]}{where}{why}"
+
+
+def moment(of: MomentView | None, begin: int) -> str:
+    """When and where something happens, seen from `begin` (ms)."""
+    if of is None:
+        return NOTHING
+    ms = from_iso(of.at) - begin
+    where = f" in {of.pool}" if of.pool else ""
+    return f"{'now' if ms < 1000 else f'in {lasting(ms)}'}{where}"
+
+
+def same(view: WhatIfView) -> str:
+    """That the time after now does not differ."""
+    return f"The next {lasting(from_iso(view.until) - from_iso(view.at))}: no difference."
+
+
+def partial(view: WhatIfView) -> Iterator[str]:
+    """What the answer leaves out, as sentences."""
+    if view.withheld:
+        yield (
+            f"Partial: {units(view.withheld, 'jobs')} of others bear stand-in names, and the "
+            "limits of their users are not counted."
+        )
+    if view.left_out:
+        rest = units(view.left_out, "jobs")
+        yield f"Partial: at least {rest} far behind in the line are left out."
+
+
+def lasting(ms: int) -> str:
+    """`4 h 10 min`: to the minute."""
+    hours, minutes = divmod(max(1, round(ms / 60_000)), 60)
+    told = [f"{hours:,} h"] if hours else []
+    return " ".join([*told, *([f"{minutes} min"] if minutes or not hours else [])])

@@ -1,0 +1,146 @@
+"""Changes of jobs on DynamoDB (`ports.decisions.Decisions`).
+
+A commit whose answer is lost may have taken effect. This is harmless: the conditions are versions,
+so the repeated commit is refused (Conflict), and the next load finds what was committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from slotq_core.adapters.dynamodb.calls import TableCalls, refused_keys, with_pools
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import copies_of, in_parts_of
+from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds, checked_line
+from slotq_core.adapters.dynamodb.reading.pool_reading import PoolReader
+from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
+from slotq_core.adapters.dynamodb.transactions import (
+    MAX_ACTIONS,
+    commit_actions,
+    fitting,
+)
+from slotq_core.errors import Conflict, NotUnderstood, SlotQError
+from slotq_core.model.jobs import Job
+from slotq_core.policy.lines import line_of
+from slotq_core.ports.stored import Change, InParts, Part, PartsKind, Witness
+
+
+class DynamoDecisions:
+    """Transactions on the table."""
+
+    def __init__(
+        self,
+        calls: TableCalls,
+        bounds: LineBounds,
+        quarantine: Quarantine,
+        pools: PoolReader,
+        *,
+        history: int,
+        most_actions: int,
+        witness: Witness,
+    ) -> None:
+        """Set up the transactions. `history` is how long ended jobs stay readable (ms).
+        `most_actions`: how many actions of one transaction a decision takes at most. `witness` sees
+        each committed change."""
+        self._calls, self._bounds, self._quarantine = calls, bounds, quarantine
+        self._pools, self._witness = pools, witness
+        self._keeps, self._most_actions = history, most_actions
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> tuple[Job, ...]:
+        """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
+        actions = commit_actions(
+            self._calls.table,
+            changes,
+            seen,
+            group_decisions=group_decisions,
+            part=part,
+            history=self._keeps,
+        )
+        if not actions:
+            return ()
+        if len(actions) > MAX_ACTIONS:
+            raise SlotQError(
+                f"{len(changes)} changes take {len(actions)} actions; one transaction has "
+                f"{MAX_ACTIONS}"
+            )
+        entered = [checked_line(line_of(c.after)) for c in changes if _enters_line(c)]
+        if opens_line and not opener:
+            self._bounds.returned(entered)
+        else:
+            later = [checked_line(line_of(c.after)) for c in changes if c.comes_to_other_line]
+            self._bounds.returned_by_user([*entered, *later], opener=opener)
+        try:
+            self._calls.transact(actions)
+        except Conflict as conflict:
+            self._pools.forget()
+            refused = refused_keys(conflict, actions)
+            self._doubt(changes, refused)
+            raise with_pools(conflict, table.pools_of_ledgers(refused)) from conflict
+        self._bounds.count(_arrivals(changes))
+        jobs = tuple(change.committed for change in changes)
+        for change, after in zip(changes, jobs, strict=True):
+            self._witness.committed(change, after)
+        return jobs
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        return fitting(changes, seen, part, self._most_actions)
+
+    def in_parts(self) -> InParts | None:
+        sieve, item = Sieve(), self._calls.item(table.parts_key())
+        found = sieve.read([item] if item else [], in_parts_of)
+        if sieve.poison:
+            raise NotUnderstood("a decision about a group cannot be read")
+        return next(iter(found), None)
+
+    def turn_back(self, decision: InParts) -> InParts:
+        undo = PartsKind.UNDO
+        turned = expressions.turn_back(decision.number, decision.kind, undo)
+        self._calls.update(table.parts_key(), turned)
+        return replace(decision, kind=undo)
+
+    def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
+        """Check the copies of each refused job. Either somebody else was faster, or the copy that
+        was read differs from the job; without a repair, such a copy would be refused for ever."""
+        for change in changes:
+            if table.job_key(change.before.name) in refused:
+                with suppress(SlotQError):
+                    keys = copies_of(change.before)
+                    self._quarantine.copies.check(change.before.name, keys, mend=True)
+
+
+def _arrivals(changes: Sequence[Change]) -> dict[str, int]:
+    """Return by how much the changes raise (below 0: lower) the counts of counted lines."""
+    found: Counter[str] = Counter()
+    for change in changes:
+        for job, by in ((change.before, -1), (change.after, 1)):
+            if job.waits and job.project:
+                found[line_of(job)] += by
+    return {line: by for line, by in found.items() if by}
+
+
+def _enters_line(change: Change) -> bool:
+    """Whether the change puts the job into a line, or to another place there. A waiting job enters
+    another line when its priority or its pools change."""
+    if not change.after.waits:
+        return False
+    before = change.before
+    return not before.waits or table.waiting_key(change.after) != table.waiting_key(before)

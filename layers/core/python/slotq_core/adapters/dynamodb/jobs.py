@@ -1,0 +1,250 @@
+"""The jobs on DynamoDB (`ports.jobs.StoredJobs`)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, takewhile
+
+from slotq_core.adapters.dynamodb.calls import Contended, TableCalls, item_in_the_way
+from slotq_core.adapters.dynamodb.configuration import DynamoConfiguration
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import attempt_of, entry_time_of
+from slotq_core.adapters.dynamodb.layout.lines import parsed
+from slotq_core.adapters.dynamodb.layout.records import Item
+from slotq_core.adapters.dynamodb.layout.validation import (
+    UNREADABLE,
+    Sieve,
+    copy_of,
+    whole_job,
+)
+from slotq_core.adapters.dynamodb.line_bounds import TouchedLines, checked_line
+from slotq_core.adapters.dynamodb.reading.line_reading import LineReader, lines_in
+from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
+from slotq_core.adapters.dynamodb.transactions import submit_actions
+from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, Unavailable
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
+from slotq_core.policy.lines import line_of
+from slotq_core.ports.counters import Counters
+from slotq_core.ports.stored import AwaitedEnded, Mark, NoSuchLine, StoredAlready, Witness
+from slotq_core.ports.training import Request
+from slotq_core.storage import stored_request
+from slotq_core.timestamps import iso
+
+_SUBMIT_TRIES = 4
+
+
+class DynamoJobs:
+    """The jobs. A job whose item cannot be read is mended from its copies on the way."""
+
+    def __init__(
+        self,
+        calls: TableCalls,
+        configuration: DynamoConfiguration,
+        quarantine: Quarantine,
+        counters: Counters,
+        *,
+        lines: LineReader,
+        clock: Callable[[], int],
+        witness: Witness,
+    ) -> None:
+        """Set up the jobs. `clock` gives the time (ms). `witness` sees each stored job."""
+        self._calls, self._configuration = calls, configuration
+        self._quarantine, self._counters = quarantine, counters
+        self._lines, self._clock, self._witness = lines, clock, witness
+        self._touched = TouchedLines()
+
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        opener: str = "",
+        watched: Sequence[str] = (),
+    ) -> Job:
+        kept = replace(job, version=1)
+        packed = stored_request.pack(request)
+        actions = submit_actions(self._calls.table, kept, packed, watched)
+        line = checked_line(line_of(job))
+        arriving = 1 if job.project and job.waits else 0
+        if arriving or not self._touched.lately(job):
+            # Before the transaction: inside, submissions to one line would collide.
+            touch = expressions.touch_line(
+                job.entry_time, known=not opens_line, arriving=arriving, opener=opener
+            )
+            try:
+                before = self._calls.replaced(table.line_key(line), touch)
+            except Conflict:
+                raise NoSuchLine(f"there is no line {line}") from None
+            if opener and not before:
+                self._counters.opened(opener)
+            self._touched.note(job)
+        for _ in range(_SUBMIT_TRIES):
+            try:
+                self._calls.transact(actions)
+            except Contended:
+                continue
+            except Conflict as conflict:
+                there = item_in_the_way(conflict)
+                if there is None and job.awaited:
+                    raise AwaitedEnded(job.name) from None
+                raise StoredAlready(job.name, whole_job(there)) from None
+            self._witness.submitted(kept)
+            return kept
+        raise Unavailable(f"{job.name}: another submission is using this name; try again")
+
+    def has_line_of(self, job: Job) -> bool:
+        return self._calls.item(table.line_key(checked_line(line_of(job)))) is not None
+
+    def get(self, name: str) -> Job | None:
+        """Return the job. Raises NotUnderstood if neither the job's item nor any copy is
+        readable."""
+        item = self._calls.item(table.job_key(name))
+        if item is None:
+            return None
+        if (job := whole_job(item)) is None:
+            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+            self._quarantine.copies.check(name, keys, mend=True)
+            job = whole_job(self._calls.item(table.job_key(name)))
+        if job is None:
+            raise NotUnderstood(f"the record of job {name} cannot be read")
+        return job
+
+    def request(self, name: str) -> Request:
+        item = self._calls.item(table.request_key(name))
+        if item is None:
+            raise NoSuchJob(f"there is no job named {name}")
+        try:
+            return stored_request.unpack(item["jobDetails"]["B"])
+        except (*UNREADABLE, zlib.error):
+            raise NotUnderstood(f"the request of job {name} cannot be read") from None
+
+    def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        """Return the job and its attempts by one read: in sort-key order, attempts and job come
+        before the (large) request. Raises NotUnderstood as `get` does."""
+        wanted = expressions.partition_between(
+            table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
+        )
+        *records, main = [*self._calls.query(wanted)] or [Item()]
+        if not main or main["sk"]["S"] != table.JOB:
+            return None
+        own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
+        found = {each.number: each for each in Sieve().read(own, attempt_of)}
+        if (job := whole_job(main) or self.get(name)) is None:
+            return None
+        live = job.attempt
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
+        return job, tuple(found[number] for number in sorted(found))
+
+    def owner_of(self, training_job: str) -> str | None:
+        item = self._calls.item(table.name_key(training_job))
+        try:
+            return str(item["jobName"]["S"]) if item else None
+        except UNREADABLE:
+            raise NotUnderstood(
+                f"the record that links training job {training_job} to its job cannot be read"
+            ) from None
+
+    def followers(self, name: str) -> list[Job]:
+        wanted = expressions.partition_from(table.job_partition(name), table.AFTER_PREFIX)
+        sieve = Sieve()
+        found = sieve.read(self._calls.query(wanted), copy_of)
+        if not sieve.poison:
+            return found
+        for poison in sieve.poison:
+            self._quarantine.take(poison)
+        return Sieve().read(self._calls.query(wanted), copy_of)
+
+    def in_states(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
+        """Return jobs in the order of JobState, so that living jobs come before ended jobs if the
+        limit cuts. The index knows no projects; lines do, so that the jobs of a project that wait
+        are read without those of others."""
+        wanted = set(states)
+        found: list[Job] = []
+        if projects is not None and wanted & WAITING_STATES:
+            waiting = self.waiting_in(projects, limit=limit)
+            if waiting is not None:
+                found += [job for job in waiting if job.state in wanted]
+                wanted -= WAITING_STATES
+        left = limit
+        for state in (each for each in JobState if each in wanted):
+            if left > 0:
+                read = self._in_state(state, left)
+                left -= len(read)
+                found += [job for job in read if projects is None or job.project in projects]
+        return tuple(found)
+
+    def by_entry(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        """Yield the readable jobs; a pass reports the others.
+
+        The index sorts by entry time alone. So all jobs of one moment are read before the first of
+        them is yielded.
+        """
+        wanted = expressions.in_state(state)
+        if after is not None:
+            moment = iso(after.entry_time)
+            wanted = expressions.in_state_from(
+                state, moment, backward=latest_first, inclusive=bool(after.name)
+            )
+        index = {"IndexName": table.BY_STATE, "ScanIndexForward": not latest_first}
+        items = self._calls.query({**wanted, **index}, at_once=at_once, consistent=False)
+        jobs = (job for item in items if (job := whole_job(item)))
+        for moment, together in groupby(jobs, key=lambda job: job.entry_time):
+            for job in sorted(together, key=lambda job: job.name):
+                if after is None or moment != after.entry_time or job.name > after.name:
+                    yield job
+
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        """Return the jobs that wait in these projects, in the order of JobState, the latest entry
+        first. Reads their lines alone, and those of other versions. None: these hold more jobs than
+        `limit`, or nobody has counted them."""
+        if "" in projects:
+            return None
+        sieve = Sieve()
+        items = self._calls.query(expressions.partition(table.LINES))
+        lines = lines_in(items, sieve, self._clock())
+        lines = [it for it in lines if not it.own or parsed(it.name).project in projects]
+        if sum(line.waiting or 0 for line in lines) > limit:
+            return None
+        found = {job.name: job for job in self._lines.all_jobs([it.name for it in lines], sieve)}
+        ranks = {state: rank for rank, state in enumerate(JobState)}
+        return tuple(
+            sorted(
+                (job for job in found.values() if job.project in projects),
+                key=lambda job: (ranks[job.state], -job.entry_time),
+            )
+        )
+
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for state in WAITING_OR_BACKING_OFF:
+            oldest = self._in_state(state, limit, forward=True)
+            found += takewhile(lambda job: job.entry_time < before, oldest)
+        return tuple(found)
+
+    def waiting_since(self) -> int | None:
+        oldest = [job for each in WAITING_STATES for job in self._in_state(each, 1, forward=True)]
+        return min((job.entry_time for job in oldest), default=None)
+
+    def _in_state(self, state: JobState, limit: int, *, forward: bool = False) -> list[Job]:
+        """Return the readable jobs of a state; a pass reports the others. The latest entry comes
+        first, or last with `forward`."""
+        wanted = {"IndexName": table.BY_STATE, "ScanIndexForward": forward}
+        items = self._calls.query(
+            {**expressions.in_state(state), **wanted},
+            limit=limit,
+            consistent=False,
+        )
+        return [job for item in items if (job := whole_job(item))]

@@ -1,0 +1,112 @@
+"""Changes of jobs in memory (`ports.decisions.Decisions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slotq_core.adapters.memory.state import State, one_at_a_time
+from slotq_core.adapters.memory.usage_records import MemoryUsage
+from slotq_core.errors import Conflict
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.ports.stored import Change, InParts, Part, PartsKind
+from slotq_core.storage import stored_request
+from slotq_core.storage.ends import record_of
+from slotq_core.storage.holdings import PoolChange, pool_changes
+from slotq_core.storage.yields import yields_in
+
+
+class MemoryDecisions:
+    """In-memory transactions, safe for threads."""
+
+    def __init__(self, state: State, usage: MemoryUsage, *, most_changes: int) -> None:
+        """Set up the transactions. `most_changes`: how many jobs one of them changes at most."""
+        self._state, self._usage, self._most_changes = state, usage, most_changes
+
+    @one_at_a_time
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> tuple[Job, ...]:
+        for after in (c.after for c in changes if c.after.waits or c.comes_to_other_line):
+            self._state.check_line(after, opens_line=opens_line, opener=opener)
+        if group_decisions not in {None, self._state.group_decisions}:
+            raise Conflict("somebody has decided about a group since")
+        if part is not None and not self._may_be(part):
+            raise Conflict("the decision is no longer to be finished in this way")
+        for change in changes:
+            kept = self._state.jobs.get(change.before.name)
+            if kept is None or kept.version != change.before.version:
+                raise Conflict(f"{change.before.name} has changed since it was read")
+        uses = pool_changes(changes, seen)
+        packed = {c.after.name: stored_request.pack(c.request) for c in changes if c.request}
+        for name, use in uses.items():
+            self._check(name, use)
+        for name, use in uses.items():
+            if use.raises_version:
+                self._state.raise_version(name, use.gained)
+        if part is not None:
+            self._state.in_parts = None if part.closes else part.of
+        self._state.group_decisions += group_decisions is not None or bool(part and part.closes)
+        self._state.requests.update(packed)
+        self._state.yields.update({(pool, this.of): this for pool, this in yields_in(changes)})
+        return tuple(self._apply(change) for change in changes)
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        return min(len(changes), self._most_changes)
+
+    @one_at_a_time
+    def in_parts(self) -> InParts | None:
+        return self._state.in_parts
+
+    @one_at_a_time
+    def turn_back(self, decision: InParts) -> InParts:
+        if not self._is_in_parts(decision):
+            raise Conflict("the decision is no longer to be finished in this way")
+        self._state.in_parts = replace(decision, kind=PartsKind.UNDO)
+        return self._state.in_parts
+
+    def _may_be(self, part: Part) -> bool:
+        return self._state.in_parts is None if part.opens else self._is_in_parts(part.of)
+
+    def _is_in_parts(self, decision: InParts) -> bool:
+        now = self._state.in_parts
+        return now is not None and (now.number, now.kind) == (decision.number, decision.kind)
+
+    def _check(self, name: str, use: PoolChange) -> None:
+        ledger = self._state.ledgers[name]
+        if use.seen is not None and use.seen != ledger.version:
+            raise Conflict(f"pool {name} has changed since it was read")
+        pool = next((each for each in self._state.pools_now() if each.name == name), None)
+        room = pool.capacity - pool.foreign if pool else Demand()
+        free = room - ledger.used - use.gained
+        if any(free[resource] < 0 for resource in use.admitted):
+            raise Conflict(f"pool {name} has no room for that")
+
+    def _apply(self, change: Change) -> Job:
+        name, began = change.after.name, change.after.attempt
+        self._state.index.forget(change.before)
+        if began:
+            self._state.attempts[name].setdefault(began.number, began)
+            self._state.job_of[began.training_job] = name
+        if change.ended:
+            self._state.attempts[name][change.ended.number] = change.ended
+        if change.takes_back and change.before.attempt:
+            del self._state.attempts[name][change.before.attempt.number]
+            del self._state.job_of[change.before.attempt.training_job]
+        if (record := record_of(change, self._state.history)) is not None:
+            self._usage.keep(record)
+        return self._state.keep(change.committed)

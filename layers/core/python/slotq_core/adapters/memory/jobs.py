@@ -1,0 +1,180 @@
+"""The jobs and the groups in memory (`ports.jobs`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from slotq_core.adapters.memory.state import State, one_at_a_time
+from slotq_core.errors import Conflict, NoSuchJob
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import Opening, StoredGroup
+from slotq_core.model.jobs import WAITING_OR_BACKING_OFF, WAITING_STATES, Job, JobState
+from slotq_core.policy.lines import line_of
+from slotq_core.ports.counters import Counters
+from slotq_core.ports.stored import AwaitedEnded, Mark, StoredAlready
+from slotq_core.ports.training import Request
+from slotq_core.storage import stored_request
+
+
+class MemoryJobs:
+    """In-memory jobs, safe for threads."""
+
+    def __init__(self, state: State, counters: Counters) -> None:
+        self._state, self._counters = state, counters
+
+    @one_at_a_time
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        opener: str = "",
+        watched: Sequence[str] = (),
+    ) -> Job:
+        packed = stored_request.pack(request)
+        opens = self._state.check_line(job, opens_line=opens_line, opener=opener)
+        if job.name in self._state.jobs:
+            raise StoredAlready(job.name, self._state.jobs[job.name])
+        if not all(
+            _is_awaited(self._state.jobs.get(name)) for name in (*job.awaited_jobs, *watched)
+        ):
+            raise AwaitedEnded(job.name)
+        self._state.requests[job.name] = packed
+        if opens:
+            self._counters.opened(opener)
+        return self._state.keep(replace(job, version=1))
+
+    @one_at_a_time
+    def has_line_of(self, job: Job) -> bool:
+        return line_of(job) in self._state.lines()
+
+    @one_at_a_time
+    def followers(self, name: str) -> tuple[Job, ...]:
+        return tuple(self._state.of(self._state.index.followers(name)))
+
+    @one_at_a_time
+    def get(self, name: str) -> Job | None:
+        return self._state.jobs.get(name)
+
+    @one_at_a_time
+    def request(self, name: str) -> Request:
+        if name not in self._state.requests:
+            raise NoSuchJob(f"there is no job named {name}")
+        return stored_request.unpack(self._state.requests[name])
+
+    @one_at_a_time
+    def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        if (job := self._state.jobs.get(name)) is None:
+            return None
+        found, live = dict(self._state.attempts.get(name, {})), job.attempt
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
+        return job, tuple(found[number] for number in sorted(found))
+
+    @one_at_a_time
+    def owner_of(self, training_job: str) -> str | None:
+        return self._state.job_of.get(training_job)
+
+    @one_at_a_time
+    def in_states(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
+        wanted, ranks = set(states), {state: rank for rank, state in enumerate(JobState)}
+        found = [
+            job
+            for job in self._state.jobs.values()
+            if job.state in wanted and (projects is None or job.project in projects)
+        ]
+        return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
+
+    @one_at_a_time
+    def by_entry(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        sign = -1 if latest_first else 1
+
+        def key(entry_time: int, name: str) -> tuple[int, bool, str]:
+            return sign * entry_time, not name, name
+
+        found = [job for job in self._state.jobs.values() if job.state is state]
+        if after is not None:
+            last = key(after.entry_time, after.name)
+            found = [job for job in found if key(job.entry_time, job.name) > last]
+        return iter(sorted(found, key=lambda job: key(job.entry_time, job.name)))
+
+    @one_at_a_time
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        found = [job for job in self._state.jobs.values() if job.waits and job.project in projects]
+        return tuple(found) if len(found) <= limit else None
+
+    @one_at_a_time
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for state in WAITING_OR_BACKING_OFF:
+            jobs = [job for job in self._state.jobs.values() if job.state is state]
+            oldest = sorted(jobs, key=lambda job: (job.entry_time, job.name))
+            found += [job for job in oldest if job.entry_time < before][:limit]
+        return tuple(found)
+
+    def waiting_since(self) -> int | None:
+        waiting = (job for job in self._state.jobs.values() if job.state in WAITING_STATES)
+        return min((job.entry_time for job in waiting), default=None)
+
+
+def _is_awaited(job: Job | None) -> bool:
+    """Whether a new job may come after this one."""
+    return job is not None and job.followed and not job.terminal
+
+
+class MemoryGroups:
+    """In-memory groups, safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, StoredGroup] = {}
+        self._open: dict[str, Opening] = {}
+
+    def get(self, name: str) -> StoredGroup | None:
+        return self._kept.get(name)
+
+    def open(self, name: str, *, digest: str, now: int) -> None:
+        with self._lock:
+            there = self._open.get(name)
+            if there and (there.withdrawn or there.digest != digest):
+                raise Conflict(f"another submission of group {name} is open")
+            self._open[name] = Opening(name=name, digest=digest, at=now)
+
+    def keep(self, stored: StoredGroup) -> None:
+        name = stored.group.name
+        with self._lock:
+            there = self._open.get(name)
+            if there is None or there.withdrawn or there.digest != stored.digest:
+                raise Conflict(f"the submission of group {name} is not open")
+            if name in self._kept:
+                raise Conflict(f"there is a group {name}")
+            self._kept[name] = stored
+
+    def openings(self) -> tuple[Opening, ...]:
+        with self._lock:
+            return tuple(self._open.values())
+
+    def withdraw(self, opening: Opening) -> None:
+        with self._lock:
+            if opening.name in self._kept or self._open.get(opening.name) != opening:
+                raise Conflict(f"group {opening.name} has changed since it was read")
+            self._open[opening.name] = replace(opening, withdrawn=True)
+
+    def meet(self, name: str, *, job: str) -> None:
+        with self._lock:
+            self._kept[name] = replace(self._kept[name], met_by=job)
+
+    def close(self, name: str) -> None:
+        with self._lock:
+            self._open.pop(name, None)

@@ -1,0 +1,133 @@
+"""What the facets of a store in memory share, behind one lock."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from slotq_core.adapters.memory.index import Index
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.limits import opener_mark
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.users import Yielded
+from slotq_core.policy.lines import line_of
+from slotq_core.ports.stored import InParts, Ledger, NoSuchLine
+from slotq_core.storage.ends import HISTORY
+
+
+@dataclass(kw_only=True)
+class State:
+    """The stored jobs and what belongs to them."""
+
+    history: int = HISTORY
+    """How long ended jobs stay readable (ms)."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    pools: tuple[Pool, ...] = ()
+    jobs: dict[str, Job] = field(default_factory=dict)
+    requests: dict[str, bytes] = field(default_factory=dict)
+    attempts: dict[str, dict[int, Attempt]] = field(default_factory=lambda: defaultdict(dict))
+    job_of: dict[str, str] = field(default_factory=dict)
+    """By training job."""
+    ended: list[str] = field(default_factory=list)
+    """Ended jobs whose records are not yet marked for expiry."""
+    index: Index = field(default_factory=Index)
+    openers: dict[str, str] = field(default_factory=dict)
+    """By line, the mark of the caller who opened it."""
+    ledgers: dict[str, Ledger] = field(default_factory=lambda: defaultdict(Ledger))
+    health: dict[str, PoolHealth] = field(default_factory=dict)
+    foreign: dict[str, Demand] = field(default_factory=dict)
+    yields: dict[tuple[str, tuple[str | None, str, str, int]], Yielded] = field(
+        default_factory=dict
+    )
+    """By pool, user and rank."""
+    group_decisions: int = 0
+    in_parts: InParts | None = None
+
+    def all_jobs(self) -> list[Job]:
+        with self.lock:
+            return list(self.jobs.values())
+
+    def active(self) -> list[Job]:
+        with self.lock:
+            return self.of(self.index.active)
+
+    def of(self, names: Iterable[str]) -> list[Job]:
+        return [self.jobs[name] for name in names]
+
+    def pools_now(self) -> list[Pool]:
+        """Return the pools with what was learned of them."""
+        return [
+            replace(
+                pool,
+                foreign=self.foreign.get(pool.name, Demand()),
+                health=self.health.get(pool.name, HEALTHY),
+            )
+            for pool in self.pools
+        ]
+
+    def keep(self, job: Job) -> Job:
+        before = self.jobs.get(job.name)
+        self.jobs[job.name] = job
+        self.index.keep(job)
+        if job.terminal and not (before and before.terminal):
+            self.ended.append(job.name)
+        return job
+
+    def remove(self, name: str) -> None:
+        """Remove a job and all that belongs to it."""
+        for attempt in self.attempts.pop(name, {}).values():
+            self.job_of.pop(attempt.training_job, None)
+        del self.jobs[name], self.requests[name]
+
+    def raise_version(self, pool: str, gained: Demand) -> None:
+        """Raise the version of a pool's ledger, and its used amount by `gained`."""
+        ledger = self.ledgers[pool]
+        self.ledgers[pool] = Ledger(version=ledger.version + 1, used=ledger.used + gained)
+
+    def lines(self) -> set[str]:
+        """Return the lines that jobs wait in, or come to without anybody's doing."""
+        coming = (line_of(job) for job in self.jobs.values() if job.comes_to_line)
+        return {*self.index.lines(), *coming}
+
+    def open_lines(self) -> dict[str, str]:
+        with self.lock:
+            return {line: self.openers.get(line, "") for line in self.lines()}
+
+    def check_line(self, job: Job, *, opens_line: bool, opener: str) -> bool:
+        """Return whether the job opens a line that somebody pays for. Raise NoSuchLine if it may
+        open none."""
+        if opens_line and not opener:
+            return False
+        line, lines = line_of(job), self.lines()
+        if line in lines:
+            return False
+        if not opens_line:
+            raise NoSuchLine("there is no such line")
+        self.openers = {name: it for name, it in self.openers.items() if name in lines}
+        self.openers[line] = opener_mark(opener)
+        return True
+
+
+class _Facet(Protocol):
+    @property
+    def _state(self) -> State: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=_Facet)
+
+
+def one_at_a_time(method: Callable[Concatenate[F, P], R]) -> Callable[Concatenate[F, P], R]:
+    """Hold the state's lock during the method of a facet."""
+
+    def locked(self: F, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._state.lock:
+            return method(self, *args, **kwargs)
+
+    return locked

@@ -1,5 +1,0 @@
-"""The port `Scripts` on S3.
-
-s3               reads and writes what lies below the jobs' checkpoints
-report_document  a report's bytes as a Report: data of strangers
-"""

@@ -1,0 +1,96 @@
+"""What a preemptible training job without checkpoints is told: an eviction would set it back to its
+beginning.
+
+Each pool has a rule (`CheckpointRule`). Of a job's pools the strictest counts, whichever of them
+the job would start in: the door cannot know. Jobs that nobody may evict, interactive ones among
+them, are not asked.
+
+A place that the queue provides lies below the job's own output: its role may write there, its
+output's owner pays, and whoever may read the output may read the checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.errors import CheckpointsRequired
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import CheckpointRule, Pool
+from slotq_core.names import CHECKPOINTS_FOLDER, set_back
+from slotq_core.timestamps import iso
+from slotq_core.wire.training.field_paths import value_at, with_value
+
+FIELD = "CheckpointConfig"
+LOCATION = f"{FIELD}.S3Uri"
+OUTPUT = "OutputDataConfig.S3OutputPath"
+_STRICTEST_LAST = tuple(CheckpointRule)
+_LONGEST = 1024
+"""SageMaker's limit for a location."""
+_S3 = re.compile(r"(https|s3)://[^/]+")
+_HOW = (
+    "give the request a CheckpointConfig (checkpoint_s3_uri in the SageMaker SDK) and save below "
+    "/opt/ml/checkpoints"
+)
+_OR_NOT = "or submit the job with the tag slotq:preemptible=false"
+
+
+def loses_its_work(job: Job) -> bool:
+    """Whether an eviction sets the job back to its beginning."""
+    return job.evictable and not job.checkpoints
+
+
+def assured(job: Job, pools: Iterable[Pool]) -> Job:
+    """The job as its pools take it. It has checkpoints if one of them provides a place. Raises
+    CheckpointsRequired if one requires them."""
+    own = [pool for pool in pools if pool.name in job.pools]
+    if not own or not loses_its_work(job):
+        return job
+    match max((pool.checkpoints for pool in own), key=_STRICTEST_LAST.index):
+        case CheckpointRule.REQUIRE:
+            raise CheckpointsRequired(_refusal(own), field=FIELD)
+        case CheckpointRule.PROVIDE:
+            return replace(job, checkpoints=True)
+    return job
+
+
+def _refusal(own: Sequence[Pool]) -> str:
+    strict = [pool.name for pool in own if pool.checkpoints is CheckpointRule.REQUIRE]
+    others = [pool.name for pool in own if pool.name not in strict]
+    elsewhere = f", or only other pools: slotq:pools={','.join(others)}" if others else ""
+    which = f"pool {strict[0]} takes" if len(strict) == 1 else f"pools {', '.join(strict)} take"
+    return (
+        f"{which} preemptible jobs only with checkpoints, because an eviction would set this one "
+        f"back to its beginning: {_HOW}; {_OR_NOT}{elsewhere}"
+    )
+
+
+def provided(request: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """The request with a place for the job's checkpoints below its output. No two jobs have the
+    same, because the place has the job's name and entry time. Raises CheckpointsRequired if nothing
+    can lie below the output."""
+    output = str(value_at(request, OUTPUT))
+    entered = iso(job.entry_time)[:19].replace("-", "").replace(":", "")
+    place = f"{output.rstrip('/')}/{CHECKPOINTS_FOLDER}/{job.name}/{entered}"
+    if not _S3.match(output) or len(place) > _LONGEST:
+        raise CheckpointsRequired(
+            f"there can be no checkpoints below {OUTPUT} '{output[:200]}': {_HOW}; {_OR_NOT}",
+            field=FIELD,
+        )
+    return with_value(request, LOCATION, place)
+
+
+def warning(job: Job) -> str:
+    """What the user of a job that `loses_its_work` is told."""
+    return f"{set_back(job.name)}: {_HOW}; {_OR_NOT}"
+
+
+def notice(request: Mapping[str, Any]) -> str:
+    """What the user of a job with a provided place is told at its submission."""
+    return (
+        f"the queue keeps checkpoints of {request['TrainingJobName']} in "
+        f"{value_at(request, LOCATION)}, which its pool provides: what the script saves below "
+        "/opt/ml/checkpoints outlives an eviction, all else is lost"
+    )

@@ -1,0 +1,111 @@
+"""The routes of the whole configuration as a document, of projects, and of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from slotq_core.api.router import Response
+from slotq_core.api.signed_requests import SignedRequest, json_answer, number
+from slotq_core.api.table.of_settings import MOST_CHANGES
+from slotq_core.manager import QueueManager
+from slotq_core.operations.configuring import scheduler_advice, telling_advice
+from slotq_core.operations.configuring.configurator import Changed
+from slotq_core.operations.overview import NOBODY
+from slotq_core.privacy.identity import People
+from slotq_core.wire.document.amending import with_project
+from slotq_core.wire.document.differences import differences
+from slotq_core.wire.document.values import EVERYONE
+from slotq_core.wire.document.views import (
+    applied_view,
+    configuration_view,
+    parse_configuration,
+    parse_project,
+    projects_view,
+    quotas_view,
+)
+from slotq_core.wire.record import Recorded, changes_view
+
+
+class DocumentRoutes:
+    """The routes, bound to one manager."""
+
+    def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
+        self._manager, self._request = manager, request
+
+    def show(self) -> Response:
+        settings, revision = self._manager().configuration.settings()
+        return json_answer(HTTPStatus.OK, configuration_view(settings, revision))
+
+    def apply(self) -> Response:
+        caller, dry_run = self._request.caller(), self._request.is_dry_run()
+        settings, seen = parse_configuration(self._request.body())
+        done = self._manager().configuration.apply(settings, by=caller, seen=seen, dry_run=dry_run)
+        return self._applied(done, dry_run=dry_run)
+
+    def list_projects(self) -> Response:
+        manager = self._manager()
+        settings, revision = manager.configuration.settings()
+        sharers = manager.overview.sharers() if settings.sharing.projects else NOBODY
+        view = projects_view(
+            settings, sharers.held, sharers.standings, sharers.budgets, revision=revision
+        )
+        return json_answer(HTTPStatus.OK, view)
+
+    def set_project(self, name: str) -> Response:
+        caller, (keys, seen) = self._request.caller(), parse_project(self._request.body())
+        done = self._manager().configuration.change(
+            lambda now: with_project(now, name, keys), by=caller, seen=seen
+        )
+        return self._applied(done)
+
+    def remove_project(self, name: str) -> Response:
+        caller, query = self._request.caller(), self._request.query()
+        seen, move_to = number("revision", query, low=0), query.get("move_to", [None])[-1]
+        done = self._manager().configuration.remove_project(
+            name, by=caller, seen=seen, move_to=move_to
+        )
+        return self._applied(done)
+
+    def list_quotas(self) -> Response:
+        """What the caller holds of the caller's limits; of others for operators alone."""
+        caller, query = self._request.caller(), self._request.query()
+        manager = self._manager()
+        sharing = manager.configuration.settings()[0].sharing
+        person = People(session_roles=sharing.session_roles).person(caller)
+        user = query.get("user", [person])[-1]
+        if user != person:
+            manager.authorizer.check_operates(by=caller)
+        quotas = manager.overview.user_quotas(None if user == EVERYONE else user)
+        return json_answer(HTTPStatus.OK, quotas_view(quotas, sharing.contact))
+
+    def list_changes(self) -> Response:
+        query = self._request.query()
+        limit = number("limit", query, low=1, high=MOST_CHANGES) or MOST_CHANGES
+        changes = [
+            Recorded(
+                revision=it.revision,
+                who=it.who,
+                at=it.at,
+                pools=(it.before, it.after),
+                limits=(it.limits_before, it.limits_after),
+                sharing=it.sharing,
+            )
+            for it in self._manager().configuration.changes(limit=limit)
+        ]
+        return json_answer(HTTPStatus.OK, changes_view(changes))
+
+    def _applied(self, done: Changed, *, dry_run: bool = False) -> Response:
+        """The answer to a change. What an operator should know of scheduling and telling is said
+        with it."""
+        telling = self._manager().configuration.telling
+        warnings = [*scheduler_advice.warnings_of(done.after)]
+        warnings += telling_advice.warnings_of(done.after, telling)
+        view = applied_view(
+            differences(done.before, done.after),
+            revision=done.revision,
+            dry_run=dry_run,
+            moved=done.moved,
+            warnings=warnings,
+        )
+        return json_answer(HTTPStatus.OK, view)

@@ -1,0 +1,191 @@
+"""The routes of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from slotq_core.api.router import Response
+from slotq_core.api.signed_requests import SignedRequest, fitting_views, json_answer, number, switch
+from slotq_core.api.table.of_jobs import FILTERS
+from slotq_core.errors import InvalidRequest, SlotQError
+from slotq_core.manager import QueueManager
+from slotq_core.model.jobs import JobState, Workload
+from slotq_core.model.reports.slow_save import slow_save
+from slotq_core.operations.status import MOST_LISTED, Status, Wanted, warnings_of
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.base import ErrorView
+from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view, with_slow_save
+
+if TYPE_CHECKING:
+    # What reads a request is imported with the first such request: most cold starts answer another.
+    from slotq_core.operations.bulk import Outcome
+    from slotq_core.wire.job_changes import OutcomeView
+
+
+class JobRoutes:
+    def __init__(
+        self,
+        manager: Callable[[], QueueManager],
+        request: SignedRequest,
+        error_view: Callable[[SlotQError], ErrorView],
+    ) -> None:
+        """`error_view` shows the error that left one of several jobs unchanged."""
+        self._manager, self._request, self._error_view = manager, request, error_view
+
+    def add(self) -> Response:
+        from slotq_core.wire.submission import parse_submission
+
+        submitter, dry_run = self._request.caller(), self._request.is_dry_run()
+        submission, request = parse_submission(self._request.body())
+        submissions = self._manager().submissions
+        if dry_run:
+            status = submissions.dry_run(submission, request, submitter=submitter)
+            return json_answer(HTTPStatus.OK, _view(status))
+        status = submissions.submit(submission, request, submitter=submitter)
+        return json_answer(HTTPStatus.ACCEPTED, _view(status))
+
+    def list_jobs(self) -> Response:
+        from slotq_core.operations.listing.cursor import ListCursor, question_of
+
+        query = self._request.query()
+        states, wanted, limit = _selection(query)
+        lookup, caller, following = self._manager().jobs, self._request.caller(), None
+        if switch("places", query):
+            if "next" in query:
+                raise InvalidRequest("with places there are no further pages", field="next")
+            jobs, more = lookup.first(states, wanted, limit=limit, to=caller)
+        else:
+            after = None
+            if "next" in query:
+                after = ListCursor.parse(query["next"][-1], question=question_of(states, wanted))
+            jobs, following = lookup.page(states, wanted, limit=limit, after=after, to=caller)
+            more = following is not None
+        views = [*self._warned(lookup.with_progress(jobs))]
+        shown = fitting_views(views)
+        if len(shown) < len(views):
+            more = True
+            if not switch("places", query):
+                question = question_of(states, wanted)
+                following = ListCursor.behind(jobs[len(shown) - 1].job, question=question)
+        text = following.text() if following else None
+        return json_answer(HTTPStatus.OK, queue_view(shown, more=more, following=text))
+
+    def change_many(self) -> Response:
+        from slotq_core.api.job_changes import wish_of
+        from slotq_core.wire.job_changes import OutcomesView, parse_changes
+
+        caller, changes = self._request.caller(), parse_changes(self._request.body())
+        outcomes = self._manager().bulk.run([wish_of(it) for it in changes], by=caller)
+        return json_answer(
+            HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
+        )
+
+    def _outcome(self, outcome: Outcome) -> OutcomeView:
+        from slotq_core.wire.job_changes import OutcomeView
+
+        job = _view(outcome.status) if outcome.status else None
+        error = self._error_view(outcome.error) if outcome.error else None
+        return OutcomeView(name=outcome.name, job=job, error=error)
+
+    def get(self, name: str) -> Response:
+        lookup = self._manager().jobs
+        status = lookup.status(name, to=self._request.caller())
+        (view,) = self._warned(lookup.with_progress([status]))
+        return json_answer(HTTPStatus.OK, view)
+
+    def _warned(self, statuses: Iterable[Status]) -> Iterator[JobView]:
+        return with_slow_saves(map(_view, statuses), self._manager().jobs.graces)
+
+    def cancel(self, name: str) -> Response:
+        return json_answer(
+            HTTPStatus.OK, _view(self._manager().changes.cancel(name, by=self._request.caller()))
+        )
+
+    def amend(self, name: str) -> Response:
+        from slotq_core.api.job_changes import amendment_of
+        from slotq_core.wire.job_changes import parse_amendment
+
+        caller, body = self._request.caller(), parse_amendment(self._request.body())
+        status = self._manager().changes.amend(name, amendment_of(body), by=caller)
+        return json_answer(HTTPStatus.OK, _view(status))
+
+    def get_request(self, name: str) -> Response:
+        it = self._manager().jobs.request(name, by=self._request.caller())
+        view = RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
+        return json_answer(HTTPStatus.OK, view)
+
+    def views(self, statuses: Iterable[Status]) -> list[JobView]:
+        """The jobs as shown, with the progress of those that run."""
+        return [*map(_view, self._manager().jobs.with_progress(statuses))]
+
+
+def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
+    """The states, filters and limit in a query: `?state=` (repeated or comma separated; none: every
+    state), FILTERS (`?project=` like `?state=`) and `?limit=`. The route itself reads `?next=` and
+    `?places=`."""
+    words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
+    for word in words:
+        if word not in tuple(JobState):
+            allowed = ", ".join(JobState)
+            raise InvalidRequest(f"state takes any of {allowed}, not '{word[:40]}'", field="state")
+    states = [JobState(word) for word in words] if words else None
+    return states, _wanted(query), number("limit", query, low=1, high=MOST_LISTED) or MOST_LISTED
+
+
+def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
+    names = (filter_.name for filter_ in FILTERS)
+    given: dict[str, Any] = {name: query[name][-1] for name in names if name in query}
+    if given.pop("project", None) is not None:
+        wanted = (name.strip() for text in query["project"] for name in text.split(","))
+        given["projects"] = frozenset(wanted)
+    for key in {"since", "until"} & set(given):
+        given[key] = _moment(key, given[key])
+    return Wanted(**given)
+
+
+def _moment(key: str, text: str) -> int:
+    try:
+        return from_iso(text)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidRequest(
+            f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
+        ) from None
+
+
+def _view(status: Status) -> JobView:
+    return job_view(
+        status.job,
+        place=status.place,
+        place_is_lower_bound=status.place_is_lower_bound,
+        reason=status.reason,
+        outlook=status.outlook,
+        attempts=status.attempts,
+        warnings=warnings_of(status),
+        report=status.report,
+        eta=status.eta,
+    )
+
+
+def with_slow_saves(
+    views: Iterable[JobView], graces: Callable[[], Mapping[str, int]]
+) -> Iterator[JobView]:
+    """Yield the views, with a warning where the last save was too slow for an eviction. `graces`
+    gives how long (ms) each pool waits; it is called at most once, and only if a script has timed a
+    save."""
+    known = cache(graces)
+    for view in views:
+        took = _took(view)
+        slow = None if took is None else slow_save(took, known().get(view.pool or "", 0))
+        yield with_slow_save(view, slow) if slow else view
+
+
+def _took(view: JobView) -> int | None:
+    """How long the last save of a running job took (ms), if the job may be evicted."""
+    saved = view.progress.saved if view.progress else None
+    took = saved.took_seconds if saved else None
+    evictable = view.preemptible and view.workload == Workload.TRAINING
+    return round(1000 * took) if took and isfinite(took) and evictable else None

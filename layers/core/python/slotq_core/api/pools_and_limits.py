@@ -1,0 +1,55 @@
+"""The routes of pools and of the limits of callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from slotq_core.api.router import Response
+from slotq_core.api.signed_requests import SignedRequest, json_answer, number
+from slotq_core.manager import QueueManager
+from slotq_core.wire.configuration import OwnLimitsView, limits_view, parse_limits, parse_pool
+from slotq_core.wire.views.pools import PoolsView, pool_view
+
+
+class PoolAndLimitRoutes:
+    """The routes, bound to one manager."""
+
+    def __init__(self, manager: Callable[[], QueueManager], request: SignedRequest) -> None:
+        self._manager, self._request = manager, request
+
+    def list_pools(self) -> Response:
+        manager = self._manager()
+        revision = manager.configuration.revision()  # First: it is never newer than the pools.
+        pools = [pool_view(it.pool, size=it.size, used=it.used) for it in manager.overview.pools()]
+        return json_answer(HTTPStatus.OK, PoolsView(pools=pools, revision=revision))
+
+    def set_pool(self, name: str) -> Response:
+        caller, (settings, seen) = self._request.caller(), parse_pool(self._request.body())
+        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
+        return self.list_pools()
+
+    def remove_pool(self, name: str) -> Response:
+        caller, seen = self._request.caller(), number("revision", self._request.query(), low=0)
+        self._manager().configuration.remove_pool(name, by=caller, seen=seen)
+        return self.list_pools()
+
+    def get_limits(self) -> Response:
+        it = self._manager().overview.limits(caller=self._request.caller())
+        own = OwnLimitsView(
+            caller=it.caller,
+            counted_as=it.counted_as,
+            waiting=it.own.waiting,
+            waiting_used=it.use.waiting,
+            submissions=it.own.submissions,
+            submissions_used=it.use.submissions,
+            priority=it.own.priority,
+        )
+        stand = it.stand
+        view = limits_view(stand.limits, revision=stand.revision, own=own, use=stand.use)
+        return json_answer(HTTPStatus.OK, view)
+
+    def set_limits(self) -> Response:
+        caller, (settings, seen) = self._request.caller(), parse_limits(self._request.body())
+        self._manager().configuration.set_limits(settings, by=caller, seen=seen)
+        return self.get_limits()

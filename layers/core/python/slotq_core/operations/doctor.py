@@ -1,0 +1,68 @@
+"""Examine everything that the queue keeps, beside what SageMaker says, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq_core.errors import ExaminedLately, Unavailable
+from slotq_core.model.reasons import units
+from slotq_core.operations import decisions_in_parts
+from slotq_core.operations.attempts import rights_report
+from slotq_core.operations.reconcile import Reconciler
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.surroundings import Clock
+
+DOCTOR_BUDGET = 15_000
+"""The longest that an examination may ask SageMaker while somebody waits (ms). API Gateway times
+out after 29 s."""
+
+DOCTOR_ENDS = 24_000
+"""When the examination of the table ends, from the start (ms)."""
+
+EXAMINE_EVERY = 60_000
+"""The least time between two requested examinations (ms)."""
+
+
+class Doctor:
+    """Finds what disagrees, and mends it."""
+
+    def __init__(
+        self, store: Store, reconciler: Reconciler, clock: Clock, wake: Callable[[], None]
+    ) -> None:
+        """`wake` asks for a pass."""
+        self._store, self._reconciler, self._clock, self._wake = store, reconciler, clock, wake
+
+    def examine(self, *, fix: bool = False) -> list[Finding]:
+        """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is
+        true.
+
+        Starts are left to the pass that follows, whose role may start training jobs. Reads
+        everything, so it is for people. A finding says what there was no time for.
+        """
+        began = self._clock.now()
+        try:
+            found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
+        except Unavailable as error:
+            found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
+        found += rights_report.examine(self._store.configuration, self._store.health, mend=fix)
+        found += decisions_in_parts.examine(self._store.decisions, self._clock.now())
+        until = began + DOCTOR_ENDS
+        found += self._store.repair.inspect(mend=fix, time_left=lambda: until - self._clock.now())
+        if fix and found:
+            self._wake()
+        return found
+
+    def examine_if_due(self, *, fix: bool = False) -> list[Finding]:
+        """Examine at most once a minute, because it reads everything. Looking and mending have
+        separate turns. Raises ExaminedLately."""
+        task, now = "mend" if fix else "examine", self._clock.now()
+        if not self._store.scheduler.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
+            due = self._store.scheduler.next_turn(task) or now
+            left = max(1, -(-(due - now) // 1000))
+            raise ExaminedLately(
+                "the queue examines itself at most once a minute; ask again in "
+                f"{units(left, 'seconds')}",
+                retry_after=left,
+            )
+        return self.examine(fix=fix)

@@ -1,0 +1,126 @@
+"""What the queue has and how it stands, for people: pools, shares, limits and the longest wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slotq_core.admission.caller_limits import counted_as, of_caller
+from slotq_core.model.demand import Demand
+from slotq_core.model.limits import CallerLimits, CallerUse
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import BudgetStanding, Standing
+from slotq_core.model.sharing import NO_SHARING
+from slotq_core.operations.admit import Admitter
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.surroundings import Clock
+
+if TYPE_CHECKING:
+    from slotq_core.admission.user_quotas import UserQuota
+    from slotq_core.operations.usage.project_metrics import Measured
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sharers:
+    """How projects and departments stand."""
+
+    held: Mapping[str, Mapping[str, Demand]]
+    """What the jobs of each project hold, by pool."""
+    standings: tuple[Standing, ...]
+    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
+    """Of the projects that have one."""
+
+
+NOBODY = Sharers(held={}, standings=())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolStatus:
+    """A pool, with the queue's use of the pool."""
+
+    pool: Pool
+    size: Demand
+    """What the queue may use of the pool now."""
+    used: Demand
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitsStatus:
+    """The limits, and one caller's use of them."""
+
+    stand: Configuration
+    caller: str
+    counted_as: str
+    """Name that the caller counts under: the rule's pattern if a rule counts several callers
+    together, else the person."""
+    own: CallerLimits
+    """The limits that apply to this caller."""
+    use: CallerUse
+
+
+class Overview:
+    """The state of the whole queue. Times in ms."""
+
+    def __init__(self, store: Store, clock: Clock, admitter: Admitter) -> None:
+        self._store, self._clock, self._admitter = store, clock, admitter
+
+    def pools(self) -> list[PoolStatus]:
+        """The pools in order, with their size, use and health."""
+        now = self._clock.now()
+        world = self._store.worlds.load(now)
+        return [
+            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
+            for pool in world.snapshot.pools
+        ]
+
+    def sharers(self) -> Sharers:
+        """How projects and departments stand, and what the jobs of each project hold."""
+        from slotq_core.admission.configuration.subscription import held_by_projects
+        from slotq_core.policy.explain.standings import standings
+        from slotq_core.policy.state.quotas.budgets import budgets_of
+
+        now = self._clock.now()
+        snapshot = self._store.worlds.load(now).snapshot
+        return Sharers(
+            held=held_by_projects(snapshot.active),
+            standings=tuple(standings(snapshot, now)),
+            budgets=budgets_of(snapshot, now),
+        )
+
+    def user_quotas(self, user: str | None) -> tuple[UserQuota, ...]:
+        """What this user holds of the user's limits; None: all users."""
+        from slotq_core.admission.user_quotas import user_quotas
+
+        stand = self._store.configuration.read()
+        snapshot = self._store.worlds.load(self._clock.now()).snapshot
+        users = None if user is None else [user]
+        return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
+
+    def project_metrics(self, *, most: int) -> Measured:
+        """What projects hold, wait for and deserve: of `most` projects, and of all others together.
+        Empty without projects, or if `most` is 0; then nothing is read."""
+        sharing = self._store.configuration.read().sharing if most else NO_SHARING
+        if not sharing.projects:
+            return {}
+        from slotq_core.operations.usage.project_metrics import measured
+
+        names = [each.name for each in sharing.projects]
+        return measured(self.sharers().standings, names, most=most)
+
+    def limits(self, *, caller: str) -> LimitsStatus:
+        """The limits, and what this caller has used."""
+        stand = self._store.configuration.read()
+        return LimitsStatus(
+            stand=stand,
+            caller=caller,
+            counted_as=counted_as(stand.limits, caller, stand.people),
+            own=of_caller(stand.limits, caller),
+            use=self._admitter.use(caller, stand),
+        )
+
+    def longest_wait(self) -> int:
+        """The time since the oldest waiting job entered (ms); 0 if none waits."""
+        since = self._store.jobs.waiting_since()
+        return 0 if since is None else max(0, self._clock.now() - since)

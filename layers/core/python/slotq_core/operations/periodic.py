@@ -1,0 +1,100 @@
+"""The periodic work of the queue: what each tick does before its pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slotq_core.errors import SlotQError
+from slotq_core.operations.admit import Admitter
+from slotq_core.operations.reconcile import Reconciler
+from slotq_core.operations.usage.day_sums import DaySums
+from slotq_core.ports.scripts import Scripts
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, Finding
+from slotq_core.ports.surroundings import Clock
+
+if TYPE_CHECKING:
+    from slotq_core.operations.scripts.listening import Listener
+
+FinishGroups = Callable[[int], tuple[str, ...]]
+"""Finishes, until a moment (ms), the submissions of groups that other handlers have begun. Returns
+what went wrong."""
+
+
+class PeriodicWork:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        scripts: Scripts,
+        *,
+        admitter: Admitter,
+        reconciler: Reconciler,
+        finish_groups: FinishGroups,
+    ) -> None:
+        self._store, self._clock, self._scripts = store, clock, scripts
+        self._admitter, self._reconciler = admitter, reconciler
+        self._finish_groups = finish_groups
+        self._day_sums = DaySums(store.usage, store.scheduler, clock)
+
+    def run(self, *, until: int) -> tuple[list[str], list[Finding]]:
+        """Add up what projects with a budget have spent and what was used on days that are over,
+        read the reports that decide something, audit the callers' counters and some of the stored
+        lines, mark old history for removal, and reconcile if due, until a moment (ms). Return what
+        went wrong, and what was found.
+
+        An error in one part does not stop the others.
+        """
+        troubles: list[str] = []
+        findings: Sequence[Finding] = []
+        stand = None
+        try:
+            stand = self._store.configuration.read()
+            self.count_spending(stand)
+        except SlotQError as error:
+            troubles.append(f"budgets: {error}")
+        parts: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("reports", lambda: self.listen(stand)),
+            ("limits", lambda: self._admitter.audit(stand)),
+            ("groups", lambda: troubles.extend(self._finish_groups(until))),
+            ("history", lambda: self._store.repair.expire(now=self._clock.now())),
+            ("usage", lambda: self._day_sums.run_if_due(self._clock.now())),
+        )
+        for name, run in parts:
+            try:
+                run()
+            except SlotQError as error:
+                troubles.append(f"{name}: {error}")
+        try:
+            findings = self._reconciler.run_if_due(self._clock.now(), until=until)
+        except SlotQError as error:
+            troubles.append(f"reconciliation: {error}")
+        try:
+            findings = [*findings, *self._store.repair.audit(now=self._clock.now())]
+        except SlotQError as error:
+            troubles.append(f"audit: {error}")
+        return troubles, [*findings]
+
+    def count_spending(self, stand: Configuration | None = None) -> None:
+        """Add up what the projects with a budget have spent, so that passes know it. `stand`: the
+        configuration, if it has just been read."""
+        stand = stand or self._store.configuration.read()
+        if any(project.budget for project in stand.sharing.projects):
+            from slotq_core.operations.usage.month_sums import MonthSums
+
+            MonthSums(self._store.usage, self._clock).count(stand, self._clock.now())
+
+    def listen(self, stand: Configuration | None = None) -> None:
+        """Read what scripts report where it decides something. `stand`: the configuration, if it
+        has just been read."""
+        stand = stand or self._store.configuration.read()
+        if stand.group_decisions or any(pool.listens for pool in stand.pools):
+            self._listener.listen(stand, self._clock.now())
+
+    @cached_property
+    def _listener(self) -> Listener:
+        from slotq_core.operations.scripts.listening import Listener
+
+        return Listener(self._store.worlds, self._store.decisions, self._scripts)

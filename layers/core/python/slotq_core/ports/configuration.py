@@ -1,0 +1,77 @@
+"""The configuration (pools, limits, and how projects share), each change on record; and what the
+queue has learned of its pools, and of training jobs that it does not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.sharing import Sharing
+from slotq_core.ports.stored import Configuration, ConfigurationChange
+from slotq_core.ports.training import Sighting
+
+
+class StoredConfiguration(Protocol):
+    """The configuration and its record. Strongly consistent. Methods may raise Unavailable, and
+    ConfigurationLost if the departments and projects are lost."""
+
+    def read(self) -> Configuration:
+        """Return the configuration: pools, limits, sharing, use and revision."""
+
+    def pools(self) -> tuple[Pool, ...]:
+        """Return the configured pools, in their configured order."""
+
+    def change(
+        self,
+        pools: Sequence[Pool] | None = None,
+        *,
+        limits: Limits | None = None,
+        sharing: Sharing | None = None,
+        who: str,
+        now: int,
+        seen: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Replace what is given, all at once, and record who did so, when (ms), before and after.
+        With `dry_run`, raise what would be raised, and write nothing.
+
+        `seen` is the revision that the caller decided on; raises Conflict if it is outdated.
+        Removes a pool that is not listed any more. Raises PoolInUse if something runs in such a
+        pool, and Misconfigured if the pools contradict each other or too many change. Capacity may
+        shrink below use; then nothing is admitted until use has fallen.
+        """
+
+    def changes(
+        self, *, limit: int, who: str | None = None, sharing: bool = True
+    ) -> tuple[ConfigurationChange, ...]:
+        """Return at most `limit` recorded changes, the latest first; with `who`, only that
+        caller's. Without `sharing` they leave out how projects shared, which costs reads."""
+
+
+class Health(Protocol):
+    """The pools' health, and sightings of unexpected training jobs. Methods may raise
+    Unavailable."""
+
+    def pool(self, name: str) -> Pool | None:
+        """Return a configured pool with its health, and with what others occupy of it; None if
+        there is no such pool."""
+
+    def get(self, pool: str) -> PoolHealth:
+        """Return a pool's health alone; HEALTHY if nothing was learned of the pool."""
+
+    def set(self, pool: str, health: PoolHealth) -> None:
+        """Store a pool's health. Unconditional: a lost write costs one more failed start."""
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's
+        version."""
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """Return all sightings that are remembered and not forgotten."""
+
+    def remember(self, sighting: Sighting) -> None: ...
+
+    def forget(self, training_job: str) -> None: ...

@@ -1,0 +1,72 @@
+"""What a decision reads and writes: the world as of now, and changes of jobs in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from slotq_core.model.jobs import Job
+from slotq_core.ports.stored import Change, InParts, Part, World
+
+
+class Worlds(Protocol):
+    """The input of decisions. Strongly consistent. Methods may raise Unavailable."""
+
+    def load(self, now: int) -> World:
+        """Load the input of a pass at `now` (ms): active jobs, claimants, due back-offs, and of
+        each line the first jobs or, where a lower bound is known, a stand-in (`Snapshot.unread`).
+
+        The cost does not depend on the number of waiting jobs.
+        """
+
+    def load_all(self, now: int) -> World:
+        """Load the same with every waiting job: for explanations, never for a pass."""
+
+
+class Decisions(Protocol):
+    """Changes of stored jobs, each on the condition that it rests on. Methods may raise
+    Unavailable."""
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        group_decisions: int | None = None,
+        part: Part | None = None,
+        opens_line: bool = True,
+        opener: str = "",
+    ) -> tuple[Job, ...]:
+        """Commit every change or none, in one transaction. Returns the jobs as they now stand.
+
+        The conditions: each job still has `before.version`; each pool in `seen` still has that
+        ledger version; every pool has room for what is newly held in it; no decision about a group
+        has been committed since there were `group_decisions`; the decision that this is a `part` of
+        is still to be finished. Raises Conflict if a condition fails. Raises NoSuchLine if
+        `opens_line` is false and a change puts a job into a line that does not exist: a user's
+        change asks for a new line first. A pass's change never does. `opener`: who pays for the
+        new line, already counted.
+
+        A change that ends an attempt also makes the record of what the attempt used (`usage`). A
+        change that takes an attempt back, without an end, removes all records of the attempt.
+
+        A job holds its slots from the change into an active state until the change out of it. The
+        version of each pool in `seen`, and of each pool whose use changes, rises by one; so does
+        the number of decisions about groups, if it is given.
+        """
+
+    def fitting(
+        self,
+        changes: Sequence[Change],
+        *,
+        seen: Mapping[str, int] | None = None,
+        part: Part | None = None,
+    ) -> int:
+        """Return how many of these changes, the first ones, one transaction is sure to take; at
+        least one. The other arguments: as of the commit."""
+
+    def in_parts(self) -> InParts | None:
+        """Return the decision that is to be finished, as it now stands. Raises NotUnderstood."""
+
+    def turn_back(self, decision: InParts) -> InParts:
+        """Turn a decision to START into one to UNDO. Raises Conflict if it is no longer a START."""

@@ -1,0 +1,121 @@
+"""The jobs and the groups that users have submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.groups import Opening, StoredGroup
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.ports.stored import Mark
+from slotq_core.ports.training import Request
+
+
+class StoredJobs(Protocol):
+    """Every job that was submitted, until its history ends. Reads of one job are strongly
+    consistent. Methods may raise Unavailable, and NotUnderstood for a record that cannot be read.
+    """
+
+    def submit(
+        self,
+        job: Job,
+        request: Request,
+        *,
+        opens_line: bool = True,
+        opener: str = "",
+        watched: Sequence[str] = (),
+    ) -> Job:
+        """Store a new job and its request, both or neither. Returns the job with its version.
+
+        Never touches a ledger, so submissions conflict neither with each other nor with a pass.
+        `watched`: of each group that it waits for, a member whose end is handed on to it. Raises
+        StoredAlready, with that job, if a job of that name exists. Raises AwaitedEnded unless each
+        of these, and each job that it waits for, lives and is `followed`. Raises NoSuchLine if the
+        job needs a new line and `opens_line` is false. `opener`: the name that the caller who pays
+        for a new line is counted under (`Counters.opened`); empty: nobody.
+        """
+
+    def has_line_of(self, job: Job) -> bool:
+        """Whether the line that the job would wait in exists. One read."""
+
+    def get(self, name: str) -> Job | None: ...
+
+    def request(self, name: str) -> Request:
+        """Return the job's request as it now stands. Raises NoSuchJob."""
+
+    def with_attempts(self, name: str) -> tuple[Job, tuple[Attempt, ...]] | None:
+        """Return the job with all its attempts in order, including the live one, by one read; None
+        if there is no such job."""
+
+    def owner_of(self, training_job: str) -> str | None:
+        """Return the name of the job that owns a training job; None if no attempt ever had that
+        name."""
+
+    def followers(self, name: str) -> Sequence[Job]:
+        """Return the jobs that wait for this one, or for a group's entry or end (`Job.waits_for`),
+        in any order."""
+
+    def in_states(
+        self,
+        states: Iterable[JobState],
+        *,
+        limit: int = 1000,
+        projects: frozenset[str] | None = None,
+    ) -> tuple[Job, ...]:
+        """Return jobs in these states, the latest entry first within each. For people: the answer
+        may lag behind. `limit`: how many to read. `projects`: return only jobs of these."""
+
+    def by_entry(
+        self, state: JobState, *, after: Mark | None = None, latest_first: bool, at_once: int
+    ) -> Iterator[Job]:
+        """Yield the jobs of a state behind `after`, by entry time, those of one moment by name.
+        They are read on demand: about `at_once` first, then more at a time. For people: the answer
+        may lag behind."""
+
+    def waiting_in(self, projects: frozenset[str], *, limit: int) -> tuple[Job, ...] | None:
+        """Return the jobs that wait in these projects, read without those of others. None: there
+        are more than `limit`, or nobody has counted them."""
+
+    def longest_waiting(self, *, before: int, limit: int) -> tuple[Job, ...]:
+        """Return at most `limit` jobs of each state in which jobs wait (pending, preempted,
+        backoff) that entered before a moment (ms), the earliest entry first within each. For
+        people: the answer may lag behind."""
+
+    def waiting_since(self) -> int | None:
+        """Return the earliest entry time (ms) of a waiting job (pending or preempted); None if none
+        waits. For people: the answer may lag behind."""
+
+
+class Groups(Protocol):
+    """The groups that users have submitted: their records and their openings.
+
+    A group exists from the moment that its record is kept. Before, its submission is an opening:
+    its members are stored, and wait for the group's entry (`model.groups.entry_of`). After, they
+    enter their lines, and then the opening is closed. Whoever finds an opening can finish the work.
+
+    Every read is strongly consistent. Methods may raise Unavailable.
+    """
+
+    def get(self, name: str) -> StoredGroup | None: ...
+
+    def open(self, name: str, *, digest: str, now: int) -> None:
+        """Begin a submission, or begin the same one again. Raises Conflict while another one of
+        that name is open, or this one is being withdrawn."""
+
+    def keep(self, stored: StoredGroup) -> None:
+        """Store the record. Raises Conflict if there is one, or if the submission is not open or is
+        being withdrawn."""
+
+    def openings(self) -> Sequence[Opening]:
+        """All openings, in any order."""
+
+    def withdraw(self, opening: Opening) -> None:
+        """Make sure that the record is never kept. Raises Conflict if it has been, or if the
+        submission was begun again since the opening was read."""
+
+    def meet(self, name: str, *, job: str) -> None:
+        """Note that this job has reached the goal of the sweep. A later note replaces it."""
+
+    def close(self, name: str) -> None:
+        """Forget the opening."""

@@ -1,0 +1,194 @@
+"""Build a snapshot: the same jobs give the same one in every store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slotq_core.admission.user_groups import users_among
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import NOTHING_SPENT, Project, Spending
+from slotq_core.model.sharing import Sharing
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, AUTO_VALUE, Yielded
+from slotq_core.policy.lifecycle.retry import backed_off
+from slotq_core.policy.lines import Line, first_read
+from slotq_core.policy.order import BELOW_ALL
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.usage import MonthSum, UsageBook
+from slotq_core.storage.yields import latest_yields
+from slotq_core.usage.amounts import Window
+from slotq_core.usage.calendar_days import day_of, days, month_of, next_month
+
+FIRST_JOBS = 10
+"""How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
+
+MAX_DUE = 100
+"""Maximum number of back-offs that one load reads."""
+
+MOST_ENDED = 1_000
+"""How many attempts that have ended since the last tick one load reads at most for `spending`. The
+next tick counts all."""
+
+
+def read_at_first(
+    line: Line,
+    pools: Sequence[Pool],
+    groups: Mapping[str, Group],
+    *,
+    by_user: bool,
+    shares: bool,
+) -> int | None:
+    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan tells
+    users apart, so that the first job of a line that does not may hide another user's. `shares`:
+    projects share the pools, so that it matters how much a sweep asks for."""
+    mixed = mixes_users(line, by_user=by_user)
+    needed = None if mixed else first_read(line, pools, groups, shares=shares)
+    return None if needed is None else max(FIRST_JOBS, needed)
+
+
+def mixes_users(line: Line, *, by_user: bool) -> bool:
+    """Whether the stored line is coarser than those of the plan."""
+    return by_user and not line.by_user
+
+
+def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
+    """Return what a plan knows of a line that has not been read (`Snapshot.unread`).
+
+    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
+    stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
+    """
+    auto = line.priority == BELOW_ALL
+    return Job(
+        name=f"{name}#{number}",
+        state=JobState.PENDING,
+        priority=AUTO_VALUE if auto else line.priority,
+        priority_class=AUTO if auto else line.limited_as,
+        auto=auto,
+        entry_time=entry_time,
+        demand=line.demand,
+        pools=line.pools,
+        parts=line.parts,
+        preemptible=line.preemptible,
+        workload=line.workload,
+        project=line.project,
+        group=line.group,
+        person=line.user,
+        line_by_user=line.by_user,
+        refused_in=line.refused_in,
+    )
+
+
+def due_and_ended(read: Iterable[Job]) -> tuple[list[Job], tuple[Job, ...]]:
+    """Return the back-offs, and the ended jobs whose end is still to be handed on."""
+    jobs = list(read)
+    return [job for job in jobs if not job.terminal], tuple(job for job in jobs if job.terminal)
+
+
+def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
+    """Return the due back-offs and the next one, so that a plan knows when to wake."""
+    due: list[Job] = []
+    next_one: list[Job] = []
+    for job in earliest_first:
+        if backed_off(job, now):
+            due.append(job)
+        elif not next_one:
+            next_one.append(job)
+    return [*due, *next_one]
+
+
+def snapshot_of(
+    pools: Sequence[Pool],
+    sharing: Sharing,
+    active: Iterable[Job],
+    waiting: Iterable[Job],
+    due: Iterable[Job],
+    *,
+    spent: Spending = NOTHING_SPENT,
+    yields: Iterable[Yielded] = (),
+    groups: Iterable[Group] = (),
+) -> Snapshot:
+    """Build a snapshot with each job once. `yields`: what the store keeps of the pools. `groups`:
+    those of all these jobs.
+
+    A job that changed between two reads counts as first read, because the ledgers were read then
+    too: a commit that depends on the old state is refused.
+    """
+    seen: set[str] = set()
+    shared = sharing.weighed()
+    jobs = _once(active, seen), _once(waiting, seen), _once(due, seen)
+    return Snapshot(
+        pools=tuple(pools),
+        active=jobs[0],
+        waiting=jobs[1],
+        due=jobs[2],
+        projects=_projects(shared.projects, jobs),
+        departments=shared.departments,
+        spent=spent,
+        groups=tuple(groups),
+        classes=sharing.classes,
+        users=users_among(sharing, (job.person for part in jobs for job in part)),
+        user_groups=sharing.user_groups,
+        yields=latest_yields(pools, yields, jobs[0]),
+        scheduler=sharing.scheduler,
+    )
+
+
+def _projects(projects: tuple[Project, ...], jobs: Iterable[Iterable[Job]]) -> tuple[Project, ...]:
+    """Return the projects, and one more for each name that only jobs have: none for those from
+    before there were projects, and a removed one for those submitted while it was removed. These
+    deserve nothing and use what is idle."""
+    if not projects:
+        return ()
+    known = {each.name for each in projects} | {""}
+    named = {job.project for part in jobs for job in part}
+    others = (Project(name=name, weight=0) for name in ["", *sorted(named - known)])
+    return (*projects, *others)
+
+
+def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:
+    kept = {job.name: job for job in reversed(list(jobs)) if job.name not in seen}
+    seen.update(kept)
+    return tuple(kept[name] for name in sorted(kept))
+
+
+def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
+    """Return what the projects with a budget have spent: what the last tick added up, and the
+    attempts that have ended since. Makes one read of the store, or one for
+    each day since the last tick; none where no project has a budget.
+
+    The end of a job brings a pass at once. Without these attempts, their time would be lost from
+    sight until the next tick, and a project beyond its budget would start a job with each one that
+    ends.
+    """
+    budgeted = {each.name for each in stand.sharing.projects if each.budget is not None}
+    counted = stand.month_sum
+    if not budgeted or not counted.settled:
+        return stand.spent
+    month, told = month_of(now), stand.spent
+    if counted.month != month:  # No tick has come since the month turned.
+        names = counted.settled
+        counted = MonthSum(month=month, day=day_of(month), settled=dict.fromkeys(names, 0))
+        told = Spending(month=month)
+    since, ended = _since(counted, now, book), counted.slot_ms()
+    return replace(told, slot_ms={name: ended[name] + since[name] for name in ended})
+
+
+def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:
+    """Return what attempts that ended since the count have held in the month."""
+    window = Window(start=counted.month, end=next_month(counted.month))
+    found, left = Counter[str](), MOST_ENDED
+    first = max(counted.day, counted.latest[: len(counted.day)])
+    for day in days(first, max(first, day_of(now))):
+        after = counted.latest if counted.latest.startswith(day) else ""
+        read = book.ended(day, after=after, limit=left)
+        for use in read.uses:
+            assert use.ended_at is not None
+            found[use.project] += use.slots * window.part_of(use.admitted_at, use.ended_at)
+        left -= len(read.uses) + read.unreadable
+        if left <= 0:
+            break
+    return found
