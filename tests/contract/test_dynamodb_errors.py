@@ -137,9 +137,7 @@ def test_a_missing_right_is_retried(
     assert evented.jobs.get("job1") == job
 
 
-def test_a_programming_error_is_raised_as_it_is(
-    evented_client: EventedDynamo, evented: DynamoStore
-) -> None:
+def test_a_programming_error_is_raised_as_it_is(evented_client: Any, evented: DynamoStore) -> None:
     with refusing(evented_client, "Query", "ValidationException"), pytest.raises(ClientError):
         evented.worlds.load(NOW)
 
