@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotq_core.model.projects import Standing
-from slotq_core.operations.usage.project_metrics import OTHERS, Amounts, measured
+from slotq_core.operations.usage.project_metrics import OTHERS, ResourceAmounts, measured
 
 NAMES = ("a", "b", "c", "d")
 
@@ -21,9 +21,9 @@ def test_the_busiest_have_their_own_and_the_others_are_added_up():
         [stand("a", 1), stand("b", 3), stand("c", 1, 9), stand("d", 0, 50)], NAMES, most=2
     )
     assert found == {
-        ("b", "slots"): Amounts(held=3, over_quota=2, share=2),
-        ("c", "slots"): Amounts(held=1, waiting=9, share=2),
-        (OTHERS, "slots"): Amounts(held=1, waiting=50, share=4),
+        ("b", "slots"): ResourceAmounts(held=3, over_quota=2, share=2),
+        ("c", "slots"): ResourceAmounts(held=1, waiting=9, share=2),
+        (OTHERS, "slots"): ResourceAmounts(held=1, waiting=50, share=4),
     }
 
 
@@ -39,12 +39,12 @@ def test_idle_projects_cost_nothing_and_departments_are_not_counted_twice():
 
 def test_jobs_without_a_project_and_of_a_removed_one_count_among_the_others():
     found = measured([stand("", 2, share=0), stand("gone", 0, 1, share=0)], NAMES, most=9)
-    assert found == {(OTHERS, "slots"): Amounts(held=2, waiting=1, over_quota=1)}
+    assert found == {(OTHERS, "slots"): ResourceAmounts(held=2, waiting=1, over_quota=1)}
 
 
 def test_amounts_by_pool_are_added_up():
     found = measured([stand("a", 1, scope="p5"), stand("a", 2, scope="p4")], NAMES, most=9)
-    assert found == {("a", "slots"): Amounts(held=3, over_quota=1, share=4)}
+    assert found == {("a", "slots"): ResourceAmounts(held=3, over_quota=1, share=4)}
 
 
 def test_each_resource_counts_by_itself_and_slots_say_who_is_busiest():
@@ -59,7 +59,7 @@ def test_each_resource_counts_by_itself_and_slots_say_who_is_busiest():
         most=1,
     )
     assert set(found) == {("b", "slots"), ("b", "gpus"), (OTHERS, "slots"), (OTHERS, "gpus")}
-    assert found[OTHERS, "gpus"] == Amounts(held=64, over_quota=32, share=40)
+    assert found[OTHERS, "gpus"] == ResourceAmounts(held=64, over_quota=32, share=40)
     only_gpus = [stand("a", 1, resource="gpus"), stand("b", 2, resource="gpus")]
     assert [*measured(only_gpus, NAMES, most=1)] == [(OTHERS, "gpus"), ("b", "gpus")]
 

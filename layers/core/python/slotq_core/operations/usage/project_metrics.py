@@ -18,7 +18,7 @@ FIRST_RESOURCE = "slots"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Amounts:
+class ResourceAmounts:
     """Amounts of one resource. With quotas by pool, all pools together: then a job that accepts
     several pools waits in each."""
 
@@ -27,8 +27,8 @@ class Amounts:
     over_quota: int = 0
     share: int = 0
 
-    def __add__(self, other: Amounts) -> Amounts:
-        return Amounts(
+    def __add__(self, other: ResourceAmounts) -> ResourceAmounts:
+        return ResourceAmounts(
             held=self.held + other.held,
             waiting=self.waiting + other.waiting,
             over_quota=self.over_quota + other.over_quota,
@@ -36,7 +36,7 @@ class Amounts:
         )
 
 
-Measured = Mapping[tuple[str, str], Amounts]
+Measured = Mapping[tuple[str, str], ResourceAmounts]
 """By project and resource."""
 
 
@@ -46,12 +46,12 @@ def measured(standings: Iterable[Standing], projects: Collection[str], *, most: 
 
     A project that holds nothing and waits for nothing has no amounts.
     """
-    every: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
+    every: dict[tuple[str, str], ResourceAmounts] = defaultdict(ResourceAmounts)
     for stand in standings:
         if not stand.is_department:
             every[stand.name, stand.resource] += _amounts(stand)
     own = set(_busiest(every, projects)[:most])
-    found: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
+    found: dict[tuple[str, str], ResourceAmounts] = defaultdict(ResourceAmounts)
     for (name, resource), amounts in every.items():
         if name in own:
             found[name, resource] = amounts
@@ -60,8 +60,8 @@ def measured(standings: Iterable[Standing], projects: Collection[str], *, most: 
     return found
 
 
-def _amounts(stand: Standing) -> Amounts:
-    return Amounts(
+def _amounts(stand: Standing) -> ResourceAmounts:
+    return ResourceAmounts(
         held=stand.held, waiting=stand.waiting, over_quota=stand.over_quota, share=stand.share
     )
 
