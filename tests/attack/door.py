@@ -18,7 +18,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from slotq.local.endpoint import Endpoint
 from slotq.local.entry.signatures import Caller, SignedRequest
 from slotq.local.keys import Keys
-from slotq.local.services.gateway import Answer, Gateway, _as_http, headers_of, read_body
+from slotq.local.services.gateway import Gateway, GatewayAnswer, _as_http, headers_of, read_body
 from slotq_core.api.openapi import document
 from slotq_core.wire.base import ErrorView
 from tests.attack.worlds import renewed
@@ -54,7 +54,7 @@ class Door:
             return self._send(start, "200 OK", [("Content-Type", "application/json")], described())
         try:
             status, headers, body = _as_http(self._call(self._event(environ), 29.0))
-        except Answer as own:
+        except GatewayAnswer as own:
             status, headers, body = own.status, own.headers, own.body
         self._judge(environ, int(status.split()[0]), body)
         return self._send(start, status, headers, body)

@@ -30,7 +30,7 @@ from slotq.local.entry.signatures import FindCaller, NotSigned
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
 from slotq.local.services.error_answers import Said, moto_answer, refusal
-from slotq.local.services.gateway import Answer, Environ, Gateway, is_ours, read_body
+from slotq.local.services.gateway import Environ, Gateway, GatewayAnswer, is_ours, read_body
 from slotq.local.services.invocations import FUNCTION, Invocations
 from slotq.local.training.plane import Plane
 from slotq.local.training.request_check import NoAnswer
@@ -76,7 +76,7 @@ class Front:
         except NoAnswer:
             _hang_up(environ)
             said = "500 Internal Server Error", [], b""
-        except (Answer, NotSigned, Refused) as no:
+        except (GatewayAnswer, NotSigned, Refused) as no:
             status, headers, body = _no(environ, no)
             said = status, [*headers, _CLOSE], body
         if said is None:
@@ -121,15 +121,17 @@ class Front:
         if name.rpartition(":")[2] != FUNCTION:
             return None
         if environ.get("HTTP_X_AMZ_INVOCATION_TYPE") != "Event":
-            raise Answer("400 Bad Request", "the emulator invokes asynchronously only (Event)")
+            raise GatewayAnswer(
+                "400 Bad Request", "the emulator invokes asynchronously only (Event)"
+            )
         self._invocations.send(_object(body))
         return "202 Accepted", [], b""
 
     def _check_controller(self, environ: Environ) -> None:
         if not _is_here(environ["REMOTE_ADDR"]):
-            raise Answer(_FORBIDDEN, "the controls answer only this machine")
+            raise GatewayAnswer(_FORBIDDEN, "the controls answer only this machine")
         if not hmac.compare_digest(environ.get(_TOKEN, "").encode(), self._token.encode()):
-            raise Answer(
+            raise GatewayAnswer(
                 _FORBIDDEN,
                 f"the controls require the header {TOKEN_HEADER}: $SLOTQ_LOCAL_TOKEN, after "
                 'eval "$(slotq local env)"',
@@ -146,13 +148,13 @@ class Front:
                 try:
                     knobs.turn(_object(read_body(environ, MAX_CALL)))
                 except ValueError as error:
-                    raise Answer("400 Bad Request", str(error)) from None
+                    raise GatewayAnswer("400 Bad Request", str(error)) from None
                 self._poke()
                 return _json(knobs.view())
             case "POST", "tick":
                 self._tick()
                 return _json(self._health())
-        raise Answer(
+        raise GatewayAnswer(
             "404 Not Found",
             "unknown control; use GET /_slotq/health, GET or POST /_slotq/knobs, or POST "
             "/_slotq/tick",
@@ -169,7 +171,7 @@ def _is_here(caller: str) -> bool:
 
 def _no(environ: Environ, no: Exception) -> Said:
     """The refusal, in the caller's protocol."""
-    if isinstance(no, Answer):
+    if isinstance(no, GatewayAnswer):
         return no.status, no.headers, no.body
     kind = no.kind if isinstance(no, NotSigned) else "AccessDeniedException"
     return refusal(environ, _FORBIDDEN, kind, str(no))
@@ -181,7 +183,7 @@ def _object(body: bytes) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise Answer("400 Bad Request", "send a JSON object")
+        raise GatewayAnswer("400 Bad Request", "send a JSON object")
     return value
 
 

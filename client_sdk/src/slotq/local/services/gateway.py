@@ -31,7 +31,7 @@ _HOST = re.compile(r"(?P<api>[a-z0-9]+)(-vpce-[a-z0-9]+)?\.execute-api\.")
 _VPC_HOST = re.compile(r"vpce-[a-z0-9-]+\.execute-api\.")
 
 
-class Answer(Exception):
+class GatewayAnswer(Exception):
     """An answer from API Gateway itself."""
 
     def __init__(self, status: str, message: str, kind: str = "") -> None:
@@ -74,7 +74,7 @@ class Gateway:
         request_id = str(uuid.uuid4())
         try:
             status, headers, body = self._through(environ, request_id)
-        except Answer as own:
+        except GatewayAnswer as own:
             status, headers, body = own.status, own.headers, own.body
         return status, [*headers, ("x-amzn-RequestId", request_id)], body
 
@@ -94,12 +94,12 @@ class Gateway:
         try:
             caller = verify(signed, find=self._find, region=region, now=now)
         except NotSigned as refused:
-            raise Answer("403 Forbidden", refused.message, refused.kind) from None
+            raise GatewayAnswer("403 Forbidden", refused.message, refused.kind) from None
         event = self._event(signed, headers, caller, request_id, environ.get("REMOTE_ADDR", ""))
         try:
             answer = self._call(event, TIMEOUT)
         except TimeoutError:
-            raise Answer("504 Gateway Timeout", "Endpoint request timed out") from None
+            raise GatewayAnswer("504 Gateway Timeout", "Endpoint request timed out") from None
         except Exception:  # noqa: BLE001 - whatever the function raises, API Gateway says the same
             raise _broken() from None
         return _as_http(answer)
@@ -176,7 +176,7 @@ def _check_api(environ: Environ) -> None:
         named = ""
     path = environ.get("PATH_INFO", "")
     if named not in {None, API_ID} or not f"{path}/".startswith(f"/{STAGE}/"):
-        raise Answer("403 Forbidden", "Forbidden", "ForbiddenException")
+        raise GatewayAnswer("403 Forbidden", "Forbidden", "ForbiddenException")
 
 
 def length_of(environ: Environ) -> int | None:
@@ -186,7 +186,9 @@ def length_of(environ: Environ) -> int | None:
     if not said:
         return None
     if not (said.isascii() and said.isdecimal()):
-        raise Answer("400 Bad Request", "Content-Length is not a number", "BadRequestException")
+        raise GatewayAnswer(
+            "400 Bad Request", "Content-Length is not a number", "BadRequestException"
+        )
     if len(said) > _MOST_DIGITS:
         raise too_long()
     return int(said)
@@ -211,12 +213,16 @@ def read_some(environ: Environ, most: int) -> bytes:
     try:
         read: bytes = environ["wsgi.input"].read(most)
     except OSError:  # Chunks without a length, or a connection that is gone.
-        raise Answer("400 Bad Request", "the body cannot be read", "BadRequestException") from None
+        raise GatewayAnswer(
+            "400 Bad Request", "the body cannot be read", "BadRequestException"
+        ) from None
     return read
 
 
-def too_long() -> Answer:
-    return Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
+def too_long() -> GatewayAnswer:
+    return GatewayAnswer(
+        "413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException"
+    )
 
 
 def headers_of(environ: Environ) -> dict[str, list[str]]:
@@ -246,8 +252,8 @@ def _as_http(answer: Any) -> tuple[str, list[tuple[str, str]], bytes]:
     return f"{answer['statusCode']} {_words(answer['statusCode'])}", headers, decoded
 
 
-def _broken() -> Answer:
-    return Answer("502 Bad Gateway", "Internal server error", "InternalServerErrorException")
+def _broken() -> GatewayAnswer:
+    return GatewayAnswer("502 Bad Gateway", "Internal server error", "InternalServerErrorException")
 
 
 def _words(status: int) -> str:
