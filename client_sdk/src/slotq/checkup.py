@@ -22,7 +22,7 @@ from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
 from slotq.installation import source
 from slotq.transport import refusals
 from slotq.transport.network import Network, Sockets, name_advice
-from slotq.transport.signed_http import Answer
+from slotq.transport.signed_http import HttpAnswer
 from slotq.version import __version__
 from slotq_core.wire.base import VERSION
 from slotq_core.wire.views.about import AboutView
@@ -61,7 +61,7 @@ class Look:
     client: QueueClient
     network: Network = field(default_factory=Sockets)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    answer: Answer | None = None
+    answer: HttpAnswer | None = None
     """The queue's answer to `GET /version`."""
     about: AboutView | None = None
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from slotq.configuration.settings import Config
 from slotq.errors import UnexpectedAnswer
 from slotq.transport import refusals
-from slotq.transport.signed_http import Answer, Transport
+from slotq.transport.signed_http import HttpAnswer, Transport
 from slotq_core.wire.base import VERSION
 from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.document.views import (
@@ -51,7 +51,7 @@ View = TypeVar(
 )
 
 
-def read(view: type[View], answer: Answer, transport: Transport, config: Config) -> View:
+def read(view: type[View], answer: HttpAnswer, transport: Transport, config: Config) -> View:
     """The view that a successful answer carries.
 
     Raises the queue's refusal otherwise, and UnexpectedAnswer for what is not the queue's.
@@ -68,7 +68,7 @@ def read(view: type[View], answer: Answer, transport: Transport, config: Config)
     return found
 
 
-def _not_the_queue(answer: Answer, config: Config) -> UnexpectedAnswer:
+def _not_the_queue(answer: HttpAnswer, config: Config) -> UnexpectedAnswer:
     return UnexpectedAnswer(
         f"{config.endpoint} answered {answer.status_code}, but not as the queue does: "
         "check that the endpoint is the queue's API and ends with its stage (…/prod), and "

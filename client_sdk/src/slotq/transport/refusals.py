@@ -19,7 +19,7 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.transport.network import api_in
-from slotq.transport.signed_http import TRIES, Answer
+from slotq.transport.signed_http import TRIES, HttpAnswer
 from slotq_core.errors import REFUSALS
 from slotq_core.wire.base import ErrorView
 
@@ -53,7 +53,7 @@ _HINTS = {
 it is the signature that has expired."""
 
 
-def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
+def error(answer: HttpAnswer, *, config: Config, signed: bool) -> SlotQError:
     """The exception for an answer that reports no success."""
     status, said = answer.status_code, _object(answer.content)
     kind = REFUSALS.get(str(said.get("code", "")))
@@ -86,7 +86,9 @@ def of_one(view: ErrorView) -> SlotQError:
     return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
 
 
-def _refusal(kind: type[Refused], message: str, said: Mapping[str, Any], answer: Answer) -> Refused:
+def _refusal(
+    kind: type[Refused], message: str, said: Mapping[str, Any], answer: HttpAnswer
+) -> Refused:
     field, again = str(said.get("field") or ""), answer.headers.get("Retry-After", "")
     if not issubclass(kind, LimitReached):
         return kind(message, field=field, faults=_faults(said.get("faults")))

@@ -50,7 +50,7 @@ _NO_ANSWER = (HTTPClientError, BotoConnectionError)
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class Answer(Protocol):
+class HttpAnswer(Protocol):
     """The answer to a call; botocore's AWSResponse is one."""
 
     @property
@@ -64,7 +64,7 @@ class Answer(Protocol):
 class Http(Protocol):
     """Sends one prepared request; botocore's URLLib3Session is one. Raises one of _NO_ANSWER."""
 
-    def send(self, request: Any) -> Answer: ...
+    def send(self, request: Any) -> HttpAnswer: ...
 
 
 class Transport:
@@ -110,14 +110,14 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """The last answer, whatever its status. Retries, with back-off, calls without an answer,
         throttled calls and 5xx answers.
 
         Raises CannotReach if the last try got no answer.
         """
         failure: BotoCoreError | None = None
-        answer: Answer | None = None
+        answer: HttpAnswer | None = None
         for left in reversed(range(self._tries)):
             failure = answer = None
             try:
@@ -171,7 +171,7 @@ class Transport:
             "the region for the request's signature is not known: set SLOTQ_REGION (or AWS_REGION)"
         )
 
-    def _pause(self, tries: int, answer: Answer | None) -> float:
+    def _pause(self, tries: int, answer: HttpAnswer | None) -> float:
         """Seconds of back-off: doubling, half of it random, at least what the answer asks for."""
         asked = answer.headers.get("Retry-After", "") if answer is not None else ""
         least = min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0
@@ -201,13 +201,13 @@ class Transport:
         )
 
 
-def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bool:
+def _worth_repeating(answer: HttpAnswer | None, failure: BotoCoreError | None) -> bool:
     if answer is None:
         return not isinstance(failure, SSLError)
     return answer.status_code >= 500 or (answer.status_code == 429 and _is_throttled(answer))
 
 
-def _is_throttled(answer: Answer) -> bool:
+def _is_throttled(answer: HttpAnswer) -> bool:
     """Whether API Gateway throttled the call. A limit of the queue itself is not retried here: the
     wait is longer than a back-off, and each try costs the queue something."""
     try:

@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import parse_qsl
 
 from slotq.errors import CannotReach, NotConfigured, SlotQError
-from slotq.transport.signed_http import Answer, Transport
+from slotq.transport.signed_http import HttpAnswer, Transport
 from slotq_core.wire.body import MAX_BODY
 
 METHODS = ("DELETE", "GET", "PATCH", "POST")
@@ -37,7 +37,7 @@ class Calls(Protocol):
 
     def call(
         self, method: str, path: str, *, query: dict[str, object] | None, body: bytes | None
-    ) -> Answer: ...
+    ) -> HttpAnswer: ...
 
 
 class Relay:
