@@ -10,7 +10,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.ports.training import Answer, Listing, Observation, Request, Sighting, Verdict
+from slotq_core.ports.training import CallResult, Listing, Observation, Request, Sighting, Verdict
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
@@ -22,13 +22,13 @@ class Training:
 
     calls: list[str] = field(default_factory=list)
 
-    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+    def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
         self.calls.append("create")
-        return Answer(verdict=Verdict.OK)
+        return CallResult(verdict=Verdict.OK)
 
-    def stop(self, training_job: str) -> Answer:
+    def stop(self, training_job: str) -> CallResult:
         self.calls.append("stop")
-        return Answer(verdict=Verdict.OK)
+        return CallResult(verdict=Verdict.OK)
 
     def describe(self, training_job: str) -> Observation | None:
         self.calls.append("describe")

@@ -40,7 +40,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import (
-    Answer,
+    CallResult,
     Observation,
     Phase,
     Request,
@@ -341,7 +341,7 @@ class Effects:
             job, attempt.training_job, lambda it: self._end(it, Ending.FORBIDDEN, now, message)
         )
 
-    def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
+    def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> None:
         ending = _REFUSALS.get(answer.verdict) or _failure(answer.verdict, answer.quota, attempt)
         message = self._shown(job.name, answer.message)
         self._change(
@@ -398,7 +398,7 @@ class Effects:
         training_job: str,
         change: Callable[[Job], Change | None],
         *,
-        answer: Answer | None = None,
+        answer: CallResult | None = None,
     ) -> _Taken | None:
         """Change the job while this training job is its live attempt; retry on conflicts.
 
@@ -562,9 +562,11 @@ def _calls_for_pass(change: Change) -> bool:
     return change.ended is not None or is_accepted(change)
 
 
-def _answer_in(seen: Observation) -> Answer:
+def _answer_in(seen: Observation) -> CallResult:
     """Return what an observed failure says about the pool, as the answer to its create would."""
-    return Answer(verdict=seen.verdict, message=seen.message, quota=seen.quota, action=seen.action)
+    return CallResult(
+        verdict=seen.verdict, message=seen.message, quota=seen.quota, action=seen.action
+    )
 
 
 def _failure(verdict: Verdict, quota: ServiceQuota | None, attempt: Attempt) -> Ending:

@@ -53,7 +53,7 @@ RIGHTS = frozenset({Verdict.NO_RIGHTS, Verdict.ROLE_LACKS_RIGHTS})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class CallResult:
     """The result of one call to SageMaker."""
 
     verdict: Verdict
@@ -140,7 +140,7 @@ class TrainingService(Protocol):
     """The part of SageMaker training that the queue uses. `create` and `stop` never raise: every
     answer is data."""
 
-    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+    def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
         """Start the attempt: the job's request under the attempt's name and instance type, with
         ownership tags and the attempt's token.
 
@@ -148,7 +148,7 @@ class TrainingService(Protocol):
         job of that name answers NAME_TAKEN.
         """
 
-    def stop(self, training_job: str) -> Answer:
+    def stop(self, training_job: str) -> CallResult:
         """Ask a training job to stop. Answers ALREADY_DONE if it has ended or is stopping, and FAIL
         with a message if it does not exist."""
 

@@ -26,7 +26,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import (
     quota_in,
     refusal,
 )
-from slotq_core.ports.training import RIGHTS, Answer, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, CallResult, Phase, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -311,7 +311,9 @@ _TELLING = 2048
 """Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
 
-def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
+def verdict_on(
+    rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0
+) -> CallResult:
     """Return what the queue does about an error answer.
 
     A status of HTTP by which the request itself is not at fault counts as a second code.
@@ -321,7 +323,7 @@ def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: i
     row = next(row for row in rows if _matches(row, codes, head))
     if row.verdict in RIGHTS:
         return refusal(row.verdict, code=code, text=text, telling=head)
-    return Answer(
+    return CallResult(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,
         quota=quota_in(head) if row.verdict in _OF_QUOTAS else None,

@@ -30,7 +30,7 @@ import re
 
 from slotq_core.model.pools import ServiceQuota
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, LACKS
-from slotq_core.ports.training import Answer, Verdict
+from slotq_core.ports.training import CallResult, Verdict
 
 CREDENTIALS = (
     r"ExpiredToken|ExpiredTokenException|RequestExpired|UnrecognizedClientException"
@@ -70,11 +70,11 @@ def action_in(text: str, *, code: str) -> str:
     return named.group(1) if named else code
 
 
-def refusal(verdict: Verdict, *, code: str, text: str, telling: str) -> Answer:
+def refusal(verdict: Verdict, *, code: str, text: str, telling: str) -> CallResult:
     """Return an answer that names the missing right. `telling`: the beginning of the error text."""
     action = action_in(telling, code=code)
     said = f"{code}: {text}" if text else code
-    return Answer(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
+    return CallResult(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")
 
 
 _OF_ONE_TYPE = r"(?P<type>\S+) for training job usage"

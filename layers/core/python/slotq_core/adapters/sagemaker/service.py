@@ -29,7 +29,7 @@ from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import (
     MAX_RUNTIME,
     RIGHTS,
-    Answer,
+    CallResult,
     Listing,
     Observation,
     Request,
@@ -104,7 +104,7 @@ class SageMakerTraining:
             self._built = self._make_client()
         return self._built
 
-    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+    def create(self, request: Request, job: Job, attempt: Attempt) -> CallResult:
         began = self._clock.now()
         try:
             self._ask(
@@ -118,12 +118,12 @@ class SageMakerTraining:
                         "the name is in use, and SageMaker did not say in time by which "
                         "training job"
                     )
-                    return Answer(verdict=Verdict.RETRY, message=message)
+                    return CallResult(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(attempt)
             return self._unless_there(attempt, failure.answer(CREATE))
-        return Answer(verdict=Verdict.OK)
+        return CallResult(verdict=Verdict.OK)
 
-    def _unless_there(self, attempt: Attempt, refused: Answer) -> Answer:
+    def _unless_there(self, attempt: Attempt, refused: CallResult) -> CallResult:
         """Check a refusal after which the job would wait again: return ALREADY_DONE if the
         attempt's training job exists.
 
@@ -139,9 +139,9 @@ class SageMakerTraining:
                 return refused
             why = f"{refused.message}; SageMaker does not show whether it runs: {failure.text}"
             return replace(refused, verdict=Verdict.RETRY, message=why)
-        return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
+        return CallResult(verdict=Verdict.ALREADY_DONE) if ours else refused
 
-    def _taken_or_ours(self, attempt: Attempt) -> Answer:
+    def _taken_or_ours(self, attempt: Attempt) -> CallResult:
         """Decide who uses the name: this attempt (ALREADY_DONE), somebody else (FAIL), or unknown
         (RETRY)."""
         name = attempt.training_job
@@ -152,8 +152,8 @@ class SageMakerTraining:
             why = f"the name is in use, by an unknown training job: {said.message}"
             return replace(said, verdict=Verdict.RETRY, message=why)
         if ours:
-            return Answer(verdict=Verdict.ALREADY_DONE)
-        return Answer(
+            return CallResult(verdict=Verdict.ALREADY_DONE)
+        return CallResult(
             verdict=Verdict.NAME_TAKEN,
             message=f"SageMaker already has a training job named {name}, which is not from this "
             "queue",
@@ -177,12 +177,12 @@ class SageMakerTraining:
                 return
             asked["NextToken"] = token
 
-    def stop(self, training_job: str) -> Answer:
+    def stop(self, training_job: str) -> CallResult:
         try:
             self._ask("stop_training_job", lambda: {"TrainingJobName": training_job})
         except _Failure as failure:
             return failure.answer(STOP)
-        return Answer(verdict=Verdict.OK)
+        return CallResult(verdict=Verdict.OK)
 
     def describe(self, training_job: str) -> Observation | None:
         try:
@@ -341,9 +341,9 @@ class _Failure(Exception):
         kind = RightMissing if said.action else Unavailable
         return kind(f"{asked}: {said.message if said.action else self.text}")
 
-    def answer(self, rows: Sequence[ErrorRow]) -> Answer:
+    def answer(self, rows: Sequence[ErrorRow]) -> CallResult:
         if not self.code:
-            return Answer(verdict=Verdict.RETRY, message=self.text)
+            return CallResult(verdict=Verdict.RETRY, message=self.text)
         return verdict_on(rows, code=self.code, text=self.text, http_status=self.http_status)
 
 

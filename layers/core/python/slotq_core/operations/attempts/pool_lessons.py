@@ -19,7 +19,7 @@ from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacit
 from slotq_core.ports.configuration import Health, StoredConfiguration
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
-from slotq_core.ports.training import Answer, Verdict
+from slotq_core.ports.training import CallResult, Verdict
 
 
 class Lessons:
@@ -29,12 +29,12 @@ class Lessons:
         self._configuration, self._health = configuration, health
         self._clock = clock
 
-    def take(self, change: Change, answer: Answer | None = None) -> bool:
+    def take(self, change: Change, answer: CallResult | None = None) -> bool:
         """Record what the change shows. `answer`: SageMaker's answer, if the change follows from
         one. Return whether the pool's health has changed."""
         ended, live = change.ended, change.after.attempt
         if ended is not None:
-            return self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
+            return self._of_an_end(change, ended, answer or CallResult(verdict=Verdict.OK))
         if live is None:
             return False
         learned = False
@@ -44,12 +44,12 @@ class Lessons:
             )
         return (_begins_to_run(change) and self._keep(live.pool, after_a_start)) or learned
 
-    def unanswered(self, attempt: Attempt, answer: Answer) -> None:
+    def unanswered(self, attempt: Attempt, answer: CallResult) -> None:
         """Record that a missing right hides whether the create took effect. Nothing else starts in
         the pool meanwhile."""
         self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
 
-    def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> bool:
+    def _of_an_end(self, change: Change, ended: Attempt, answer: CallResult) -> bool:
         message = ended.message or change.before.message
         if ended.outcome is AttemptOutcome.NO_CAPACITY:
             return self._no_capacity(change.before, ended, answer.quota, message)
