@@ -38,7 +38,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class App:
+class FederatedApp:
     """An app that has been read."""
 
     name: str
@@ -82,7 +82,7 @@ def is_app(folder: Path) -> bool:
 
 def app_in(
     folder: Path, *, shared: Path | None = None, more: Mapping[str, bytes] | None = None
-) -> App:
+) -> FederatedApp:
     """Read an app. `shared`: the folder whose job.json serves an app without one. `more`: further
     files for its code, by name. Raises InvalidRequest with the file, and NotConfigured for code
     that cannot be packed."""
@@ -114,7 +114,7 @@ def _template(file: Path, where: str) -> Mapping[str, Any]:
 
 def _with_code(
     folder: Path, template: Mapping[str, Any], where: str, more: Mapping[str, bytes]
-) -> App:
+) -> FederatedApp:
     """The app with its files."""
     has_source, is_script = (folder / SOURCE).is_dir(), _is_script(template)
     files, lost = _files(folder, has_source=has_source)
@@ -134,7 +134,7 @@ def _with_code(
     if is_script and files:
         _check_program(template, files, where)
     code = pack(root, files=files, beside=_beside(files, start, more, is_script=is_script))
-    return App(
+    return FederatedApp(
         name=folder.name,
         template=template,
         where=where,
@@ -210,7 +210,7 @@ def _check_types(template: Mapping[str, Any], where: str) -> None:
         raise error
 
 
-def code_of(app: App, output: str) -> Mapping[str, bytes]:
+def code_of(app: FederatedApp, output: str) -> Mapping[str, bytes]:
     """What to upload for the app, by S3 URI. `output`: the S3 URI below which it lies."""
     if app.pack is None:
         return {}
@@ -220,7 +220,7 @@ def code_of(app: App, output: str) -> Mapping[str, bytes]:
     return archive if script is None else archive | {f"{place}/{DRIVER}": script}
 
 
-def with_code(app: App, request: Mapping[str, Any], output: str) -> dict[str, Any]:
+def with_code(app: FederatedApp, request: Mapping[str, Any], output: str) -> dict[str, Any]:
     """The request that runs the app's code."""
     if not (uploads := code_of(app, output)):
         return dict(request)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq.federated.app_folder import SOURCE, TEMPLATE, App, app_in, is_app
+from slotq.federated.app_folder import SOURCE, TEMPLATE, FederatedApp, app_in, is_app
 from slotq.federated.meta import Meta, made_for, read
 from slotq.packaging.archive import IGNORE_FILES, check_link, top_of
 from slotq_core.wire import strict_json
@@ -23,7 +23,7 @@ _NAMED = 5
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobFolder:
     meta: Meta
-    apps: Mapping[str, App]
+    apps: Mapping[str, FederatedApp]
     """The apps that go to a site, by name."""
     warnings: tuple[str, ...]
     """What of the folder has no effect, as sentences."""
@@ -72,7 +72,7 @@ def job_in(
 
 
 def _without_effect(
-    folder: Path, apps: Mapping[str, App], *, named: Mapping[str, Any]
+    folder: Path, apps: Mapping[str, FederatedApp], *, named: Mapping[str, Any]
 ) -> Iterator[str]:
     """What in the folder goes nowhere. `named`: the apps that the document names; one without
     sites goes nowhere on purpose."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, NotConfigured
-from slotq.federated.app_folder import TEMPLATE, App, code_of, with_code
+from slotq.federated.app_folder import TEMPLATE, FederatedApp, code_of, with_code
 from slotq.federated.job_folder import JobFolder
 from slotq.federated.meta import Meta
 from slotq.federated.sites import SERVER
@@ -79,7 +79,7 @@ def group_of(
     )
 
 
-def _without_effect(app: App, meta: Meta, types: Mapping[str, str]) -> Iterator[str]:
+def _without_effect(app: FederatedApp, meta: Meta, types: Mapping[str, str]) -> Iterator[str]:
     """What the sites and meta.json overrule of a template."""
     if _NAME in app.template:
         yield f"{_NAME} of {app.where} has no effect: a member is named {meta.name}-SITE"
@@ -110,7 +110,7 @@ def rules_of(meta: Meta) -> dict[str, Any]:
     return rules if meta.heartbeat is None else {**rules, "heartbeat_seconds": meta.heartbeat}
 
 
-def _completed(app: App, config: Config, name: str) -> dict[str, Any]:
+def _completed(app: FederatedApp, config: Config, name: str) -> dict[str, Any]:
     """The template as a request, with what it leaves out."""
     where = app.where
     made = dict(app.template)
