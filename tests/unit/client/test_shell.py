@@ -20,7 +20,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoShell
-from slotq.remote_shell.plugin import PLUGIN, Call, on_this_terminal
+from slotq.remote_shell.plugin import PLUGIN, PluginCall, on_this_terminal
 from slotq.remote_shell.ports import parsed
 from slotq.remote_shell.ssm_session import Container, NotYet, running_job
 from tests.unit.client.fake_queue import (
@@ -220,7 +220,7 @@ def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, queue, plug
 
 def test_ctrl_c_goes_to_the_session_while_it_runs():
     before = signal.getsignal(signal.SIGINT)
-    assert on_this_terminal(Call(command=["sh", "-c", "kill -INT $PPID; exit 3"])) == 3
+    assert on_this_terminal(PluginCall(command=["sh", "-c", "kill -INT $PPID; exit 3"])) == 3
     assert signal.getsignal(signal.SIGINT) is before
 
 

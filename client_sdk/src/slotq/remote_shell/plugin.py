@@ -22,7 +22,7 @@ _LAST_WITHOUT_VARIABLE = (1, 2, 497, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class PluginCall:
     """A call of the plugin."""
 
     command: Sequence[str]
@@ -50,7 +50,7 @@ def call_of(
     region: str,
     profile: str | None,
     endpoint: str,
-) -> Call:
+) -> PluginCall:
     """The call that runs the session that SSM's answer to `request` has started: the AWS CLI's.
 
     The answer has the session's token. A plugin that can take it from a variable gets it so: every
@@ -63,7 +63,7 @@ def call_of(
     hidden = _version() > _LAST_WITHOUT_VARIABLE
     chosen = profile if profile and profile != "default" else ""
     what = [region, "StartSession", chosen, json.dumps(request), endpoint]
-    return Call(
+    return PluginCall(
         command=[PLUGIN, _RESPONSE if hidden else started, *what],
         secrets={_RESPONSE: started} if hidden else {},
     )
@@ -82,7 +82,7 @@ def _version() -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def on_this_terminal(call: Call) -> int:
+def on_this_terminal(call: PluginCall) -> int:
     """Run a session on this terminal and return its exit code. Keys such as Ctrl-C and Ctrl-Z
     affect the session alone."""
     with _signals_passed_by():
@@ -133,7 +133,7 @@ class Sessions:
             for number, handler in self._kept.items():
                 signal.signal(number, handler)
 
-    def start(self, call: Call) -> None:
+    def start(self, call: PluginCall) -> None:
         # The command is the plugin.
         process = subprocess.Popen(  # noqa: S603 # nosec B603
             call.command, env=call.environment, stdin=subprocess.DEVNULL

@@ -13,7 +13,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.client import QueueClient
 from slotq.errors import NoShell, NotConfigured
-from slotq.remote_shell.plugin import Call, Sessions, call_of, check_installed, on_this_terminal
+from slotq.remote_shell.plugin import (
+    PluginCall,
+    Sessions,
+    call_of,
+    check_installed,
+    on_this_terminal,
+)
 from slotq.remote_shell.ports import Forward, listening, told
 from slotq.transport import aws_session
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES, JobState
@@ -83,7 +89,7 @@ class Container:
         *,
         host: int = 1,
         aws: Any | None = None,
-        run: Callable[[Call], int] = on_this_terminal,
+        run: Callable[[PluginCall], int] = on_this_terminal,
     ) -> None:
         """`aws`: the boto3 session; None: one made from the client's settings."""
         self._client, self._host, self._aws, self._run = client, host, aws, run
@@ -162,7 +168,7 @@ class Container:
             return self._client.jobs.request(job.name)
         return described
 
-    def _started(self, asked: Mapping[str, Any]) -> Call:
+    def _started(self, asked: Mapping[str, Any]) -> PluginCall:
         """The call of the plugin for a session that SSM has started. Raises NoShell, NotYet."""
         aws = self._session()
         ssm = aws.client("ssm")
