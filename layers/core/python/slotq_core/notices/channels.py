@@ -35,7 +35,7 @@ class Post:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class ServiceCall:
     """A call of an AWS service."""
 
     service: str
@@ -67,7 +67,7 @@ class Channel(Protocol):
     def fault(self, place: object) -> str:
         """What is wrong with the place of a receiver; empty if nothing is."""
 
-    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | Call:
+    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         """The call that the message becomes. Raises NotDelivered."""
 
 
@@ -79,9 +79,9 @@ class Sns:
     def fault(self, place: object) -> str:
         return fault_in_topic(place)
 
-    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | Call:
+    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         request = payloads.sns_request(message, receiver.place, sending.queue)
-        return Call(service="sns", operation="publish", arguments=request)
+        return ServiceCall(service="sns", operation="publish", arguments=request)
 
 
 class Slack:
@@ -92,7 +92,7 @@ class Slack:
     def fault(self, place: object) -> str:
         return fault_in_reference(place)
 
-    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | Call:
+    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         url = sending.kept(receiver.place)
         if fault := fault_in_slack_url(url, loopback=sending.loopback):
             raise NotDelivered(fault)
@@ -107,7 +107,7 @@ class Webhook:
     def fault(self, place: object) -> str:
         return fault_in_url(place)
 
-    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | Call:
+    def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         if fault := fault_in_url(receiver.place):
             raise NotDelivered(fault)  # Configured when the rules were others.
         body = payloads.webhook_body(message, sending.queue)

@@ -10,7 +10,7 @@ from slotq_core.adapters.receivers.https import post
 from slotq_core.errors import NotDelivered
 from slotq_core.model.notices import Receiver
 from slotq_core.notices import channels
-from slotq_core.notices.channels import CHANNELS, Call, Sending
+from slotq_core.notices.channels import CHANNELS, Sending, ServiceCall
 from slotq_core.notices.payloads import Message
 
 KEPT = 300_000
@@ -90,10 +90,10 @@ class Sender:
         match channel.call(message, receiver, sending):
             case channels.Post(url=url, body=body, headers=headers):
                 self._post(url, body, headers, loopback=self._loopback)
-            case Call() as call:
+            case ServiceCall() as call:
                 self._call(call)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: ServiceCall) -> None:
         client = self._client(call.service)
         try:
             getattr(client, call.operation)(**call.arguments)
