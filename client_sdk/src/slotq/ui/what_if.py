@@ -19,9 +19,9 @@ from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.queue_calls import ServiceCalls
 from slotq.simulate.whatif import (
-    Change,
     NewJob,
     Told,
+    WhatIfChange,
     WhatIfView,
     answer,
     changed,
@@ -117,8 +117,8 @@ class WhatIf:
             done.append(said)
         return {"done": done, "refused": ""}
 
-    def _change(self, asked: WhatIfBody) -> Change:
-        return Change(
+    def _change(self, asked: WhatIfBody) -> WhatIfChange:
+        return WhatIfChange(
             pools=asked.pools,
             quotas={name: _quota(name, text) for name, text in asked.quotas.items()},
             priorities={name: priority_of(text) for name, text in asked.priorities.items()},

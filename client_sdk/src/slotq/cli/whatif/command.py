@@ -25,7 +25,7 @@ from slotq.cli.words import Amount, Pair
 from slotq.client import QueueClient
 from slotq.document.document_text import compared as compared_documents
 from slotq.errors import SlotQError
-from slotq.simulate.whatif import Change, Told, changed, compared, forecast
+from slotq.simulate.whatif import Told, WhatIfChange, changed, compared, forecast
 from slotq.simulate.whatif.changes import steps
 from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.wire.document.views import AppliedView
@@ -140,7 +140,7 @@ def whatif(
     next. docs/whatif.md says what it assumes.
     """
     client, assumed = app.client(), _runtimes(runtimes)
-    change = Change(
+    change = WhatIfChange(
         pools=sizes(pools),
         quotas=quotas(quotas_),
         priorities=priorities(priorities_),

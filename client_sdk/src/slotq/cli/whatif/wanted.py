@@ -15,7 +15,7 @@ from slotq.client import QueueClient
 from slotq.document.yaml_file import NOT_YAML
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.simulate.whatif import Change, NewJob
+from slotq.simulate.whatif import NewJob, WhatIfChange
 from slotq.simulate.whatif.changes import described, in_project
 from slotq_core.model.jobs import Workload
 from slotq_core.wire.submission import parse_submission
@@ -52,7 +52,7 @@ def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 class Wanted:
     """The change, and the requests behind its new jobs."""
 
-    change: Change
+    change: WhatIfChange
     requests: tuple[dict[str, Any], ...] = ()
     """The requests of --submit."""
     invented: bool = False
@@ -73,12 +73,12 @@ class Wanted:
 
     @property
     def is_nothing(self) -> bool:
-        return self.change == Change()
+        return self.change == WhatIfChange()
 
 
 def with_new_jobs(
     client: QueueClient,
-    change: Change,
+    change: WhatIfChange,
     files: Sequence[TextIO],
     added: Sequence[str],
     *,

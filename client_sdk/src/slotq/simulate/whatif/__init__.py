@@ -8,9 +8,9 @@ answer      the answer as JSON and in words
 """
 
 from slotq.simulate.whatif.answer import WhatIfView
-from slotq.simulate.whatif.changes import Change, NewJob, changed
+from slotq.simulate.whatif.changes import NewJob, WhatIfChange, changed
 from slotq.simulate.whatif.comparison import compared
 from slotq.simulate.whatif.forecast import forecast
 from slotq.simulate.whatif.told import Told
 
-__all__ = ["Change", "NewJob", "Told", "WhatIfView", "changed", "compared", "forecast"]
+__all__ = ["NewJob", "Told", "WhatIfChange", "WhatIfView", "changed", "compared", "forecast"]

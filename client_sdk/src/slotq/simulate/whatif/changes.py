@@ -54,7 +54,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class WhatIfChange:
     """All that is changed, at once and now."""
 
     pools: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Change:
     submits: tuple[NewJob, ...] = ()
 
 
-def changed(told: Told, change: Change) -> Told:
+def changed(told: Told, change: WhatIfChange) -> Told:
     """The queue after the change. Raises Refused: NoSuchJob, NoSuchPool, NoSuchProject, TooLate,
     InvalidRequest, Oversubscribed, and what a submission raises."""
     after = replace(told, settings=_settings(told, change))
@@ -92,7 +92,7 @@ def changed(told: Told, change: Change) -> Told:
     return after
 
 
-def _settings(told: Told, change: Change) -> Settings:
+def _settings(told: Told, change: WhatIfChange) -> Settings:
     settings = told.settings
     known = {pool.name for pool in settings.pools}
     if missing := next((name for name in change.pools if name not in known), None):
@@ -244,7 +244,7 @@ Step = tuple[str, Callable[[], object]]
 
 def steps(
     queue: QueueClient,
-    change: Change,
+    change: WhatIfChange,
     document: Mapping[str, Any] | None,
     revision: int,
     *,
