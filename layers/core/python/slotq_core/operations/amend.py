@@ -108,7 +108,7 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Changed:
+class ChangedJob:
     """A job after a requested change."""
 
     job: Job

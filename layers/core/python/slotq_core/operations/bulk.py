@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import Changed, Wish, notices_of, orders_stop
+from slotq_core.operations.amend import ChangedJob, Wish, notices_of, orders_stop
 from slotq_core.operations.status import Status
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change
@@ -63,7 +63,7 @@ class Bulk:
         clock: Clock,
         *,
         decide: Callable[[Wish, str], Change | Job],
-        fulfil: Callable[[Wish, str], Changed],
+        fulfil: Callable[[Wish, str], ChangedJob],
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
@@ -116,10 +116,10 @@ class Bulk:
             if isinstance(it, SlotQError):
                 done.append(_Done(outcome=Outcome(name=wish.name, error=it)))
             elif isinstance(it, Job):
-                done.append(_done(wish, Changed(job=it, anew=False)))
+                done.append(_done(wish, ChangedJob(job=it, anew=False)))
             else:
                 job = next(jobs)
-                changed = Changed(job=job, anew=True, notices=notices_of(it))
+                changed = ChangedJob(job=job, anew=True, notices=notices_of(it))
                 done.append(_done(wish, changed))
                 if wish.stops and orders_stop(it.before, job):
                     self._stop(job)
@@ -173,7 +173,7 @@ def _size(change: Change) -> int:
     return len(json.dumps(change.request)) if change.request is not None else 0
 
 
-def _done(wish: Wish, changed: Changed) -> _Done:
+def _done(wish: Wish, changed: ChangedJob) -> _Done:
     status = Status(job=changed.job, notices=changed.notices)
     outcome = Outcome(name=wish.name, status=status)
     return _Done(outcome=outcome, anew=changed.anew)

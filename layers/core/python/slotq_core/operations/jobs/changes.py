@@ -33,7 +33,7 @@ from slotq_core.model.projects import APPROVAL, Project
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
-    Changed,
+    ChangedJob,
     Wish,
     alive,
     amended,
@@ -90,14 +90,14 @@ class Changes:
         request would raise; then nothing is changed."""
         return self._told(self.fulfilled(Wish(name=name, amendment=amendment), by))
 
-    def _told(self, changed: Changed) -> Status:
+    def _told(self, changed: ChangedJob) -> Status:
         """Ask for a pass if something was written. Return the job as this call has left it, without
         place and reason: these cost more than the change, and `status` tells them."""
         if changed.anew:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
-    def fulfilled(self, wish: Wish, by: str) -> Changed:
+    def fulfilled(self, wish: Wish, by: str) -> ChangedJob:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
         if wish.retry is not None:
             job = self._jobs.found(wish.name, to=by)
@@ -107,7 +107,7 @@ class Changes:
             try:
                 decided = self.decided(wish, by)
                 if isinstance(decided, Job):
-                    return Changed(job=decided, anew=False)
+                    return ChangedJob(job=decided, anew=False)
                 with self._admitter.moving(decided):
                     (job,) = self._admitter.entering(decided, by=by)
             except Conflict:
@@ -117,7 +117,7 @@ class Changes:
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
             notices = (*notices_of(decided), *self._notices_of_bounds(decided))
-            return Changed(job=job, anew=True, notices=notices)
+            return ChangedJob(job=job, anew=True, notices=notices)
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
     def _notices_of_bounds(self, change: Change) -> tuple[str, ...]:

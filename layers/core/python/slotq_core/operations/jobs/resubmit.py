@@ -11,7 +11,7 @@ from dataclasses import replace
 from slotq_core import names
 from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import Changed, Retry
+from slotq_core.operations.amend import ChangedJob, Retry
 from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.jobs.sweep_members import sweep_of_retry
 from slotq_core.ports.store import Store
@@ -26,7 +26,7 @@ class Resubmitter:
     def __init__(self, store: Store, submissions: Submissions) -> None:
         self._store, self._submissions = store, submissions
 
-    def retry(self, job: Job, wanted: Retry, *, by: str) -> Changed:
+    def retry(self, job: Job, wanted: Retry, *, by: str) -> ChangedJob:
         """Submit the job's request under `wanted.new_name`, else under the next free name, in the
         project that the job is in now unless the retry names another.
 
@@ -40,7 +40,7 @@ class Resubmitter:
         seen = shown(request, submitter=job.submitter, to=by, people=people)
         check_shown(job.name, seen.withheld)
 
-        def submit(name: str) -> Changed:
+        def submit(name: str) -> ChangedJob:
             submission, request = wanted.renamed(seen.request, name)
             sweep = None
             if wanted.new_name is None:

@@ -12,7 +12,7 @@ from slotq_core.admission.submission import Admission, Admitted, After
 from slotq_core.errors import NameTaken, Refused, Unavailable
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.admit import Admitter
-from slotq_core.operations.amend import Changed
+from slotq_core.operations.amend import ChangedJob
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.status import Status, notices_of_bounds
@@ -103,7 +103,7 @@ class Submissions:
         followed: bool = False,
         stand: Configuration | None = None,
         asked: Mapping[After, Predecessors] = NOTHING_ASKED,
-    ) -> Changed:
+    ) -> ChangedJob:
         """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
         for a member, what it waits for until its group is stored whole. `followed`: whether a pass
         has to take its end in, whoever comes after it. `stand`, `asked`: the configuration, and
@@ -126,7 +126,7 @@ class Submissions:
                 if known is None:
                     raise
                 self.refuse_other(known, submission, submitter)
-                return Changed(job=known, anew=False)
+                return ChangedJob(job=known, anew=False)
         raise Unavailable("the jobs that it comes after keep changing; try again")
 
     def _stored_already(
@@ -190,7 +190,7 @@ class Submissions:
 
     def _keep(
         self, submission: Submission, judged: Admitted, submitter: str, stand: Configuration
-    ) -> Changed:
+    ) -> ChangedJob:
         """Store a new job."""
         job = judged.job
         with self._admitter.counted(job, stand) as rights:
@@ -206,7 +206,7 @@ class Submissions:
                 )
                 of_bounds = () if job.group else notices_of_bounds(stored, stand)
                 notices = (*judged.notices, *of_bounds)
-                return Changed(job=stored, anew=True, notices=notices)
+                return ChangedJob(job=stored, anew=True, notices=notices)
             except StoredAlready as known:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)
