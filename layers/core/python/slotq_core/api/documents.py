@@ -10,7 +10,7 @@ from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring import scheduler_advice, telling_advice
-from slotq_core.operations.configuring.configurator import Changed
+from slotq_core.operations.configuring.configurator import AppliedSettings
 from slotq_core.operations.overview import NOBODY
 from slotq_core.privacy.identity import People
 from slotq_core.wire.document.amending import with_project
@@ -95,7 +95,7 @@ class DocumentRoutes:
         ]
         return json_answer(HTTPStatus.OK, changes_view(changes))
 
-    def _applied(self, done: Changed, *, dry_run: bool = False) -> Response:
+    def _applied(self, done: AppliedSettings, *, dry_run: bool = False) -> Response:
         """The answer to a change. What an operator should know of scheduling and telling is said
         with it."""
         telling = self._manager().configuration.telling

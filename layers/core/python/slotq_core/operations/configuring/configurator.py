@@ -51,7 +51,7 @@ Planned = Callable[[Settings], Settings]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Changed:
+class AppliedSettings:
     """A change of the configuration. Both sides are equal if nothing had to change."""
 
     before: Settings
@@ -99,7 +99,7 @@ class Configurator:
 
     def apply(
         self, settings: Settings, *, by: str, seen: int | None = None, dry_run: bool = False
-    ) -> Changed:
+    ) -> AppliedSettings:
         """Replace the whole configuration, as `change` does. Raises InvalidRequest for a webhook
         that this queue may not call."""
         check_reach(settings, self.telling)
@@ -107,7 +107,7 @@ class Configurator:
 
     def set_pool(
         self, name: str, settings: Mapping[str, Any], *, by: str, seen: int | None = None
-    ) -> Changed:
+    ) -> AppliedSettings:
         """Give a pool these settings, as `pool_definition.defined` reads them. A new pool comes
         last. With `slots`, or a true `FORGET_LIMIT`, forget what capacity errors have shown of the
         pool. Raises what `change` raises, InvalidRequest, and NoSuchPool (the pool does not exist
@@ -136,7 +136,7 @@ class Configurator:
             self._store.health.set(pool, after)
             self._wake()
 
-    def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> Changed:
+    def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> AppliedSettings:
         """Remove a pool. Raises what `change` raises, NoSuchPool, and InvalidRequest for the last
         pool."""
 
@@ -154,7 +154,7 @@ class Configurator:
 
     def set_limits(
         self, settings: Mapping[str, Any], *, by: str, seen: int | None = None
-    ) -> Changed:
+    ) -> AppliedSettings:
         """Change these limits, as `limits_definition.limits_from` reads them; the other limits
         stay. Raises what `change` raises, and InvalidRequest."""
 
@@ -165,7 +165,7 @@ class Configurator:
 
     def remove_project(
         self, name: str, *, by: str, seen: int | None = None, move_to: str | None = None
-    ) -> Changed:
+    ) -> AppliedSettings:
         """Remove a project, after its jobs have become those of `move_to`. Raises what `change`
         raises, NoSuchProject, and InvalidRequest. A removal that was interrupted can be repeated,
         also if only jobs are left."""
@@ -182,7 +182,7 @@ class Configurator:
 
     def _move_and_remove(
         self, name: str, to: str, planned: Planned, *, by: str, seen: int | None
-    ) -> Changed:
+    ) -> AppliedSettings:
         now, revision = self.settings()
         if now.sharing.project(to) is None or to == name:
             what = "another project is needed" if to == name else _no_project(to, now)
@@ -192,7 +192,7 @@ class Configurator:
             if not moved:
                 raise NoSuchProject(_no_project(name, now), field="name")
             self._wake()
-            return Changed(before=now, after=now, revision=revision, moved=moved)
+            return AppliedSettings(before=now, after=now, revision=revision, moved=moved)
         if seen not in {None, revision}:
             raise _outdated(revision, seen, self._last())
         self._check(now, planned(now), moved=(name, to))
@@ -205,7 +205,7 @@ class Configurator:
 
     def change(
         self, planned: Planned, *, by: str, seen: int | None = None, dry_run: bool = False
-    ) -> Changed:
+    ) -> AppliedSettings:
         """Change the configuration to what `planned` returns. The same again changes nothing.
 
         That is no error with an older `seen` either if `by` made the last change: the first answer
@@ -221,7 +221,7 @@ class Configurator:
             is_current = seen in {None, revision}
             made_it = last is not None and (last.who, last.revision) == (by, revision)
             if after == now and (is_current or made_it):
-                return Changed(before=now, after=now, revision=revision)
+                return AppliedSettings(before=now, after=now, revision=revision)
             if not is_current:
                 raise _outdated(revision, seen, last)
             self._permissions(now.sharing).check_keeps_operating(after.sharing, by)
@@ -231,11 +231,11 @@ class Configurator:
             except Conflict:
                 continue
             if dry_run:
-                return Changed(before=now, after=after, revision=revision)
+                return AppliedSettings(before=now, after=after, revision=revision)
             self._wake()
             for name in _resized(now, after):
                 self._forget_limit(name)
-            return Changed(before=now, after=after, revision=revision + 1)
+            return AppliedSettings(before=now, after=after, revision=revision + 1)
         raise Unavailable("somebody else is changing the configuration; try again")
 
     def _write(self, now: Settings, after: Settings, *, by: str, seen: int, dry_run: bool) -> None:
