@@ -36,7 +36,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class CheckResult:
     """The result of one check."""
 
     name: str
@@ -92,16 +92,16 @@ def checkup(
     *,
     network: Network | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Run the checks of CHECKS in order. An error raised by `client` fails the first check."""
     try:
         look = Look(client=client(), network=network or Sockets(), now=now)
     except SlotQError as error:
-        yield Check(name="settings", text=str(error), error=error)
+        yield CheckResult(name="settings", text=str(error), error=error)
         yield from map(_not_looked_at, CHECKS[1:])
         return
     config = look.client.config
-    yield Check(name="settings", text=f"{look.endpoint} (from {config.source('endpoint')})")
+    yield CheckResult(name="settings", text=f"{look.endpoint} (from {config.source('endpoint')})")
     broken = False
     for name, examine in _EXAMINE.items():
         if broken and not (name == "clock" and look.answer is not None):
@@ -113,24 +113,26 @@ def checkup(
         broken = broken or (found.error is not None and name != "permissions")
 
 
-def _not_looked_at(name: str) -> Check:
-    return Check(name=name, text="not checked", looked=False)
+def _not_looked_at(name: str) -> CheckResult:
+    return CheckResult(name=name, text="not checked", looked=False)
 
 
-def _name(look: Look) -> Check:
+def _name(look: Look) -> CheckResult:
     if look.proxy:
-        return Check(name="name", text=f"the proxy {look.proxy} looks up the name")
+        return CheckResult(name="name", text=f"the proxy {look.proxy} looks up the name")
     try:
         addresses = look.network.resolve(look.host)
     except OSError as error:
         text = f"this machine finds no address for {look.host}: {error}"
-        return Check(
+        return CheckResult(
             name="name",
             text=text,
             advice=name_advice(look.host, error),
             error=CannotReach(text),
         )
-    return Check(name="name", text=f"{look.host} is {', '.join(addresses)} ({_kind(addresses)})")
+    return CheckResult(
+        name="name", text=f"{look.host} is {', '.join(addresses)} ({_kind(addresses)})"
+    )
 
 
 def _kind(addresses: list[str]) -> str:
@@ -138,9 +140,9 @@ def _kind(addresses: list[str]) -> str:
     return "private" if all(private) else "public: not through a VPC endpoint"
 
 
-def _route(look: Look) -> Check:
+def _route(look: Look) -> CheckResult:
     if look.proxy:
-        return Check(name="route", text=f"goes through the proxy {look.proxy}")
+        return CheckResult(name="route", text=f"goes through the proxy {look.proxy}")
     try:
         look.network.connect(look.host, look.port)
     except OSError as error:
@@ -154,18 +156,18 @@ def _route(look: Look) -> Check:
             "peering, VPN), and the VPC endpoint's security group must admit you on port "
             f"{look.port}."
         )
-        return Check(name="route", text=text, advice=advice, error=CannotReach(text))
-    return Check(name="route", text=f"port {look.port} answers")
+        return CheckResult(name="route", text=text, advice=advice, error=CannotReach(text))
+    return CheckResult(name="route", text=f"port {look.port} answers")
 
 
-def _credentials(look: Look) -> Check:
+def _credentials(look: Look) -> CheckResult:
     try:
         found = look.client.transport.credentials()
     except SlotQError as error:
-        return Check(name="credentials", text=str(error), error=error)
+        return CheckResult(name="credentials", text=str(error), error=error)
     if found is None:
         text = "there are no AWS credentials to sign with"
-        return Check(
+        return CheckResult(
             name="credentials",
             text=text,
             advice="Log in (`aws sso login`), or set SLOTQ_AWS_PROFILE, AWS_PROFILE or "
@@ -174,41 +176,43 @@ def _credentials(look: Look) -> Check:
         )
     profile = look.client.config.aws_profile
     whose = f", AWS profile {profile}" if profile else ""
-    return Check(name="credentials", text=f"signs with the key …{found.access_key[-4:]}{whose}")
+    return CheckResult(
+        name="credentials", text=f"signs with the key …{found.access_key[-4:]}{whose}"
+    )
 
 
-def _answer(look: Look) -> Check:
+def _answer(look: Look) -> CheckResult:
     try:
         look.answer = answer = look.client.transport.call("GET", "/version")
     except SlotQError as error:
-        return Check(name="answer", text=str(error), error=error)
+        return CheckResult(name="answer", text=str(error), error=error)
     if answer.status_code == 404 and b"no_such_route" in answer.content:
-        return Check(name="answer", text="the queue answers")
+        return CheckResult(name="answer", text="the queue answers")
     if not 200 <= answer.status_code < 300:
         refused = refusals.error(answer, config=look.client.config, signed=True)
-        return Check(name="answer", text=str(refused), error=refused)
+        return CheckResult(name="answer", text=str(refused), error=refused)
     try:
         look.about = AboutView.model_validate_json(answer.content)
     except ValidationError:
         text = f"{look.endpoint} answers, but it is not the queue"
         advice = "The endpoint must be the queue's API and end with its stage (…/prod)."
-        return Check(name="answer", text=text, advice=advice, error=UnexpectedAnswer(text))
-    return Check(name="answer", text=f"the queue takes you for {look.about.caller}")
+        return CheckResult(name="answer", text=text, advice=advice, error=UnexpectedAnswer(text))
+    return CheckResult(name="answer", text=f"the queue takes you for {look.about.caller}")
 
 
-def _clock(look: Look) -> Check:
+def _clock(look: Look) -> CheckResult:
     """Compare the clock with the Date header, which even an answer that refuses a signature has."""
     said = look.answer.headers.get("Date") if look.answer is not None else None
     try:
         there = parsedate_to_datetime(said or "")
     except ValueError:
-        return Check(name="clock", text="the answer has no time", looked=False)
+        return CheckResult(name="clock", text="the answer has no time", looked=False)
     ahead = look.now() - there
     seconds = round(abs(ahead.total_seconds()))
     if abs(ahead) < MOST_SKEW:
-        return Check(name="clock", text=f"right within {seconds + 1} s")
+        return CheckResult(name="clock", text=f"right within {seconds + 1} s")
     text = f"this machine's clock is {seconds} s {'ahead' if ahead > timedelta() else 'behind'}"
-    return Check(
+    return CheckResult(
         name="clock",
         text=text,
         advice="A signature is valid for five minutes: set the clock (`timedatectl set-ntp true`).",
@@ -226,7 +230,7 @@ _VERBS = (
 job of that name."""
 
 
-def _permissions(look: Look) -> Check:
+def _permissions(look: Look) -> CheckResult:
     missing = []
     try:
         for verb, method, path, body in _VERBS:
@@ -235,12 +239,12 @@ def _permissions(look: Look) -> Check:
             if answer.status_code in {401, 403}:
                 missing.append((verb, f"{method} {path.replace(NOBODY, '*')}"))
     except SlotQError as error:
-        return Check(name="permissions", text=str(error), error=error)
+        return CheckResult(name="permissions", text=str(error), error=error)
     if not missing:
         verbs = ", ".join(verb for verb, *_ in _VERBS)
-        return Check(name="permissions", text=f"you may {verbs}")
+        return CheckResult(name="permissions", text=f"you may {verbs}")
     text = f"you may not {', '.join(verb for verb, _ in missing)}"
-    return Check(
+    return CheckResult(
         name="permissions",
         text=text,
         advice="Your IAM role needs execute-api:Invoke on "
@@ -249,7 +253,7 @@ def _permissions(look: Look) -> Check:
     )
 
 
-def _versions(look: Look) -> Check:
+def _versions(look: Look) -> CheckResult:
     here = __version__
     if look.about is None:
         text = (
@@ -258,8 +262,8 @@ def _versions(look: Look) -> Check:
     elif look.about.version != VERSION or _series(look.about.slotq) != _series(here):
         text = f"this client is {here}, the queue {look.about.slotq}"
     else:
-        return Check(name="versions", text=f"{here} here, {look.about.slotq} there")
-    return Check(
+        return CheckResult(name="versions", text=f"{here} here, {look.about.slotq} there")
+    return CheckResult(
         name="versions",
         text=text,
         advice=f"Update the older of the two: this client from {source()}, the queue with "
@@ -273,7 +277,7 @@ def _series(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-_EXAMINE: Mapping[str, Callable[[Look], Check]] = MappingProxyType(
+_EXAMINE: Mapping[str, Callable[[Look], CheckResult]] = MappingProxyType(
     {
         "name": _name,
         "route": _route,

@@ -6,7 +6,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from slotq.checkup import Check, checkup
+from slotq.checkup import CheckResult, checkup
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit, exit_of
 from slotq.errors import NotAllowed
@@ -54,7 +54,7 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
     raise click.exceptions.Exit(int(Exit.OK if well else Exit.NO))
 
 
-OPERATORS_ONLY = Check(
+OPERATORS_ONLY = CheckResult(
     name="queue",
     text="not checked: only operators may examine the queue's records",
     advice="Ask an operator to run `slotq doctor`.",
@@ -63,7 +63,7 @@ OPERATORS_ONLY = Check(
 """Shown instead of the queue's findings to callers who may not ask for them."""
 
 
-def _page(checks: list[Check], found: list[FindingView] | None) -> RenderableType:
+def _page(checks: list[CheckResult], found: list[FindingView] | None) -> RenderableType:
     table = job_tables.columns("CHECK", "", "WHAT")
     for check in checks:
         word = {True: "ok", False: "WRONG", None: "-"}[check.ok]
