@@ -78,7 +78,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class ProofResult:
     """One result that must hold."""
 
     held: bool
@@ -86,58 +86,58 @@ class Check:
     """The observation, so that a failure explains itself."""
 
 
-def checks(jobs: Mapping[str, JobView], evidence: Evidence) -> list[Check]:
+def checks(jobs: Mapping[str, JobView], evidence: Evidence) -> list[ProofResult]:
     """All checks, in order of display."""
     found = [*_states(jobs), _starts(jobs), *_evictions(jobs)]
     return [*found, *_resume(jobs, evidence)] if jobs[EVICTED].attempts else found
 
 
-def _states(jobs: Mapping[str, JobView]) -> Iterator[Check]:
+def _states(jobs: Mapping[str, JobView]) -> Iterator[ProofResult]:
     states = {name: job.state for name, job in jobs.items()}
-    yield Check(
+    yield ProofResult(
         held=set(states.values()) == {"completed"} and len(states) == len(PARTS),
         text="every job completed: " + ", ".join(f"{n} {state}" for n, state in states.items()),
     )
 
 
-def _starts(jobs: Mapping[str, JobView]) -> Check:
+def _starts(jobs: Mapping[str, JobView]) -> ProofResult:
     ran = [
         (attempt.admitted_at, job.name, attempt.number)
         for job in jobs.values()
         for attempt in job.attempts
     ]
     order = tuple((name, number) for _, name, number in sorted(ran))
-    return Check(
+    return ProofResult(
         held=order == STARTS,
         text="order of starts: " + ", ".join(_attempt(*start) for start in order),
     )
 
 
-def _evictions(jobs: Mapping[str, JobView]) -> Iterator[Check]:
+def _evictions(jobs: Mapping[str, JobView]) -> Iterator[ProofResult]:
     counted = {name: job.evictions for name, job in jobs.items()}
     wanted = {part.name: int(part.name == EVICTED) for part in PARTS}
-    yield Check(
+    yield ProofResult(
         held=counted == wanted,
         text="evictions: " + ", ".join(f"{name} {n}" for name, n in counted.items()),
     )
     for first in jobs[EVICTED].attempts[:1]:
-        yield Check(
+        yield ProofResult(
             held=(first.outcome, first.stopped_for) == ("evicted", FOR),
             text=f"{EVICTED}'s first attempt ended {first.outcome}, for {first.stopped_for}",
         )
 
 
-def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[Check]:
+def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[ProofResult]:
     job, kept = jobs[EVICTED], evidence.kept
     first, last = job.attempts[0].training_job, job.attempts[-1].training_job
     stopped = max(evidence.steps(first), default=0)
-    yield Check(
+    yield ProofResult(
         held=kept is not None and kept > 0 and kept <= stopped <= kept + SAVE_EVERY,
         text=f"{EVICTED} was stopped after step {stopped}; its checkpoint in S3 then held "
         f"step {kept}",
     )
     resumed, went_on = evidence.resumed_from(last), evidence.steps(last)
-    yield Check(
+    yield ProofResult(
         held=kept is not None and resumed == kept and went_on[:1] == [kept + 1],
         text=f"{EVICTED} went on from step {resumed} ({last}); its next step was "
         f"{went_on[0] if went_on else 'none'}",
@@ -145,7 +145,7 @@ def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[Check]:
     yield _same_model(job, evidence)
 
 
-def _same_model(job: JobView, evidence: Evidence) -> Check:
+def _same_model(job: JobView, evidence: Evidence) -> ProofResult:
     """Train once more without an interruption, and compare the models."""
     steps = next(part.steps for part in PARTS if part.name == job.name)
     weights = begin()
@@ -153,7 +153,7 @@ def _same_model(job: JobView, evidence: Evidence) -> Check:
         weights, _ = improve(weights, step)
     model = evidence.model(job.attempts[-1].artifact)
     same = model == weights
-    return Check(
+    return ProofResult(
         held=same,
         text=f"{job.name}'s model {'equals' if same else 'does not equal'}, to the last bit, that "
         f"of {steps} steps without a stop",

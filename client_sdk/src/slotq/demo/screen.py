@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from slotq.demo.proof import Check
+from slotq.demo.proof import ProofResult
 from slotq.demo.story import TELLING, Part
 from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, outcome, why
@@ -117,7 +117,7 @@ def _figures(jobs: Mapping[str, JobView], axis: Axis) -> Table:
     return table
 
 
-def verdict(checks: Iterable[Check]) -> Group:
+def verdict(checks: Iterable[ProofResult]) -> Group:
     """Each check on one line, passed or failed."""
     return Group(
         *(
