@@ -20,8 +20,8 @@ from collections.abc import Callable
 from slotq.local.entry.signatures import (
     ALGORITHM,
     Caller,
-    Claim,
     NotSigned,
+    SignatureFields,
     invalid,
     signature_of,
 )
@@ -44,7 +44,7 @@ Read = Callable[[int], bytes]
 class ChunkSignatures:
     """Checks the chunks of one body, in their order."""
 
-    def __init__(self, caller: Caller, claim: Claim, stamp: str) -> None:
+    def __init__(self, caller: Caller, claim: SignatureFields, stamp: str) -> None:
         """`claim` and `stamp` are those of the request's header, which was verified."""
         self._caller, self._claim, self._stamp = caller, claim, stamp
         self._last = claim.signature

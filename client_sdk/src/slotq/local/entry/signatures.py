@@ -59,7 +59,7 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class SignatureFields:
     """The fields of a signature."""
 
     access_key: str
@@ -89,7 +89,7 @@ def payload_of(request: SignedRequest) -> str:
 
 
 def signer(
-    request: SignedRequest, claim: Claim, *, find: FindCaller, now: datetime, payload: str
+    request: SignedRequest, claim: SignatureFields, *, find: FindCaller, now: datetime, payload: str
 ) -> Caller:
     """The caller whose key signed the Authorization header. Raises NotSigned."""
     caller = caller_of(claim, find, request.headers.get("x-amz-security-token"))
@@ -101,7 +101,7 @@ def signer(
     return caller
 
 
-def caller_of(claim: Claim, find: FindCaller, token: str | None) -> Caller:
+def caller_of(claim: SignatureFields, find: FindCaller, token: str | None) -> Caller:
     """The caller of a claim. Raises NotSigned if the key is unknown or the session token
     differs."""
     caller = find(claim.access_key)
@@ -112,7 +112,7 @@ def caller_of(claim: Claim, find: FindCaller, token: str | None) -> Caller:
     return caller
 
 
-def check(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> None:
+def check(claim: SignatureFields, caller: Caller, stamp: str, canonical_request: str) -> None:
     """Compare the signature with the caller's own. Raises NotSigned if they differ."""
     if not hmac.compare_digest(
         _signature(claim, caller, stamp, canonical_request), claim.signature
@@ -128,7 +128,7 @@ def invalid(message: str) -> NotSigned:
     return NotSigned("InvalidSignatureException", message)
 
 
-def claim_of(header: str) -> Claim:
+def claim_of(header: str) -> SignatureFields:
     """Parse an Authorization header. Raises NotSigned."""
     if not header:
         raise NotSigned("MissingAuthenticationTokenException", "Missing Authentication Token")
@@ -146,10 +146,10 @@ def claim_of(header: str) -> Claim:
     return claimed(parts["Credential"], parts["SignedHeaders"], parts["Signature"])
 
 
-def claimed(credential: str, signed_headers: str, signature: str) -> Claim:
+def claimed(credential: str, signed_headers: str, signature: str) -> SignatureFields:
     """Parse a credential of the form KEY/DATE/REGION/SERVICE/aws4_request."""
     access_key, date, region, service, _ = credential.split("/")
-    return Claim(
+    return SignatureFields(
         access_key=access_key,
         date=date,
         region=region,
@@ -170,7 +170,7 @@ def moment(stamp: str) -> datetime:
         ) from None
 
 
-def _check_time(stamp: str, claim: Claim, now: datetime) -> None:
+def _check_time(stamp: str, claim: SignatureFields, now: datetime) -> None:
     signed_at, skew = moment(stamp), SKEW.get(claim.service, _SKEW)
     if stamp[:8] != claim.date:
         raise invalid("Date in Credential scope does not match YYYYMMDD from ISO-8601 version.")
@@ -183,7 +183,11 @@ def _check_time(stamp: str, claim: Claim, now: datetime) -> None:
 
 
 def canonical(
-    request: SignedRequest, claim: Claim, payload: str, *, without: frozenset[str] = frozenset()
+    request: SignedRequest,
+    claim: SignatureFields,
+    payload: str,
+    *,
+    without: frozenset[str] = frozenset(),
 ) -> str:
     """The canonical request. `without` names query parameters that are not signed."""
     parts = urlsplit(f"//host{request.uri}")
@@ -213,12 +217,12 @@ def _again(text: str) -> str:
     return quote(unquote_to_bytes(text), safe=_SAFE)
 
 
-def _signature(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> str:
+def _signature(claim: SignatureFields, caller: Caller, stamp: str, canonical_request: str) -> str:
     digest = hashlib.sha256(canonical_request.encode()).hexdigest()
     return signature_of(claim, caller, lambda scope: f"{ALGORITHM}\n{stamp}\n{scope}\n{digest}")
 
 
-def signature_of(claim: Claim, caller: Caller, text: Callable[[str], str]) -> str:
+def signature_of(claim: SignatureFields, caller: Caller, text: Callable[[str], str]) -> str:
     """The caller's signature, in hex, of the text for the claim's scope."""
     scope = (claim.date, claim.region, claim.service, "aws4_request")
     key = f"AWS4{caller.secret_key}".encode()
