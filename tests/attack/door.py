@@ -16,7 +16,7 @@ from typing import Any
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from slotq.local.endpoint import Endpoint
-from slotq.local.entry.signatures import Caller, SignedRequest
+from slotq.local.entry.signatures import Caller, CoveredRequest
 from slotq.local.keys import Keys
 from slotq.local.services.gateway import Gateway, GatewayAnswer, _as_http, headers_of, read_body
 from slotq_core.api.openapi import document
@@ -67,7 +67,7 @@ class Door:
 
     def _event(self, environ: dict[str, Any]) -> dict[str, Any]:
         headers = headers_of(environ)
-        request = SignedRequest(
+        request = CoveredRequest(
             method=environ["REQUEST_METHOD"],
             uri=environ.get("REQUEST_URI") or environ["PATH_INFO"],
             headers={name.lower(): ",".join(values) for name, values in headers.items()},

@@ -28,9 +28,9 @@ from slotq.local.entry.signatures import (
     ALGORITHM,
     UNSIGNED,
     Caller,
+    CoveredRequest,
     FindCaller,
     NotSigned,
-    SignedRequest,
     caller_of,
     canonical,
     check,
@@ -89,8 +89,8 @@ def kept_body(environ: Environ, limit: int) -> bytes:
     return body
 
 
-def _request(environ: Environ, body: bytes = b"") -> SignedRequest:
-    return SignedRequest(
+def _request(environ: Environ, body: bytes = b"") -> CoveredRequest:
+    return CoveredRequest(
         method=environ["REQUEST_METHOD"],
         uri=environ.get("REQUEST_URI") or environ["PATH_INFO"],
         headers=_Headers(environ),
@@ -168,7 +168,7 @@ def parameters(query: str) -> dict[str, str]:
     return dict(parse_qsl(query, keep_blank_values=True))
 
 
-def verify_presigned(request: SignedRequest, *, find: FindCaller, now: datetime) -> Caller:
+def verify_presigned(request: CoveredRequest, *, find: FindCaller, now: datetime) -> Caller:
     """The caller who made the URL. Raises NotSigned."""
     said = parameters(urlsplit(request.uri).query)
     verify_one = _verify_v4 if "X-Amz-Signature" in said else _verify_v2
@@ -176,7 +176,7 @@ def verify_presigned(request: SignedRequest, *, find: FindCaller, now: datetime)
 
 
 def _verify_v4(
-    request: SignedRequest, said: Mapping[str, str], find: FindCaller, now: datetime
+    request: CoveredRequest, said: Mapping[str, str], find: FindCaller, now: datetime
 ) -> Caller:
     credential, lasts = said.get("X-Amz-Credential", ""), said.get("X-Amz-Expires", "")
     if said.get("X-Amz-Algorithm") != ALGORITHM or credential.count("/") != 4:
@@ -203,7 +203,7 @@ class _Until(HmacV1QueryAuth):
 
 
 def _verify_v2(
-    request: SignedRequest, said: Mapping[str, str], find: FindCaller, now: datetime
+    request: CoveredRequest, said: Mapping[str, str], find: FindCaller, now: datetime
 ) -> Caller:
     until = said["Expires"]
     if not until.isdecimal() or len(until) > 11:
@@ -226,7 +226,7 @@ def _verify_v2(
     return caller
 
 
-def _resource(request: SignedRequest) -> str:
+def _resource(request: CoveredRequest) -> str:
     """`/bucket/key`, for a bucket in the path or in the host name. A bucket's own path ends with a
     slash."""
     path = urlsplit(request.uri).path

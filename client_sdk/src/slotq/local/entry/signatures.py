@@ -47,7 +47,7 @@ FindCaller = Callable[[str], Caller | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedRequest:
+class CoveredRequest:
     """The parts of a request that a signature covers."""
 
     method: str
@@ -70,7 +70,7 @@ class SignatureFields:
     signature: str
 
 
-def verify(request: SignedRequest, *, find: FindCaller, region: str, now: datetime) -> Caller:
+def verify(request: CoveredRequest, *, find: FindCaller, region: str, now: datetime) -> Caller:
     """The caller who signed a request for API Gateway. Raises NotSigned."""
     claim = claim_of(request.headers.get("authorization", ""))
     if claim.service != SERVICE:
@@ -80,7 +80,7 @@ def verify(request: SignedRequest, *, find: FindCaller, region: str, now: dateti
     return signer(request, claim, find=find, now=now, payload=payload_of(request))
 
 
-def payload_of(request: SignedRequest) -> str:
+def payload_of(request: CoveredRequest) -> str:
     """The signed hash of the body. Raises NotSigned if the request claims another hash."""
     digest = hashlib.sha256(request.body).hexdigest()
     if request.headers.get("x-amz-content-sha256", digest) != digest:
@@ -89,7 +89,12 @@ def payload_of(request: SignedRequest) -> str:
 
 
 def signer(
-    request: SignedRequest, claim: SignatureFields, *, find: FindCaller, now: datetime, payload: str
+    request: CoveredRequest,
+    claim: SignatureFields,
+    *,
+    find: FindCaller,
+    now: datetime,
+    payload: str,
 ) -> Caller:
     """The caller whose key signed the Authorization header. Raises NotSigned."""
     caller = caller_of(claim, find, request.headers.get("x-amz-security-token"))
@@ -183,7 +188,7 @@ def _check_time(stamp: str, claim: SignatureFields, now: datetime) -> None:
 
 
 def canonical(
-    request: SignedRequest,
+    request: CoveredRequest,
     claim: SignatureFields,
     payload: str,
     *,

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from slotq.local.endpoint import API_ID, STAGE, Endpoint
-from slotq.local.entry.signatures import Caller, FindCaller, NotSigned, SignedRequest, verify
+from slotq.local.entry.signatures import Caller, CoveredRequest, FindCaller, NotSigned, verify
 
 MAX_BODY = 10_000_000
 TIMEOUT = 29.0
@@ -84,7 +84,7 @@ class Gateway:
         _check_api(environ)
         body = read_body(environ, MAX_BODY)
         headers = headers_of(environ)
-        signed = SignedRequest(
+        signed = CoveredRequest(
             method=environ["REQUEST_METHOD"],
             uri=environ.get("REQUEST_URI") or environ.get("RAW_URI") or environ["PATH_INFO"],
             headers={name.lower(): ",".join(values) for name, values in headers.items()},
@@ -106,7 +106,7 @@ class Gateway:
 
     def _event(
         self,
-        request: SignedRequest,
+        request: CoveredRequest,
         headers: Mapping[str, list[str]],
         caller: Caller,
         request_id: str,
@@ -131,7 +131,7 @@ class Gateway:
         }
 
     def _context(
-        self, request: SignedRequest, path: str, caller: Caller, request_id: str, address: str
+        self, request: CoveredRequest, path: str, caller: Caller, request_id: str, address: str
     ) -> dict[str, Any]:
         now = self._now()
         host = request.headers.get("host", "")
