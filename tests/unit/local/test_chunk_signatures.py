@@ -7,7 +7,7 @@ import io
 import pytest
 
 from slotq.local.entry.chunk_signatures import ChunkSignatures
-from slotq.local.entry.signatures import Caller, NotSigned, claimed
+from slotq.local.entry.signatures import Caller, SignatureRefused, claimed
 
 CALLER = Caller(
     arn="arn:aws:iam::123456789012:user/example",
@@ -77,7 +77,7 @@ WHOLE = in_chunks(CHUNKS)
     ],
 )
 def test_a_body_that_was_changed(changed: bytes):
-    with pytest.raises(NotSigned):
+    with pytest.raises(SignatureRefused):
         check(changed)
 
 
@@ -92,5 +92,5 @@ def test_a_body_that_was_changed(changed: bytes):
     ],
 )
 def test_trailing_headers_that_were_changed(end: bytes):
-    with pytest.raises(NotSigned):
+    with pytest.raises(SignatureRefused):
         check(in_chunks(CHUNKS_OF_TRAILER, end), trailer=True)

@@ -26,7 +26,7 @@ from typing import Any
 
 from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
 from slotq.local.entry.guard import Guard, Refused, without_grants
-from slotq.local.entry.signatures import FindCaller, NotSigned
+from slotq.local.entry.signatures import FindCaller, SignatureRefused
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
 from slotq.local.services.error_answers import Said, moto_answer, refusal
@@ -76,7 +76,7 @@ class Front:
         except NoAnswer:
             _hang_up(environ)
             said = "500 Internal Server Error", [], b""
-        except (GatewayAnswer, NotSigned, Refused) as no:
+        except (GatewayAnswer, SignatureRefused, Refused) as no:
             status, headers, body = _no(environ, no)
             said = status, [*headers, _CLOSE], body
         if said is None:
@@ -173,7 +173,7 @@ def _no(environ: Environ, no: Exception) -> Said:
     """The refusal, in the caller's protocol."""
     if isinstance(no, GatewayAnswer):
         return no.status, no.headers, no.body
-    kind = no.kind if isinstance(no, NotSigned) else "AccessDeniedException"
+    kind = no.kind if isinstance(no, SignatureRefused) else "AccessDeniedException"
     return refusal(environ, _FORBIDDEN, kind, str(no))
 
 

@@ -30,7 +30,7 @@ from slotq.local.entry.signatures import (
     Caller,
     CoveredRequest,
     FindCaller,
-    NotSigned,
+    SignatureRefused,
     caller_of,
     canonical,
     check,
@@ -54,10 +54,10 @@ def authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
     """The caller of a request. The body stays readable afterwards. Raises NotSigned and Answer."""
     try:
         return _authenticate(environ, find, now)
-    except NotSigned as refused:
+    except SignatureRefused as refused:
         unknown = {"MissingAuthenticationTokenException", "UnrecognizedClientException"}
         advice = _ADVICE if refused.kind in unknown else ""
-        raise NotSigned(refused.kind, refused.message + advice) from None
+        raise SignatureRefused(refused.kind, refused.message + advice) from None
 
 
 def _authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
@@ -71,7 +71,7 @@ def _authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
     request = _request(environ)
     payload = request.headers.get("x-amz-content-sha256", "")
     if not payload or "x-amz-content-sha256" not in claim.signed_headers:
-        raise NotSigned(
+        raise SignatureRefused(
             "IncompleteSignatureException", "x-amz-content-sha256 must be there, and signed."
         )
     caller = signer(request, claim, find=find, now=now, payload=payload)
@@ -129,7 +129,9 @@ def _check_body(environ: Environ, digest: str) -> None:
     """Compare the body with its hash. Raises NotSigned if they differ."""
     _, found = _spooled(environ)
     if found != digest:
-        raise NotSigned("XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's hash.")
+        raise SignatureRefused(
+            "XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's hash."
+        )
 
 
 def _spooled(environ: Environ) -> tuple[Any, str]:
@@ -180,7 +182,9 @@ def _verify_v4(
 ) -> Caller:
     credential, lasts = said.get("X-Amz-Credential", ""), said.get("X-Amz-Expires", "")
     if said.get("X-Amz-Algorithm") != ALGORITHM or credential.count("/") != 4:
-        raise NotSigned("IncompleteSignatureException", "the URL's signature is not one of V4")
+        raise SignatureRefused(
+            "IncompleteSignatureException", "the URL's signature is not one of V4"
+        )
     claim = claimed(credential, said.get("X-Amz-SignedHeaders", ""), said["X-Amz-Signature"])
     if claim.service != "s3" or "host" not in claim.signed_headers:
         raise invalid("only S3's URLs can be presigned here, and 'host' must be signed.")

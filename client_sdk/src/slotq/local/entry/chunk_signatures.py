@@ -20,8 +20,8 @@ from collections.abc import Callable
 from slotq.local.entry.signatures import (
     ALGORITHM,
     Caller,
-    NotSigned,
     SignatureFields,
+    SignatureRefused,
     invalid,
     signature_of,
 )
@@ -105,5 +105,7 @@ class ChunkSignatures:
         self._last = own
 
 
-def _malformed(message: str) -> NotSigned:
-    return NotSigned("IncompleteSignatureException", f"The body is not in signed chunks: {message}")
+def _malformed(message: str) -> SignatureRefused:
+    return SignatureRefused(
+        "IncompleteSignatureException", f"The body is not in signed chunks: {message}"
+    )

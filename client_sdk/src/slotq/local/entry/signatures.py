@@ -22,7 +22,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _SAFE = "-_.~"
 
 
-class NotSigned(Exception):
+class SignatureRefused(Exception):
     """A refused signature (403): the kind of error (x-amzn-ErrorType) and the message."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -111,7 +111,7 @@ def caller_of(claim: SignatureFields, find: FindCaller, token: str | None) -> Ca
     differs."""
     caller = find(claim.access_key)
     if caller is None or not hmac.compare_digest(caller.session_token or "", token or ""):
-        raise NotSigned(
+        raise SignatureRefused(
             "UnrecognizedClientException", "The security token included in the request is invalid."
         )
     return caller
@@ -129,21 +129,23 @@ def check(claim: SignatureFields, caller: Caller, stamp: str, canonical_request:
         )
 
 
-def invalid(message: str) -> NotSigned:
-    return NotSigned("InvalidSignatureException", message)
+def invalid(message: str) -> SignatureRefused:
+    return SignatureRefused("InvalidSignatureException", message)
 
 
 def claim_of(header: str) -> SignatureFields:
     """Parse an Authorization header. Raises NotSigned."""
     if not header:
-        raise NotSigned("MissingAuthenticationTokenException", "Missing Authentication Token")
+        raise SignatureRefused(
+            "MissingAuthenticationTokenException", "Missing Authentication Token"
+        )
     algorithm, _, rest = header.partition(" ")
     parts = dict(re.findall(r"(Credential|SignedHeaders|Signature)=([^,\s]+)", rest))
     missing = [key for key in ("Credential", "Signature", "SignedHeaders") if key not in parts]
     scope = parts.get("Credential", "").split("/")
     if algorithm != ALGORITHM or missing or len(scope) != 5:
         told = " ".join(f"Authorization header requires '{key}' parameter." for key in missing)
-        raise NotSigned(
+        raise SignatureRefused(
             "IncompleteSignatureException",
             f"{told or 'Credential must be KEY/DATE/REGION/SERVICE/aws4_request.'} "
             f"Authorization={header[:200]}",
@@ -169,7 +171,7 @@ def moment(stamp: str) -> datetime:
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
-        raise NotSigned(
+        raise SignatureRefused(
             "IncompleteSignatureException",
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.",
         ) from None

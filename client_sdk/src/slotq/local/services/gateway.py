@@ -18,7 +18,13 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from slotq.local.endpoint import API_ID, STAGE, Endpoint
-from slotq.local.entry.signatures import Caller, CoveredRequest, FindCaller, NotSigned, verify
+from slotq.local.entry.signatures import (
+    Caller,
+    CoveredRequest,
+    FindCaller,
+    SignatureRefused,
+    verify,
+)
 
 MAX_BODY = 10_000_000
 TIMEOUT = 29.0
@@ -93,7 +99,7 @@ class Gateway:
         region, now = self._endpoint.region, self._now()
         try:
             caller = verify(signed, find=self._find, region=region, now=now)
-        except NotSigned as refused:
+        except SignatureRefused as refused:
             raise GatewayAnswer("403 Forbidden", refused.message, refused.kind) from None
         event = self._event(signed, headers, caller, request_id, environ.get("REMOTE_ADDR", ""))
         try:
