@@ -12,7 +12,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from slotq_core.wire.configuration import LimitsBody
-from slotq_core.wire.document.contents import Configuration
+from slotq_core.wire.document.contents import ConfigurationDocument
 
 
 class _Quiet(GenerateJsonSchema):
@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
     sections."""
     document, limits = (
         _untitled(model.model_json_schema(schema_generator=_Quiet))
-        for model in (Configuration, LimitsBody)
+        for model in (ConfigurationDocument, LimitsBody)
     )
     document["$defs"] |= limits.pop("$defs", {})
     limits["properties"].pop("revision")

@@ -87,7 +87,7 @@ _KEYS = {"slots": "capacity", "resources": "capacity"}
 """Settings that a document spells differently."""
 
 
-class Configuration(Section):
+class ConfigurationDocument(Section):
     """The document. What it does not name has its default: a document is complete."""
 
     pools: tuple[PoolSection, ...]
@@ -173,7 +173,7 @@ def read(data: Any) -> Settings:
     """Read a document. Raises InvalidRequest with every fault, its place and what would be
     right."""
     try:
-        return Configuration.model_validate(data).settings()
+        return ConfigurationDocument.model_validate(data).settings()
     except ValidationError as error:
         faults = faults_of(error, _keys(), "a configuration")
         raise refused([*faults, *_faults_beside(data, faults)]) from None
@@ -191,7 +191,7 @@ def _faults_beside(data: Any, faults: Sequence[Fault]) -> list[Fault]:
         if len(loc) < 3 or of_pool or not _left_out(rest, loc):
             return []
     try:
-        Configuration.model_validate(rest)
+        ConfigurationDocument.model_validate(rest)
     except ValidationError as error:
         found = faults_of(error, _keys(), "a configuration")
         return [fault for fault in found if fault.loc[:3] not in left_out]
@@ -207,7 +207,7 @@ def _left_out(document: Any, loc: Loc) -> bool:
     return True
 
 
-def _names_are_short(document: Configuration) -> Iterator[Fault]:
+def _names_are_short(document: ConfigurationDocument) -> Iterator[Fault]:
     """A queue's projects, departments, classes and user groups have names like its pools, because
     these become part of keys, tags and paths. A scenario's may have any."""
     for section in ("departments", "projects", "user_groups", "classes", "notifications"):
@@ -249,4 +249,4 @@ def _whole_seconds(key: str, milliseconds: int | None) -> int | None:
 
 
 def _keys() -> Keys:
-    return {"": Configuration, **SECTIONS}
+    return {"": ConfigurationDocument, **SECTIONS}
