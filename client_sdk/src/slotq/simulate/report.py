@@ -18,7 +18,7 @@ _RUNNING = {"starting", "running"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class FailedExpectation:
     """One expectation that does not hold. `at` is the scenario's time in milliseconds."""
 
     at: int
@@ -40,7 +40,7 @@ class Difference:
         }
 
 
-def differences(scenario: Scenario, record: Record) -> list[Difference]:
+def differences(scenario: Scenario, record: Record) -> list[FailedExpectation]:
     """The expectations that do not hold, in the scenario's order."""
     return [
         found for expected in scenario.expect for found in _differences(scenario, expected, record)
@@ -60,11 +60,13 @@ def expectations(scenario: Scenario) -> int:
     )
 
 
-def _differences(scenario: Scenario, expected: Expectation, record: Record) -> Iterator[Difference]:
+def _differences(
+    scenario: Scenario, expected: Expectation, record: Record
+) -> Iterator[FailedExpectation]:
     at = record.end if isinstance(expected.at, str) else expected.at
     for what, of, wanted, seen in _compared(scenario, expected, record, at):
         if wanted != seen:
-            yield Difference(at=at, what=what, of=of, expected=wanted, seen=seen)
+            yield FailedExpectation(at=at, what=what, of=of, expected=wanted, seen=seen)
 
 
 def _compared(
@@ -121,7 +123,7 @@ def _seconds(moments: Iterable[int]) -> list[float]:
     return [t / 1000 for t in moments]
 
 
-def unequal(policy: Record, live: Record) -> list[Difference]:
+def unequal(policy: Record, live: Record) -> list[FailedExpectation]:
     """The differences between the live run's events and the policy's. The first difference is
     enough.
 
@@ -136,7 +138,7 @@ def unequal(policy: Record, live: Record) -> list[Difference]:
                 (each for each in (expected_event, seen_event) if each), key=lambda event: event.t
             )
             return [
-                Difference(
+                FailedExpectation(
                     at=first.t,
                     what="live",
                     of=first.job,

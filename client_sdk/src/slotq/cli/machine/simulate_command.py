@@ -15,7 +15,7 @@ from slotq.cli.exits import Exit
 from slotq.installation import needs_extra
 from slotq.output.job_tables import explanation
 from slotq.simulate import Record, Scenario, load, simulate
-from slotq.simulate.report import Difference, differences, expectations, unequal
+from slotq.simulate.report import FailedExpectation, differences, expectations, unequal
 from slotq.simulate.run.metrics import Metrics, metrics
 from slotq.simulate.scenario.sections import Expectation
 from slotq_core.spelling import unknown
@@ -134,7 +134,7 @@ def _answers(record: Record) -> list[tuple[int, JobView]]:
     ]
 
 
-def _live(scenario: Scenario, record: Record) -> list[Difference]:
+def _live(scenario: Scenario, record: Record) -> list[FailedExpectation]:
     from slotq.simulate.run.live import live_record
 
     return unequal(record, live_record(scenario))
@@ -158,7 +158,7 @@ def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None
 
 
 def _as_json(
-    record: Record, figures: Metrics, wrong: Sequence[Difference] | None
+    record: Record, figures: Metrics, wrong: Sequence[FailedExpectation] | None
 ) -> dict[str, object]:
     answer: dict[str, object] = {
         "events": [event.as_json() for event in record.events],
@@ -222,7 +222,7 @@ def _projects(figures: Metrics) -> Table:
 def _judge(
     file: Path,
     scenario: Scenario,
-    wrong: Sequence[Difference],
+    wrong: Sequence[FailedExpectation],
     *,
     check: bool,
     live: bool,
@@ -242,7 +242,7 @@ def _judge(
         click.echo(_difference(difference), err=True)
 
 
-def _difference(difference: Difference) -> str:
+def _difference(difference: FailedExpectation) -> str:
     """The difference on two aligned lines, so that it is easy to see."""
     what = "live run, first difference" if difference.what == "live" else difference.what
     return (
