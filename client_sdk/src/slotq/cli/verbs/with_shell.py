@@ -9,7 +9,7 @@ import click
 
 from slotq.cli.app import App
 from slotq.cli.verbs.request_file import is_stdin
-from slotq.cli.views.entering import Entry, check_machine, enter
+from slotq.cli.views.entering import EnterTarget, check_machine, enter
 from slotq.client import QueueClient
 from slotq.errors import NoShell, SlotQError
 from slotq.remote_shell.ports import Forward
@@ -52,7 +52,7 @@ def enter_at_start(
     app: App, client: QueueClient, name: str, forwards: Sequence[Forward]
 ) -> NoReturn:
     """Open a shell when the job starts, or forward its ports, and exit with the exit code."""
-    entry = Entry(name=name, forwards=forwards)
+    entry = EnterTarget(name=name, forwards=forwards)
     ends = f"`slotq cancel {name}` ends the job"
     try:
         code = enter(app, client, entry, wait=True)

@@ -31,7 +31,7 @@ _AFTERMATH = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class EnterTarget:
     """What to open in which job."""
 
     name: str
@@ -55,7 +55,7 @@ def check_machine(client: QueueClient) -> None:
         Container(client).check()
 
 
-def enter(app: App, client: QueueClient, entry: Entry, *, wait: bool) -> int:
+def enter(app: App, client: QueueClient, entry: EnterTarget, *, wait: bool) -> int:
     """Open a shell in the job, or forward its ports, until that is over; returns an exit code.
 
     With `wait`, waits for the job's start. Raises NoShell with what is missing, and what
@@ -86,7 +86,7 @@ def _emulated(client: QueueClient) -> bool:
     return urlsplit(client.config.endpoint or "").hostname in _LOOPBACK
 
 
-def _shell(client: QueueClient, entry: Entry, job: JobView) -> int:
+def _shell(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
     if _emulated(client):
         code = _in_emulator(client, entry, job)
     else:
@@ -94,7 +94,7 @@ def _shell(client: QueueClient, entry: Entry, job: JobView) -> int:
     return code if 0 <= code <= _HIGHEST else int(Exit.NO)
 
 
-def _ports(app: App, client: QueueClient, entry: Entry, job: JobView) -> int:
+def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> int:
     """Forward ports until the attempt or the session ends, and say what became of the job."""
     if _emulated(client):
         _in_emulator(client, entry, job)
@@ -119,7 +119,7 @@ def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
         app.sleep(0.5)
 
 
-def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
+def _in_emulator(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
     """Enter the job's process on this machine. Raises NotYet."""
     from slotq.local.job_processes import NoProcess, open_local_shell
 
@@ -134,7 +134,7 @@ def _in_emulator(client: QueueClient, entry: Entry, job: JobView) -> int:
     return int(Exit.OK)
 
 
-def _forward_locally(url: str, entry: Entry, training_job: str) -> None:
+def _forward_locally(url: str, entry: EnterTarget, training_job: str) -> None:
     from slotq.local.job_processes import Tunnel, address_of, carry, find, run_at
 
     run = run_at(url)
@@ -180,5 +180,5 @@ def shell(app: App, /, name: str, *, forwards: tuple[Forward, ...], wait: bool, 
     process. The exit code is the shell's. With --forward it says whether the job completed; Ctrl-C
     ends the forwarding, and the job goes on.
     """
-    entry = Entry(name=name, host=host, forwards=forwards)
+    entry = EnterTarget(name=name, host=host, forwards=forwards)
     raise click.exceptions.Exit(enter(app, app.client(), entry, wait=wait))
