@@ -36,7 +36,7 @@ def silences(job: Job, silent_from: int | None, limits: Iterable[int | None]) ->
             yield max(0, since + silent_from + limit)
 
 
-class Entry(NamedTuple):
+class AgendaEntry(NamedTuple):
     at: int
     """Milliseconds."""
     due: Due
@@ -52,20 +52,20 @@ class Agenda:
     """Entries in the order of their moments, then of their kinds."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[AgendaEntry] = []
 
     def put(
         self, at: int | None, due: Due, name: str = "", number: int = 0, *, rank: int = 0
     ) -> None:
         """Add an entry; with None, nothing."""
         if at is not None:
-            heapq.heappush(self._entries, Entry(at, due, rank, name, number))
+            heapq.heappush(self._entries, AgendaEntry(at, due, rank, name, number))
 
     def next_at(self) -> int | None:
         """The earliest moment with an entry; None if there is none."""
         return self._entries[0].at if self._entries else None
 
-    def take(self, at: int, *, last: Due = Due.PASS) -> Iterator[Entry]:
+    def take(self, at: int, *, last: Due = Due.PASS) -> Iterator[AgendaEntry]:
         """Remove and yield the entries of a moment up to kind `last`, also those added
         meanwhile."""
         while self._entries and self._entries[0].at == at and self._entries[0].due <= last:
