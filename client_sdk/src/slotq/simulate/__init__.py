@@ -11,7 +11,7 @@ See docs/simulate.md.
 
 from slotq.errors import ScenarioError
 from slotq.simulate.run.engine import simulate
-from slotq.simulate.run.record import Event, Record
+from slotq.simulate.run.record import Record, RecordedEvent
 from slotq.simulate.scenario.scenario import Scenario, load
 
-__all__ = ["Event", "Record", "Scenario", "ScenarioError", "load", "simulate"]
+__all__ = ["Record", "RecordedEvent", "Scenario", "ScenarioError", "load", "simulate"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slotq.simulate.run.record import Event, Record
+from slotq.simulate.run.record import Record, RecordedEvent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import Expectation
 from slotq_core.model.outlook import Outlook
@@ -149,5 +149,5 @@ def unequal(policy: Record, live: Record) -> list[FailedExpectation]:
     return []
 
 
-def _ordered(record: Record) -> list[Event]:
+def _ordered(record: Record) -> list[RecordedEvent]:
     return sorted(record.events, key=lambda e: (e.t, e.job, e.event, e.pool or "", e.reason))

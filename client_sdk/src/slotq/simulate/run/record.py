@@ -22,7 +22,7 @@ _STOPS: dict[StopCause | None, str] = {**_EVICTIONS, StopCause.STALLED: "stall"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
+class RecordedEvent:
     """One event. `t` is the scenario's time in milliseconds."""
 
     t: int
@@ -64,7 +64,7 @@ class Run:
 class Record:
     """The history of one run."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     states: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     """The states of each job and their start times, in order."""
     runs: list[Run] = field(default_factory=list)
@@ -91,12 +91,12 @@ class Record:
 
     def refuse(self, name: str, t: int, reason: str) -> None:
         self.states[name].append((t, REFUSED))
-        self.events.append(Event(t=t, event="refuse", job=name, reason=reason))
+        self.events.append(RecordedEvent(t=t, event="refuse", job=name, reason=reason))
 
     def warn(self, standing: BudgetStanding, t: int) -> None:
         """Record that a project has come near its budget."""
         self.warned[standing.project].append(t)
-        self.events.append(Event(t=t, event="budget", job="", reason=standing.sentence()))
+        self.events.append(RecordedEvent(t=t, event="budget", job="", reason=standing.sentence()))
 
     def change(self, before: Job | None, after: Job, t: int) -> None:
         """Record one change of one job."""
@@ -106,7 +106,9 @@ class Record:
         for event, reason in _events(before, after):
             holder = after if after.attempt else before
             pool = holder.attempt.pool if holder and holder.attempt else None
-            self.events.append(Event(t=t, event=event, job=after.name, pool=pool, reason=reason))
+            self.events.append(
+                RecordedEvent(t=t, event=event, job=after.name, pool=pool, reason=reason)
+            )
             if event == "start":
                 self._starts[after.name].append(t)
             elif event in _EVICTIONS.values():

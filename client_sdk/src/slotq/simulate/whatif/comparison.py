@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from slotq.simulate.run.record import Event as Happened
+from slotq.simulate.run.record import RecordedEvent as Happened
 from slotq.simulate.whatif.answer import (
     AssumedView,
     Event,
