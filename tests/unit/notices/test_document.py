@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb.layout.sharing_text import packed, unpacked
 from slotq_core.errors import InvalidRequest
-from slotq_core.model.notices import Digest, Event, Notification, Receiver
+from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.differences import differences
 from slotq_core.wire.document.writing import written
@@ -49,7 +49,7 @@ def test_rules_are_read_and_written():
             name="vision",
             project="vision",
             receiver=Receiver(channel="slack", place=REFERENCE),
-            events=(Event.FAILED, Event.STUCK),
+            events=(JobEvent.FAILED, JobEvent.STUCK),
             stuck_after=7_200_000,
         ),
         Notification(
@@ -137,5 +137,5 @@ def test_the_end_of_a_job_has_two_words(word):
     """A rule says the state's own word or the event's; what is kept is the event's."""
     settings = read(document({**RULES[0], "events": [word]}))
     (rule,) = settings.sharing.notifications
-    assert rule.events == (Event.FINISHED,)
+    assert rule.events == (JobEvent.FINISHED,)
     assert written(settings)["notifications"][0]["events"] == ["finished"]

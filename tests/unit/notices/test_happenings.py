@@ -9,7 +9,7 @@ import pytest
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices import Event
+from slotq_core.model.notices import JobEvent
 from slotq_core.notices.composing import composed, hears, is_stuck, waits_long
 from slotq_core.notices.happenings import happenings
 from tests.unit.notices.jobs import ACTIVE, ADA, NOW, attempt, job, rule, stopping
@@ -17,7 +17,7 @@ from tests.unit.notices.jobs import ACTIVE, ADA, NOW, attempt, job, rule, stoppi
 S = JobState
 
 
-def told(before: Job | None, after: Job) -> list[Event]:
+def told(before: Job | None, after: Job) -> list[JobEvent]:
     return [each.event for each in happenings(before, after)]
 
 
@@ -26,30 +26,30 @@ def told(before: Job | None, after: Job) -> list[Event]:
     [
         (None, job(S.PENDING), None),
         (job(S.PENDING), job(S.STARTING), None),
-        (job(S.STARTING), job(S.RUNNING), Event.STARTED),
-        (job(S.STARTING), job(S.RUNNING, attempts=2), Event.STARTED),
-        (job(S.STARTING), job(S.RUNNING, attempts=2, ran=5000), Event.RESUMED),
+        (job(S.STARTING), job(S.RUNNING), JobEvent.STARTED),
+        (job(S.STARTING), job(S.RUNNING, attempts=2), JobEvent.STARTED),
+        (job(S.STARTING), job(S.RUNNING, attempts=2, ran=5000), JobEvent.RESUMED),
         (job(S.RUNNING), stopping(StopCause.EVICTED), None),
-        (stopping(StopCause.EVICTED), job(S.PREEMPTED), Event.EVICTED),
-        (stopping(StopCause.YIELDED), job(S.PREEMPTED), Event.EVICTED),
-        (stopping(StopCause.EVICTED), job(S.COMPLETED), Event.FINISHED),
+        (stopping(StopCause.EVICTED), job(S.PREEMPTED), JobEvent.EVICTED),
+        (stopping(StopCause.YIELDED), job(S.PREEMPTED), JobEvent.EVICTED),
+        (stopping(StopCause.EVICTED), job(S.COMPLETED), JobEvent.FINISHED),
         (stopping(StopCause.REQUEUED), job(S.PREEMPTED), None),
         (stopping(StopCause.NO_CAPACITY), job(S.BACKOFF), None),
-        (stopping(StopCause.STALLED), job(S.PREEMPTED), Event.STUCK),
+        (stopping(StopCause.STALLED), job(S.PREEMPTED), JobEvent.STUCK),
         (stopping(StopCause.CANCELLED), job(S.CANCELLED), None),
         (job(S.RUNNING), job(S.PREEMPTED, cause="released"), None),
-        (job(S.RUNNING), job(S.HELD, cause="released_too_often"), Event.STUCK),
-        (job(S.STARTING), job(S.HELD, cause="forbidden_by_project"), Event.STUCK),
+        (job(S.RUNNING), job(S.HELD, cause="released_too_often"), JobEvent.STUCK),
+        (job(S.STARTING), job(S.HELD, cause="forbidden_by_project"), JobEvent.STUCK),
         (job(S.PENDING), job(S.HELD), None),
         (job(S.HELD), job(S.PENDING), None),
         (job(S.STARTING), job(S.BACKOFF), None),
-        (job(S.RUNNING), job(S.COMPLETED), Event.FINISHED),
-        (job(S.STARTING), job(S.COMPLETED), Event.FINISHED),
-        (job(S.RUNNING), job(S.FAILED), Event.FAILED),
-        (job(S.PENDING), job(S.FAILED, cause="cannot_schedule"), Event.FAILED),
-        (job(S.RUNNING), job(S.STOPPED), Event.FAILED),
+        (job(S.RUNNING), job(S.COMPLETED), JobEvent.FINISHED),
+        (job(S.STARTING), job(S.COMPLETED), JobEvent.FINISHED),
+        (job(S.RUNNING), job(S.FAILED), JobEvent.FAILED),
+        (job(S.PENDING), job(S.FAILED, cause="cannot_schedule"), JobEvent.FAILED),
+        (job(S.RUNNING), job(S.STOPPED), JobEvent.FAILED),
         (job(S.PENDING), job(S.CANCELLED), None),
-        (job(S.PENDING), job(S.CANCELLED, cause="dependency"), Event.FAILED),
+        (job(S.PENDING), job(S.CANCELLED, cause="dependency"), JobEvent.FAILED),
         (job(S.PENDING), job(S.CANCELLED, cause="goal_reached"), None),
         (
             stopping(StopCause.GOAL_REACHED),
@@ -81,7 +81,7 @@ def silent(**changes) -> Job:
 
 def test_a_silence_is_told_once_when_the_queue_warns_of_it():
     warned = silent(stalled_at=NOW)
-    assert told(silent(), warned) == [Event.STUCK]
+    assert told(silent(), warned) == [JobEvent.STUCK]
     assert told(warned, replace(warned, version=4)) == []
     (found,) = happenings(silent(), warned)
     assert found.why.startswith("its script has reported nothing for 10 min")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slotq_core.model.notices import Event
+from slotq_core.model.notices import JobEvent
 from slotq_core.notices import payloads
 from slotq_core.notices.payloads import Message
 from slotq_core.notices.places import KEPT_UNDER
@@ -43,7 +43,7 @@ def test_it_lists_every_event_and_every_field():
     first, second = re.findall(
         r"\| event \| when \|\n.*?\n\n|\| field of the body.*?\n\n", PAGE, re.DOTALL
     )
-    assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == [each.value for each in Event]
+    assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == [each.value for each in JobEvent]
     named = {
         name
         for row in re.findall(r"^\| (`.*?) \|", second, re.MULTILINE)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from slotq_core.timestamps import Duration
 
 
-class Event(StrEnum):
+class JobEvent(StrEnum):
     """What happens to a job that people may want to hear of."""
 
     STARTED = "started"
@@ -61,7 +61,7 @@ class Notification:
     project: str = ""
     person: str = ""
     """As `Job.person`."""
-    events: tuple[Event, ...] = tuple(Event)
+    events: tuple[JobEvent, ...] = tuple(JobEvent)
     """Each is told as it happens."""
     receiver: Receiver = field(default_factory=Receiver)
     stuck_after: Duration | None = None

@@ -11,7 +11,7 @@ import hashlib
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices import Event, Notification
+from slotq_core.model.notices import JobEvent, Notification
 from slotq_core.notices import texts
 from slotq_core.notices.happenings import Happening
 from slotq_core.notices.payloads import DIGEST, TEST, Message
@@ -49,7 +49,7 @@ def waits_long(rule: Notification, job: Job, now: int) -> Message:
     """Return the message of a job that waits for too long; the same for one wait, whenever it is
     found."""
     why = texts.waits_long(job, waiting_since(job), now)
-    happening = Happening(event=Event.STUCK, job=job, attempt=None, why=why)
+    happening = Happening(event=JobEvent.STUCK, job=job, attempt=None, why=why)
     identity = (job.name, str(job.entry_time), str(job.attempts), "waits")
     return _of_job(rule, happening, identity, at=now)
 

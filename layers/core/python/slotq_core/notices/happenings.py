@@ -1,6 +1,6 @@
 """What has happened to a job between two of its stored states.
 
-A change that is none of the `Event`s gives nothing: a submission, a user's own hold or cancel, an
+A change that is none of the `JobEvent`s gives nothing: a submission, a user's own hold or cancel, an
 attempt that ends without anybody's eviction and is tried again.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.attempts import Attempt, StopCause
 from slotq_core.model.jobs import QUEUED_STATES, TERMINAL_STATES, Job, JobState
-from slotq_core.model.notices import Event
+from slotq_core.model.notices import JobEvent
 from slotq_core.model.reasons.stalled import Stalled
 
 _MAKES_ROOM = frozenset({StopCause.EVICTED, StopCause.YIELDED})
@@ -23,7 +23,7 @@ _WANTED = frozenset({"", StopCause.GOAL_REACHED.value})
 class Happening:
     """One event of a job."""
 
-    event: Event
+    event: JobEvent
     job: Job
     """As the event left it."""
     attempt: Attempt | None
@@ -40,38 +40,38 @@ def happenings(before: Job | None, after: Job) -> Iterator[Happening]:
     if (event := _event(before, after)) is not None:
         yield Happening(event=event, job=after, attempt=attempt, why=_made_room(before, event))
     elif (silence := _new_silence(before.attempt, after.attempt)) is not None:
-        yield Happening(event=Event.STUCK, job=after, attempt=attempt, why=silence.sentence())
+        yield Happening(event=JobEvent.STUCK, job=after, attempt=attempt, why=silence.sentence())
 
 
-def _event(before: Job, after: Job) -> Event | None:
+def _event(before: Job, after: Job) -> JobEvent | None:
     if before.state is after.state:
         return None
     if after.state is JobState.RUNNING:
-        return Event.RESUMED if after.ran else Event.STARTED
+        return JobEvent.RESUMED if after.ran else JobEvent.STARTED
     if after.state is JobState.COMPLETED:
-        return Event.FINISHED
+        return JobEvent.FINISHED
     if after.state in TERMINAL_STATES:
         by_its_user = after.state is JobState.CANCELLED and after.cause in _WANTED
-        return None if by_its_user else Event.FAILED
+        return None if by_its_user else JobEvent.FAILED
     if before.active and after.state in QUEUED_STATES:
         return _of_lost_slots(before, after)
     return None
 
 
-def _of_lost_slots(before: Job, after: Job) -> Event | None:
+def _of_lost_slots(before: Job, after: Job) -> JobEvent | None:
     if after.state is JobState.HELD:
-        return Event.STUCK
+        return JobEvent.STUCK
     stop = before.attempt.stop if before.attempt else None
     if stop is None:
         return None
     if stop.cause is StopCause.STALLED:
-        return Event.STUCK
-    return Event.EVICTED if stop.cause in _MAKES_ROOM else None
+        return JobEvent.STUCK
+    return JobEvent.EVICTED if stop.cause in _MAKES_ROOM else None
 
 
-def _made_room(before: Job, event: Event) -> str:
+def _made_room(before: Job, event: JobEvent) -> str:
     stop = before.attempt.stop if before.attempt else None
-    if event is not Event.EVICTED or stop is None:
+    if event is not JobEvent.EVICTED or stop is None:
         return ""
     return f"for {stop.by}" if stop.cause is StopCause.EVICTED else "at the end of its time slice"
 

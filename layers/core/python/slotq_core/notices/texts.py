@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices import Event, Notification
+from slotq_core.model.notices import JobEvent, Notification
 from slotq_core.notices.happenings import Happening
 from slotq_core.timestamps import lasting
 
 LONGEST = 600
 """Characters of a text that comes from SageMaker or a script."""
 
-_HEADS: Mapping[Event, str] = {
-    Event.STARTED: "has started",
-    Event.EVICTED: "was evicted and waits again",
-    Event.RESUMED: "runs again",
-    Event.FINISHED: "has finished",
-    Event.FAILED: "has failed",
-    Event.STUCK: "is stuck",
+_HEADS: Mapping[JobEvent, str] = {
+    JobEvent.STARTED: "has started",
+    JobEvent.EVICTED: "was evicted and waits again",
+    JobEvent.RESUMED: "runs again",
+    JobEvent.FINISHED: "has finished",
+    JobEvent.FAILED: "has failed",
+    JobEvent.STUCK: "is stuck",
 }
 _ENDS: Mapping[JobState, str] = {
     JobState.STOPPED: "was stopped outside the queue",
@@ -40,7 +40,7 @@ def text(happening: Happening) -> str:
     where = f" in pool {attempt.pool}" if attempt else ""
     sentence = f"{_whose(job)} {_head(happening)}{where}"
     sentence += f", {happening.why}" if happening.why else ""
-    if happening.event in {Event.FAILED, Event.STUCK} and job.message and not happening.why:
+    if happening.event in {JobEvent.FAILED, JobEvent.STUCK} and job.message and not happening.why:
         sentence += f": {clean(job.message)}"
     ran = f" It has run for {lasting(job.ran)} in all." if job.terminal and job.ran else ""
     return f"{sentence.rstrip('.')}.{ran}"
@@ -57,7 +57,7 @@ def digest_title(rule: Notification, day: str) -> str:
 
 def digest_text(rule: Notification, day: str, counts: Mapping[str, int]) -> str:
     """Return how often each event has happened on a day (UTC)."""
-    told = [f"{counts[each.value]} {each.value}" for each in Event if counts.get(each.value)]
+    told = [f"{counts[each.value]} {each.value}" for each in JobEvent if counts.get(each.value)]
     return f"{_about(rule)} on {day} (UTC): {', '.join(told) or 'nothing happened'}."
 
 
@@ -84,8 +84,8 @@ def _whose(job: Job) -> str:
 
 
 def _head(happening: Happening) -> str:
-    if happening.event is Event.FAILED:
-        return _ENDS.get(happening.job.state, _HEADS[Event.FAILED])
+    if happening.event is JobEvent.FAILED:
+        return _ENDS.get(happening.job.state, _HEADS[JobEvent.FAILED])
     return _HEADS[happening.event]
 
 

@@ -21,7 +21,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, ke
 from slotq_core.adapters.dynamodb.transactions import Action, delete, put, update
 from slotq_core.errors import Conflict, NotUnderstood
 from slotq_core.model.jobs import Job
-from slotq_core.model.notices import Event
+from slotq_core.model.notices import JobEvent
 from slotq_core.notices.payloads import Message
 from slotq_core.ports.notices import Counted, Pending
 from slotq_core.timestamps import iso
@@ -130,7 +130,7 @@ def pending_of(item: Item) -> Pending:
 
 def _counted_of(item: Item) -> Counted:
     day, _, notification = item["sk"]["S"].partition("#")
-    names = [str(each.value) for each in Event]
+    names = [str(each.value) for each in JobEvent]
     counts = {name: int(item[name]["N"]) for name in names if name in item}
     return Counted(day=day, notification=notification, counts=counts)
 

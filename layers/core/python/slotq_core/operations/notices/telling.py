@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.notices import Event, Notification
+from slotq_core.model.notices import JobEvent, Notification
 from slotq_core.notices import composing
 from slotq_core.notices.happenings import happenings
 from slotq_core.notices.payloads import Message
@@ -76,7 +76,7 @@ class Notices:
     ) -> None:
         """Make a message once. Send it now if there is time, else leave it to the next run."""
         now = self._clock.now()
-        wanted = Event(message.event) in rule.events
+        wanted = JobEvent(message.event) in rule.events
         counts_on = iso(now)[:10] if rule.digest else None
         if not wanted and counts_on is None:
             return

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from slotq_core.model.notices import Event, Receiver
+from slotq_core.model.notices import JobEvent, Receiver
 from slotq_core.notices.channels import CHANNELS, SECRET
 from slotq_core.notices.places import fault_in_reference
 from slotq_core.wire.document.faults import Fault, Loc, refuse, unknown
@@ -118,6 +118,6 @@ def notification_faults(document: Any) -> Iterator[Fault]:
         if not rule.events and rule.digest is None:
             where = ("notifications", place, "events")
             yield Fault(where, "name an event, or write digest: daily")
-        if rule.stuck_after is not None and Event.STUCK not in rule.events and not rule.digest:
+        if rule.stuck_after is not None and JobEvent.STUCK not in rule.events and not rule.digest:
             where = ("notifications", place, "stuck_after")
-            yield Fault(where, f"it does nothing here: add {Event.STUCK} to the events")
+            yield Fault(where, f"it does nothing here: add {JobEvent.STUCK} to the events")

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.notices import Digest, Event
+from slotq_core.model.notices import Digest, JobEvent
 from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
@@ -231,13 +231,13 @@ class SchedulerSection(Section):
 
 
 def _event(value: object) -> object:
-    return Event.FINISHED if value == JobState.COMPLETED else value
+    return JobEvent.FINISHED if value == JobState.COMPLETED else value
 
 
 NamedEvent = Annotated[
-    Event,
+    JobEvent,
     BeforeValidator(_event),
-    WithJsonSchema({"type": "string", "enum": [*Event, JobState.COMPLETED.value]}),
+    WithJsonSchema({"type": "string", "enum": [*JobEvent, JobState.COMPLETED.value]}),
 ]
 """An event, or the state that a job has by then: `completed` is `finished`."""
 
@@ -251,7 +251,7 @@ class NotificationSection(Section):
     about: About = Field(alias="for")
     """Whose jobs."""
     to: To
-    events: Annotated[tuple[NamedEvent, ...], Field(max_length=len(Event))] = tuple(Event)
+    events: Annotated[tuple[NamedEvent, ...], Field(max_length=len(JobEvent))] = tuple(JobEvent)
     """Those that are told as they happen. Empty: none, for a digest alone."""
     stuck_after: Period | None = None
     """A job that waits longer is stuck."""

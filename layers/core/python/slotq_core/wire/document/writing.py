@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotq_core.model.limits import NO_LIMITS, Limits
-from slotq_core.model.notices import Event, Notification, Receiver
+from slotq_core.model.notices import JobEvent, Notification, Receiver
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import (
     EVERYWHERE,
@@ -101,7 +101,7 @@ def notification_entry(rule: Notification) -> Entry:
         "for": {key: name for key, name in named.items() if name} or ALL,
         "to": _receiver(rule.receiver),
     }
-    if rule.events != tuple(Event):
+    if rule.events != tuple(JobEvent):
         entry["events"] = [event.value for event in rule.events]
     if rule.stuck_after is not None:
         entry["stuck_after"] = _seconds(rule.stuck_after)

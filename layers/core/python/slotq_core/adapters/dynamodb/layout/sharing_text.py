@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from slotq_core.model.access import Access
 from slotq_core.model.demand import Demand
-from slotq_core.model.notices import Digest, Event, Notification, Receiver
+from slotq_core.model.notices import Digest, JobEvent, Notification, Receiver
 from slotq_core.model.projects import Beyond, Budget, Department, Fairness, Prescription, Project
 from slotq_core.model.sharing import SchedulerSettings, Sharing, Subscription
 from slotq_core.model.users import PriorityClass, User, UserGroup
@@ -107,7 +107,7 @@ _sharing = _reading(
     notifications=_each(
         _reading(
             Notification,
-            events=lambda values: tuple(map(Event, values)),
+            events=lambda values: tuple(map(JobEvent, values)),
             receiver=_reading(Receiver),
             digest=Digest,
         )
