@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "typing" / "public_api.py"
@@ -89,14 +89,14 @@ def alone(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_the_client_alone_says_what_is_missing_and_how_to_install_it(alone, tmp_path):
     """The whole hint at once, before anything else; its command makes the next try work."""
-    ran = run(alone, "-m", "slotq", "demo", folder=tmp_path, expected=Exit.USAGE)
+    ran = run(alone, "-m", "slotq", "demo", folder=tmp_path, expected=ExitCode.USAGE)
     assert ran.stdout == ""
     missing = ran.stderr.partition("missing here: ")[2].partition(". ")[0].split("; ")
     assert {"moto", "sagemaker", "aws-lambda-powertools"} <= set(missing)
     emulator = (alone, "-m", "slotq", "local")
     environment = {"SLOTQ_LOCAL_DIR": str(tmp_path)}
     start = (*emulator, "start", "--detach", "--port", "0")
-    ran = run(*start, folder=tmp_path, expected=Exit.USAGE, **environment)
+    ran = run(*start, folder=tmp_path, expected=ExitCode.USAGE, **environment)
     command = shlex.split(ran.stderr.partition("To install what it needs: ")[2])
     assert not [word for word in command[4:] if word.startswith("slotq")]
     run(*command, "--quiet", "-c", PINS, folder=tmp_path)

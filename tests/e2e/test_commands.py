@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq import QueueClient, print_queue_state
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, UnexpectedAnswer
@@ -47,7 +47,7 @@ def slotq(*arguments, **options):
 def test_a_job_runs_from_its_file_to_its_end(tmp_path):
     (tmp_path / "job.json").write_text(json.dumps(request("hello", "echo", "hello")))
     result = slotq("submit", str(tmp_path / "job.json"), "--priority", "3", "--wait")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert result.output.splitlines()[-1] == "hello: completed after 1 attempt"
     job = JobView.model_validate_json(slotq("show", "hello", "--json").output)
     assert (job.state, job.priority, job.submitter[-12:]) == ("completed", 3, "user/testing")
@@ -56,7 +56,7 @@ def test_a_job_runs_from_its_file_to_its_end(tmp_path):
 
 def test_a_failed_job_has_its_exit_code():
     result = slotq("submit", "-", "--wait", input=json.dumps(request("broken", "false")))
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "exit code: 1" in result.output
 
 
@@ -68,8 +68,8 @@ def test_waiting_jobs_are_listed_with_their_reasons():
     assert [(job.name, job.place) for job in view.jobs] == [("next", 1), ("last", 2)]
     assert "needs 1 slot; pool one has 0 free of 1" in slotq("why", "next").output
     for name in ("next", "last", "long"):
-        assert slotq("cancel", name).exit_code == Exit.OK
-    assert slotq("watch", "long", "--every", "0.2").exit_code == Exit.NO
+        assert slotq("cancel", name).exit_code == ExitCode.OK
+    assert slotq("watch", "long", "--every", "0.2").exit_code == ExitCode.NO
     assert "cancelled" in slotq("show", "long").output
 
 
@@ -84,9 +84,9 @@ def test_waiting_jobs_are_listed_with_their_reasons():
 )
 def test_a_refusal_names_the_field(change, said):
     result = slotq("submit", "-", input=json.dumps(request("bad", "true") | change))
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert said in result.stderr
-    assert slotq("show", "bad").exit_code == Exit.NO
+    assert slotq("show", "bad").exit_code == ExitCode.NO
 
 
 def test_a_wrong_or_missing_key_is_refused(monkeypatch):
@@ -97,7 +97,7 @@ def test_a_wrong_or_missing_key_is_refused(monkeypatch):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(NotAllowed, match="no AWS credentials"):
         QueueClient().jobs()
-    assert slotq("ls").exit_code == Exit.NOT_ALLOWED
+    assert slotq("ls").exit_code == ExitCode.NOT_ALLOWED
 
 
 def test_commands_work_through_a_vpc_endpoint():
@@ -163,7 +163,7 @@ def objects(aws, prefix):
 def test_a_command_runs_from_the_folder_to_the_model(aws, folder):
     words = ("python", "train.py", "--epochs", "2")
     result = slotq("submit", "--name", "mine", *WORDS, "--wait", "--", *words)
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "mine: completed after 1 attempt" in result.output
     assert objects(aws, "runs/mine/output") == ["runs/mine/output/model.tar.gz"]
     assert slotq("logs", "mine").output.splitlines() == ["epoch 0", "epoch 1"]
@@ -175,30 +175,30 @@ def test_a_command_runs_from_the_folder_to_the_model(aws, folder):
 
 def test_a_failing_commands_exit_code_is_reported(folder):
     result = slotq("submit", "--name", "fails", "--wait", "--", "sh", "-c", "echo no; exit 7")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "exit code: 7" in result.output
     assert slotq("logs", "fails").output == "no\n"
     result = slotq("retry", "fails")
     assert result.output.startswith("fails-r2: ")
-    assert slotq("watch", "fails-r2", "--every", "0.2").exit_code == Exit.NO
+    assert slotq("watch", "fails-r2", "--every", "0.2").exit_code == ExitCode.NO
 
 
 def test_a_requeued_job_resumes_from_its_checkpoint(folder):
     words = ("python", "train.py", "--epochs", "12")
     submitted = slotq("submit", "--name", "long-one", *WORDS, "--env", "PAUSE=0.5", "--", *words)
-    assert submitted.exit_code == Exit.OK, submitted.output
+    assert submitted.exit_code == ExitCode.OK, submitted.output
     until(lambda: "epoch 2" in slotq("logs", "long-one").output, "it trains")
     result = slotq("requeue", "long-one")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert "given up by arn:aws:iam::" in result.output
     result = slotq("logs", "long-one", "-f", "--every", "0.3")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     lines = [line for line in result.output.splitlines() if line.startswith("epoch")]
     assert lines[-1] == "epoch 11"
     assert lines.count("epoch 0") == 1, "it did not begin anew"
     job = JobView.model_validate_json(slotq("history", "long-one", "--json").output)
     assert [each.outcome for each in job.attempts] == ["evicted", "completed"]
-    assert slotq("requeue", "long-one").exit_code == Exit.TOO_LATE
+    assert slotq("requeue", "long-one").exit_code == ExitCode.TOO_LATE
 
 
 def test_a_job_is_held_reprioritised_moved_and_released(folder):
@@ -206,29 +206,29 @@ def test_a_job_is_held_reprioritised_moved_and_released(folder):
     until(lambda: "running" in slotq("why", "front").output, "it runs")
     slotq("submit", "--name", "back", "--priority", "-1", "--", "true")
     assert "held since" in slotq("hold", "back").output
-    assert slotq("hold", "front").exit_code == Exit.TOO_LATE
-    assert slotq("priority", "-7", "back").exit_code == Exit.OK
-    assert slotq("move", "one", "back").exit_code == Exit.OK
+    assert slotq("hold", "front").exit_code == ExitCode.TOO_LATE
+    assert slotq("priority", "-7", "back").exit_code == ExitCode.OK
+    assert slotq("move", "one", "back").exit_code == ExitCode.OK
     result = slotq("move", "nowhere", "back")
-    assert (result.exit_code, "names no pool" in result.stderr) == (Exit.NO, True)
-    assert slotq("release", "back").exit_code == Exit.OK
+    assert (result.exit_code, "names no pool" in result.stderr) == (ExitCode.NO, True)
+    assert slotq("release", "back").exit_code == ExitCode.OK
     view = QueueView.model_validate_json(slotq("ls", "--submitter", "testing", "--json").output)
     assert [(job.name, job.priority) for job in view.jobs] == [("front", 0), ("back", -7)]
     assert slotq("ls", "--since", "1h", "--pool", "one", "--limit", "1").output.count("front") == 1
     assert slotq("ls", "--submitter", "nobody").output == "no jobs\n"
     assert slotq("ls", "--until", "1h").output == "no jobs\n"
-    assert slotq("cancel", "front", "back").exit_code == Exit.OK
+    assert slotq("cancel", "front", "back").exit_code == ExitCode.OK
 
 
 def test_the_doctor_finds_a_wrong_key(monkeypatch):
     result = slotq("doctor", "--json")
     checks = json.loads(result.stdout)["checks"]
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert [each["name"] for each in checks if not each["ok"]] == []
     assert "user/testing" in result.stdout
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     result = slotq("doctor")
-    assert result.exit_code == Exit.NOT_ALLOWED
+    assert result.exit_code == ExitCode.NOT_ALLOWED
     assert "answer       WRONG" in result.output
     assert "does not match" in result.output
 
@@ -241,4 +241,4 @@ def test_a_notebook_shows_the_queues_state(folder, capsys):
         ["Job", "Name", "State", "Priority"],
         ["shown", "running", "3"],
     ]
-    assert slotq("cancel", "shown").exit_code == Exit.OK
+    assert slotq("cancel", "shown").exit_code == ExitCode.OK

@@ -22,7 +22,7 @@ pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not i
 from sagemaker.estimator import Estimator
 
 from slotq import QueueTrainingJobSession
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.demo.play import quiet
 from slotq.demo.proof import Evidence
 from slotq.demo.world import emulator
@@ -83,7 +83,7 @@ class Cluster:
         file = self._folder / "queue.yaml"
         file.write_text(QUEUE)
         applied = self.operator.slotq("config", "apply", str(file))
-        assert applied.exit_code == Exit.OK, applied.output
+        assert applied.exit_code == ExitCode.OK, applied.output
 
     def fit(self, job: str, *, wait: bool = False) -> None:
         """Let the person before the `-` train, until that department is told to finish."""
@@ -156,13 +156,13 @@ class Cluster:
     def usage(self, *window: str) -> dict[str, dict[str, Any]]:
         """What `slotq usage --by project` tells, by project."""
         told = self.operator.slotq("usage", "--by", "project", *window, "--json")
-        assert told.exit_code == Exit.OK, told.output
+        assert told.exit_code == ExitCode.OK, told.output
         return {line["group"]["project"]: line for line in json.loads(told.stdout)["lines"]}
 
     def standing(self, project: str) -> dict[str, int]:
         """What `slotq projects show` tells of a project's slots."""
         told = self.operator.slotq("projects", "show", project, "--json")
-        assert told.exit_code == Exit.OK, told.output
+        assert told.exit_code == ExitCode.OK, told.output
         (slots,) = json.loads(told.stdout)["standings"]
         return {name: slots[name] for name in ("quota", "share", "held", "over_quota")}
 

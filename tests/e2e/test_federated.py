@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slotq import QueueClient
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.demo.world import emulator
 from tests.e2e.test_commands import request
@@ -45,7 +45,7 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def slotq(*words: str, code: int = Exit.OK) -> Result:
+def slotq(*words: str, code: int = ExitCode.OK) -> Result:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == code, done.output
     return done

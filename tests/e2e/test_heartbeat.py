@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq import QueueClient
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.demo.world import emulator
 from slotq.local.endpoint import Endpoint
@@ -83,7 +83,7 @@ def test_a_client_that_hangs_is_stopped_and_the_others_complete(
 ) -> None:
     queue, enough = QueueClient(), tmp_path / "enough"
     done = CliRunner().invoke(cli, ["submit", str(folder(enough))])
-    assert done.exit_code == Exit.OK, done.output
+    assert done.exit_code == ExitCode.OK, done.output
 
     def states() -> dict[str, str]:
         return {

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from click.testing import CliRunner, Result
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from tests.e2e.test_commands import request
 from tests.e2e.waiting import until
@@ -53,11 +53,11 @@ class Person:
         made = self.slotq(
             "submit", "-", input=json.dumps({**request(name, "sleep", "60"), **SECRET})
         )
-        assert made.exit_code == Exit.OK, made.output
+        assert made.exit_code == ExitCode.OK, made.output
 
     def jobs(self) -> list[str]:
         shown = self.slotq("ls", "--mine", "--json")
-        assert shown.exit_code == Exit.OK, shown.output
+        assert shown.exit_code == ExitCode.OK, shown.output
         return [job["name"] for job in json.loads(shown.stdout)["jobs"]]
 
     def person(self) -> str:
@@ -71,13 +71,13 @@ def test_the_identity_provider_tells_people_of_one_role_apart():
     assert (ada.person(), bob.person()) == (ada.arn, bob.arn)
     assert (ada.jobs(), bob.jobs()) == (["adas"], ["bobs"])
     cloned = bob.slotq("clone", "adas", "stolen")
-    assert cloned.exit_code == Exit.NOT_ALLOWED
+    assert cloned.exit_code == ExitCode.NOT_ALLOWED
     assert "submitted by another person" in cloned.stderr
-    assert ada.slotq("clone", "adas", "adas-2").exit_code == Exit.OK
-    assert ada.slotq("cancel", "--mine").exit_code == Exit.OK
+    assert ada.slotq("clone", "adas", "adas-2").exit_code == ExitCode.OK
+    assert ada.slotq("cancel", "--mine").exit_code == ExitCode.OK
     until(lambda: not ada.jobs(), "ada's jobs have been cancelled")
     assert bob.jobs() == ["bobs"]
-    assert bob.slotq("cancel", "--mine").exit_code == Exit.OK
+    assert bob.slotq("cancel", "--mine").exit_code == ExitCode.OK
 
 
 def test_the_sessions_of_an_ordinary_role_are_one_person():

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoDryRuns
@@ -113,18 +113,18 @@ def test_what_the_queue_refuses_is_not_uploaded(account: Account, submit, s3, wa
     account.call("list-jobs")
     before = account.items()
     result = submit(*WRONG[what], *WAYS[way])
-    assert result.exit_code == Exit.NO, result.output
+    assert result.exit_code == ExitCode.NO, result.output
     assert s3.objects == {}, result.output
     assert "packed" not in result.output and "uploaded" not in result.output
     assert account.items() == before
     dry = submit("--dry-run", *WRONG[what], *WAYS[way])
-    assert (dry.exit_code, dry.stdout, dry.stderr) == (Exit.NO, "", result.stderr)
+    assert (dry.exit_code, dry.stdout, dry.stderr) == (ExitCode.NO, "", result.stderr)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_queue_is_asked_first_only_where_something_is_uploaded(submit, http, s3, way):
     result = submit(*WAYS[way])
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     posts = [call for call in http.calls if call.startswith("POST")]
     path = posts[-1]
     assert posts == ([f"{path}?dry_run=true", path] if s3.objects else [path])
@@ -137,7 +137,7 @@ def test_a_dry_run_says_what_would_come_of_it(account: Account, submit, s3, way)
     account.call("list-jobs")
     before = account.items()
     result = submit("--dry-run", "--priority", "7", *WAYS[way])
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert (account.items(), s3.objects) == (before, {})
     assert json.loads(result.stdout)
     jobs = {"array": "2 jobs", "folder": "2 jobs", "array of a file": "2 jobs"}
@@ -149,12 +149,12 @@ def test_a_dry_run_says_what_would_come_of_it(account: Account, submit, s3, way)
 
 
 def test_the_name_that_is_free_is_found_before_the_upload(submit, s3):
-    assert submit(*COMMAND).exit_code == Exit.OK
+    assert submit(*COMMAND).exit_code == ExitCode.OK
     s3.objects.clear()
     result = submit("--env", "SEED=7", *COMMAND)
-    assert (result.exit_code, s3.objects) == (Exit.NO, {})
+    assert (result.exit_code, s3.objects) == (ExitCode.NO, {})
     result = submit("--env", "SEED=7", "--again", *COMMAND)
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert result.stdout.startswith("new-r2: ")
     assert len(s3.objects) == 2
 
@@ -166,11 +166,11 @@ def test_a_queue_that_does_not_know_dry_runs_is_not_sent_any(submit, http, s3, w
     view = {"version": 1, "slotq": "0.2.0", "caller": OWNER}
     http.version = FakeAnswer(status, json.dumps(view if status == 200 else {"Message": "no"}))
     result = submit(*WAYS[way])
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert s3.objects
     assert not [call for call in http.calls if "dry_run" in call]
     result = submit("--dry-run", *WAYS[way])
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert "this queue does not say what would come of it" in result.stderr
 
 

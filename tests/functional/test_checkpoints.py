@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from tests.functional.account import Account, add_job, sample
 from tests.functional.real_http import RealHttp
@@ -169,7 +169,7 @@ def view(result: Result) -> dict[str, Any]:
 
 def test_the_command_line_tells_the_warning(account: Account, slotq: Callable[..., Result]):
     submitted = slotq("submit", "FILE")
-    assert submitted.exit_code == Exit.OK, submitted.output
+    assert submitted.exit_code == ExitCode.OK, submitted.output
     assert "warning" in submitted.stdout
     assert "sets job1 back to its beginning" in " ".join(slotq("show", "job1").stdout.split())
     (warning,) = view(slotq("show", "job1", "--json"))["warnings"]
@@ -186,6 +186,6 @@ def test_the_command_line_tells_the_place(account: Account, slotq: Callable[...,
 def test_the_command_line_tells_the_refusal(account: Account, slotq: Callable[..., Result]):
     pools(account, main="require")
     refused = slotq("submit", "FILE")
-    assert refused.exit_code == Exit.NO
+    assert refused.exit_code == ExitCode.NO
     assert "slotq:preemptible=false" in refused.stderr
-    assert slotq("submit", "FILE", "--not-preemptible").exit_code == Exit.OK
+    assert slotq("submit", "FILE", "--not-preemptible").exit_code == ExitCode.OK

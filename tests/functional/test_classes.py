@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from tests.functional.account import Account
 from tests.functional.real_http import RealHttp
@@ -309,7 +309,7 @@ def test_a_quota_is_set_for_a_person_and_for_a_group(account: Account, slotq: An
     assert quotas(account, ADMIN)[ADMIN, "NORMAL"] == (0, 1)
     again = slotq("set", ADMIN, "NORMAL", "main", "1")
     assert (again.stdout, again.stderr) == ("", f"{ADMIN} had that limit already\n")
-    slotq("set", MEMBER, "GOLD", "main", "1", status=Exit.NO)
+    slotq("set", MEMBER, "GOLD", "main", "1", status=ExitCode.NO)
 
 
 def test_a_lowered_limit_evicts_nobody_unless_it_is_enforced(account: Account, slotq: Any) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import app
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.simulate import load
 from slotq_core.model.demand import Demand
@@ -249,7 +249,7 @@ def file(tmp_path):
 
 def test_a_file_in_git_is_compared_applied_and_exported(slotq, file, http, tmp_path):
     name = file(DOCUMENT)
-    told = slotq("config", "diff", name, status=Exit.NO)
+    told = slotq("config", "diff", name, status=ExitCode.NO)
     lines = told.stdout.splitlines()
     assert lines[:2] == ["--- queue (revision 1)", f"+++ {name}"]
     at = lines.index("@@ projects: vision @@")
@@ -264,7 +264,7 @@ def test_a_file_in_git_is_compared_applied_and_exported(slotq, file, http, tmp_p
     slotq("config", "export", "exported.yaml")
     assert yaml.safe_load((tmp_path / "exported.yaml").read_text()) == DOCUMENT
     assert slotq("config", "export").stdout == (tmp_path / "exported.yaml").read_text()
-    assert slotq("config", "diff", "exported.yaml").exit_code == Exit.OK
+    assert slotq("config", "diff", "exported.yaml").exit_code == ExitCode.OK
 
 
 def test_a_change_shows_only_what_differs(slotq, file):
@@ -366,7 +366,7 @@ def test_a_scenario_can_be_applied_without_what_only_simulations_have(slotq, fil
     assert told.stderr.startswith(
         "queue.yaml: only simulations have jobs, until, pools.foreign, pools.stop_seconds: left out"
     )
-    assert slotq("config", "diff", file(DOCUMENT)).exit_code == Exit.OK
+    assert slotq("config", "diff", file(DOCUMENT)).exit_code == ExitCode.OK
 
 
 def test_faults_of_a_file_are_told_by_line(slotq, file):
@@ -377,13 +377,13 @@ projects:
     quota: -1
     when: 2026-01-01
 """
-    told = slotq("config", "apply", file(text), status=Exit.USAGE)
+    told = slotq("config", "apply", file(text), status=ExitCode.USAGE)
     assert (
         told.stderr
         == "slotq: queue.yaml:6: projects[0].when: '2026-01-01' is a date: put it in quotes\n"
     )
     told = slotq(
-        "config", "diff", file(text.replace("when: 2026-01-01", "whem: 1")), status=Exit.USAGE
+        "config", "diff", file(text.replace("when: 2026-01-01", "whem: 1")), status=ExitCode.USAGE
     )
     first, second, third = told.stderr.removeprefix("slotq: ").splitlines()
     assert first.startswith("queue.yaml:2: pools[0].instance_type: ")
@@ -403,7 +403,7 @@ projects:
       main: 1
       a.b: 3
 """
-    told = slotq("config", "apply", file(text), status=Exit.NO)
+    told = slotq("config", "apply", file(text), status=ExitCode.NO)
     assert told.stderr == (
         "slotq: queue.yaml:8: projects[0].quota.a.b: project 'vision' has a quota of 3 slots in "
         "pool a.b, which has 2 (rule quota_within_pools)\nNothing was changed.\n"
@@ -411,20 +411,20 @@ projects:
 
 
 def test_a_file_that_cannot_be_written_or_read_is_named(slotq):
-    told = slotq("config", "export", "nowhere/queue.yaml", status=Exit.USAGE)
+    told = slotq("config", "export", "nowhere/queue.yaml", status=ExitCode.USAGE)
     assert told.stderr == "slotq: nowhere/queue.yaml: No such file or directory\n"
-    told = slotq("config", "apply", "nothing.yaml", status=Exit.USAGE)
+    told = slotq("config", "apply", "nothing.yaml", status=ExitCode.USAGE)
     assert told.stderr == "slotq: nothing.yaml: No such file or directory\n"
 
 
 def test_a_file_that_contains_itself_is_refused(slotq, file):
-    told = slotq("config", "diff", file("pools: &all [*all]"), status=Exit.USAGE)
+    told = slotq("config", "diff", file("pools: &all [*all]"), status=ExitCode.USAGE)
     assert told.stderr == "slotq: queue.yaml: it contains itself\n"
 
 
 def test_programs_get_every_fault(slotq, file):
     name = file({**DOCUMENT, "departments": [{"name": "research", "quota": 1}]})
-    told = json.loads(slotq("config", "apply", name, "--json", status=Exit.NO).stderr)
+    told = json.loads(slotq("config", "apply", name, "--json", status=ExitCode.NO).stderr)
     assert (told["code"], [it["path"] for it in told["faults"]]) == (
         "oversubscribed",
         ["projects[0].quota"],
@@ -433,7 +433,7 @@ def test_programs_get_every_fault(slotq, file):
 
 def test_a_file_for_another_revision_is_refused(slotq, file):
     name = file(DOCUMENT)
-    told = slotq("config", "apply", name, "--revision", "7", status=Exit.NO)
+    told = slotq("config", "apply", name, "--revision", "7", status=ExitCode.NO)
     assert "now at revision 1" in told.stderr
     slotq("config", "apply", name, "--revision", "1")
 
@@ -448,13 +448,13 @@ def test_projects_change_one_by_one(slotq, file, account):
     assert "weight: 3" in slotq("projects", "show", "speech").stdout
     by_resource = slotq("projects", "set", "speech", "weight={slots: Low}").stdout
     assert "-weight: 3\n+weight:\n+  slots: 1" in by_resource
-    told = slotq("projects", "set", "speech", "weight={gpus: 1}", status=Exit.NO)
+    told = slotq("projects", "set", "speech", "weight={gpus: 1}", status=ExitCode.NO)
     assert "weight.gpus: nobody has a quota of gpus" in told.stderr
-    told = slotq("projects", "set", "vision", "quota=5", status=Exit.NO)
+    told = slotq("projects", "set", "vision", "quota=5", status=ExitCode.NO)
     assert "quota of 5 slots over all pools, which have 2" in told.stderr
     assert "give KEY=VALUE" in slotq("projects", "set", "vision", "qouta=5", status=2).stderr
     assert "-name: vision" in slotq("projects", "remove", "vision").stdout
-    told = slotq("projects", "remove", "vision", status=Exit.NO)
+    told = slotq("projects", "remove", "vision", status=ExitCode.NO)
     assert "there is no project 'vision'; the projects are speech" in told.stderr
 
 

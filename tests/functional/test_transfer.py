@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq_core.model.demand import Demand
 from slotq_core.model.projects import EVERYWHERE, Prescription
@@ -95,9 +95,9 @@ def test_a_held_job_moves_and_stays_held(shared, slotq):
 
 def test_a_running_job_is_refused_with_what_to_do(shared, slotq):
     shared.settle()
-    said = slotq("transfer", "speech", "one", status=Exit.TOO_LATE).stderr
+    said = slotq("transfer", "speech", "one", status=ExitCode.TOO_LATE).stderr
     assert "Requeue it first" in said
-    slotq("hold", "two", status=Exit.TOO_LATE)
+    slotq("hold", "two", status=ExitCode.TOO_LATE)
     assert job(shared, "one")["project"] == "vision"
 
 

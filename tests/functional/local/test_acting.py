@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.machine.exec import NOT_FOUND
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import SLOTQ, slotq, start
@@ -35,7 +35,7 @@ def test_the_command_runs_as_the_person(account: Account, name: str, person: str
     """Without `slotq local env`, and whatever the shell has set for another account."""
     other = {"AWS_PROFILE": "nobody", "AWS_SESSION_TOKEN": "another", "SLOTQ_API_ID": "a1b2c3"}
     done = acts(account, name, "--", *SLOTQ, "whoami", "--json", **other)
-    assert done.returncode == Exit.OK, done.stderr
+    assert done.returncode == ExitCode.OK, done.stderr
     assert json.loads(done.stdout)["person"] == person
 
 
@@ -70,14 +70,14 @@ def test_it_sees_the_emulator_alone_as_env_does(account: Account) -> None:
 )
 def test_a_name_that_is_no_role_is_an_error(account: Account, name: str, said: str) -> None:
     done = acts(account, name, "--", sys.executable, "-c", "print('ran')")
-    assert (done.returncode, done.stdout) == (Exit.NO, "")
+    assert (done.returncode, done.stdout) == (ExitCode.NO, "")
     assert done.stderr.startswith("slotq: ")
     assert said in done.stderr
 
 
 def test_without_a_command_it_says_how(account: Account) -> None:
     done = acts(account, "Operator")
-    assert done.returncode == Exit.USAGE
+    assert done.returncode == ExitCode.USAGE
     assert "slotq local as Operator -- slotq whoami" in done.stderr
 
 

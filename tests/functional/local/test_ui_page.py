@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urlsplit
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.ui.built_page import FOLDER
 from tests.functional.local.account import Account
 from tests.functional.local.conftest import SLOTQ
@@ -51,7 +51,7 @@ def test_a_command_of_the_page_serves_the_queue(account: Account, line: str) -> 
             assert {"main", "scarce"} <= {pool["name"] for pool in pools["pools"]}
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=120) == Exit.INTERRUPTED
+        assert process.wait(timeout=120) == ExitCode.INTERRUPTED
 
 
 def asked(url: str, token: str) -> dict[str, list[dict[str, str]]]:

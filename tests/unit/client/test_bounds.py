@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 import slotq
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.configuration.settings import load
 from slotq.errors import InvalidRequest, NotConfigured
 from slotq.jobs.job import QueuedJob
@@ -83,7 +83,7 @@ def test_a_wrong_variable_is_named():
 )
 def test_a_wrong_option_is_refused(slotq, line):
     result = slotq(*line.split(), input="{}")
-    assert result.exit_code == Exit.USAGE, result.output
+    assert result.exit_code == ExitCode.USAGE, result.output
     assert "Error" in result.stderr
 
 

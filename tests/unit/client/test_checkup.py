@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import SSLError
 
 from slotq.checkup import CHECKS, NOBODY
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import NotConfigured
 from slotq.installation import source
 from slotq_core.names import is_legal
@@ -37,7 +37,7 @@ def wrong(checks):
 def test_every_check_of_a_healthy_queue_passes(doctor, http):
     http.headers = {"Date": format_datetime(NOW, usegmt=True)}
     code, checks = doctor()
-    assert (code, wrong(checks)) == (Exit.OK, [])
+    assert (code, wrong(checks)) == (ExitCode.OK, [])
     assert all(check["ok"] for check in checks.values())
     assert checks["name"]["text"] == "queue.test is 10.0.0.7 (private)"
     assert "user/ada" in checks["answer"]["text"]
@@ -53,7 +53,7 @@ def test_the_doctor_changes_nothing_by_itself(doctor, queue):
 
 def test_the_table_says_what_to_do(slotq):
     result = slotq("doctor", "--client", world={"network": FakeNetwork(closed=True)})
-    assert result.exit_code == Exit.UNREACHABLE
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "route        WRONG  no connection to queue.test, port 443: timed out" in result.output
     assert "security group must admit you on port 443" in result.output
     assert "permissions  -      not checked" in result.output
@@ -64,7 +64,7 @@ def test_wrong_settings_fail_the_settings_check(doctor):
         raise NotConfigured("no endpoint of the queue is configured")
 
     code, checks = doctor(connect=connect)
-    assert (code, wrong(checks)) == (Exit.USAGE, ["settings"])
+    assert (code, wrong(checks)) == (ExitCode.USAGE, ["settings"])
     assert {check["ok"] for name, check in checks.items() if name != "settings"} == {None}
 
 
@@ -77,7 +77,7 @@ def test_wrong_settings_fail_the_settings_check(doctor):
 )
 def test_a_network_fault_fails_the_network_check(doctor, http, network, name, said):
     code, checks = doctor(network=network)
-    assert (code, wrong(checks)) == (Exit.UNREACHABLE, [name])
+    assert (code, wrong(checks)) == (ExitCode.UNREACHABLE, [name])
     assert said in checks[name]["advice"]
     assert http.sent == []
 
@@ -90,38 +90,42 @@ def test_a_public_address_is_reported(doctor):
 def test_with_a_proxy_the_name_is_not_resolved_here(doctor, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
     code, checks = doctor(network=FakeNetwork(addresses=(), closed=True))
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert "http://proxy.test:3128" in checks["route"]["text"]
 
 
 def test_missing_credentials_fail_their_check(doctor, http):
     code, checks = doctor(connect=lambda _: client_of(http, aws=FakeAws(signed=False)))
-    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["credentials"])
+    assert (code, wrong(checks)) == (ExitCode.NOT_ALLOWED, ["credentials"])
     assert "aws sso login" in checks["credentials"]["advice"]
 
 
 @pytest.mark.parametrize(
     ("trouble", "code", "said"),
     [
-        (no_connection(), Exit.UNREACHABLE, "cannot reach the queue"),
-        (SSLError(endpoint_url="x", error="bad"), Exit.UNREACHABLE, "AWS_CA_BUNDLE"),
-        (FakeAnswer(502, "{}"), Exit.UNREACHABLE, "answered 502"),
-        (FakeAnswer(200, "<html>"), Exit.UNREACHABLE, "but it is not the queue"),
-        (FakeAnswer(404, '{"message": "nothing here"}'), Exit.UNREACHABLE, "ends with its stage"),
-        (FakeAnswer(403, '{"message": "Forbidden"}'), Exit.NOT_ALLOWED, "SLOTQ_API_ID"),
+        (no_connection(), ExitCode.UNREACHABLE, "cannot reach the queue"),
+        (SSLError(endpoint_url="x", error="bad"), ExitCode.UNREACHABLE, "AWS_CA_BUNDLE"),
+        (FakeAnswer(502, "{}"), ExitCode.UNREACHABLE, "answered 502"),
+        (FakeAnswer(200, "<html>"), ExitCode.UNREACHABLE, "but it is not the queue"),
+        (
+            FakeAnswer(404, '{"message": "nothing here"}'),
+            ExitCode.UNREACHABLE,
+            "ends with its stage",
+        ),
+        (FakeAnswer(403, '{"message": "Forbidden"}'), ExitCode.NOT_ALLOWED, "SLOTQ_API_ID"),
         (
             FakeAnswer(403, '{"message": "The request signature we calculated does not match"}'),
-            Exit.NOT_ALLOWED,
+            ExitCode.NOT_ALLOWED,
             "check the secret key, the region",
         ),
         (
             FakeAnswer(403, '{"Message": "User: x is not authorized to perform: y"}'),
-            Exit.NOT_ALLOWED,
+            ExitCode.NOT_ALLOWED,
             "execute-api:Invoke",
         ),
         (
             FakeAnswer(403, '{"message": "Missing Authentication Token"}'),
-            Exit.NOT_ALLOWED,
+            ExitCode.NOT_ALLOWED,
             "must end with the stage",
         ),
     ],
@@ -144,11 +148,11 @@ def test_a_wrong_answer_fails_the_answer_check(doctor, http, trouble, code, said
 def test_a_wrong_clock_is_reported_even_when_the_signature_is_refused(doctor, http, date, said):
     http.headers = {"Date": date}
     code, checks = doctor()
-    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["clock"])
+    assert (code, wrong(checks)) == (ExitCode.NOT_ALLOWED, ["clock"])
     message = '{"message": "Signature expired: 20261120T1"}'
     http.troubles = [FakeAnswer(403, message, {"Date": date})]
     code, checks = doctor()
-    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["answer", "clock"])
+    assert (code, wrong(checks)) == (ExitCode.NOT_ALLOWED, ["answer", "clock"])
     assert said in checks["clock"]["text"]
     assert "timedatectl" in checks["clock"]["advice"]
 
@@ -156,7 +160,7 @@ def test_a_wrong_clock_is_reported_even_when_the_signature_is_refused(doctor, ht
 def test_missing_permissions_are_named_by_verb(doctor, http):
     http.forbidden = {"PATCH", "DELETE"}
     code, checks = doctor()
-    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["permissions"])
+    assert (code, wrong(checks)) == (ExitCode.NOT_ALLOWED, ["permissions"])
     assert checks["permissions"]["text"] == "you may not change, cancel"
     assert "PATCH /jobs/*, DELETE /jobs/*" in checks["permissions"]["advice"]
     assert checks["versions"]["ok"], "that is another matter"
@@ -166,7 +170,7 @@ def test_missing_permissions_are_named_by_verb(doctor, http):
 def test_different_versions_are_reported(doctor, queue, release, well):
     queue.release = release
     code, checks = doctor()
-    assert (code == Exit.OK) is well
+    assert (code == ExitCode.OK) is well
     assert wrong(checks) == ([] if well else ["versions"])
     assert release in checks["versions"]["text"]
     if not well:
@@ -178,12 +182,12 @@ def test_an_older_queue_without_the_route_is_reported(doctor, http):
         FakeAnswer(404, '{"version":1,"code":"no_such_route","message":"there is only"}')
     ]
     code, checks = doctor()
-    assert (code, wrong(checks)) == (Exit.UNREACHABLE, ["versions"])
+    assert (code, wrong(checks)) == (ExitCode.UNREACHABLE, ["versions"])
 
 
 def test_the_queues_own_findings_follow(slotq, http):
     result = slotq("doctor")
-    assert (result.exit_code, result.output.splitlines()[-1]) == (Exit.OK, "nothing found")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (ExitCode.OK, "nothing found")
     http.forbidden = {"PATCH"}
     result = slotq("doctor", "--json")
-    assert (result.exit_code, json.loads(result.stdout)["findings"]) == (Exit.NOT_ALLOWED, [])
+    assert (result.exit_code, json.loads(result.stdout)["findings"]) == (ExitCode.NOT_ALLOWED, [])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from slotq.cli.exits import MEANINGS, Exit
+from slotq.cli.exits import MEANINGS, ExitCode
 from slotq.cli.main import cli
 from slotq_core.wire.views.about import FindingView
 from slotq_core.wire.views.jobs import JobView, OutlookView, QueueView
@@ -32,7 +32,7 @@ NEXT = "place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC)"
 def test_ls_prints_a_table_in_queue_order(slotq):
     result = slotq("ls", "--all")
     lines = result.output.splitlines()
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert lines[0].split()[:4] == ["JOB", "STATE", "PRIORITY", "PLACE"]
     assert [line.split()[0] for line in lines[1:]] == ["job1", "job3", "job9"]
     assert "needs 1 slot; pool p5 has 0 free of 2" in lines[2]
@@ -71,7 +71,7 @@ def test_ls_filters_by_state_and_limit(slotq, http):
     # A shorter answer would be without places: the command cuts the list itself.
     assert http.sent[0].url.endswith("/jobs?state=pending&state=running")
     assert slotq("ls", "--state", "backoff").output == "no jobs\n"
-    assert slotq("ls", "--state", "asleep").exit_code == Exit.USAGE
+    assert slotq("ls", "--state", "asleep").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("where", [("--json", "ls", "--all"), ("ls", "--all", "--json")])
@@ -131,11 +131,11 @@ def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(REQUEST))
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(REQUEST))
     first = slotq("submit", str(tmp_path / "a.json"))
-    assert first.exit_code == Exit.OK
+    assert first.exit_code == ExitCode.OK
     place = "place 4 in the line (3 ahead, since 2026-11-20 10:30 UTC)"
     assert first.output == f"new: waiting, {place}: the pool is full\n"
-    assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == Exit.OK
-    assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == Exit.OK
+    assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == ExitCode.OK
+    assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == ExitCode.OK
     assert http.last_body() == REQUEST
 
 
@@ -155,7 +155,7 @@ def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
 def test_a_file_that_cannot_be_read_is_a_usage_error(slotq, tmp_path, command, name, content):
     (tmp_path / name).write_bytes(content)
     result = slotq(command, str(tmp_path / name))
-    assert (result.exit_code, f"{name} cannot be read" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, f"{name} cannot be read" in result.stderr) == (ExitCode.USAGE, True)
 
 
 def test_a_date_in_yaml_is_a_text(slotq, tmp_path):
@@ -207,16 +207,16 @@ def test_submit_options_override_the_files_tags(slotq, http):
 def test_submit_names_the_class(slotq, http, words, kind):
     request = REQUEST | {"Tags": [{"Key": "slotq:class", "Value": "batch"}]}
     result = slotq("submit", "-", *words, input=json.dumps(request))
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     tags = {tag["Key"]: tag["Value"] for tag in http.last_body()["Tags"]}
     assert tags["slotq:class"] == kind
-    assert slotq("submit", "-", "--class", "batch", input="{}").exit_code == Exit.USAGE
+    assert slotq("submit", "-", "--class", "batch", input="{}").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
 def test_submitting_something_else_than_a_request_is_a_usage_error(slotq, http, text):
     result = slotq("submit", "-", input=text)
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "CreateTrainingJob request" in result.stderr
     assert not http.sent
 
@@ -225,14 +225,14 @@ def test_submit_wait_follows_the_job_to_its_end(slotq, queue):
     queue.script(waiting(1, name="new"), running(name="new"), ended(name="new"))
     queue.requests["new"] = REQUEST
     result = slotq("submit", "-", "--wait", input=json.dumps(REQUEST))
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert result.output.splitlines()[-1] == "new: completed after 1 attempt"
 
 
 def test_the_exit_code_of_watch_says_whether_the_job_completed(slotq, queue):
     queue.script(running(), ended("failed", message="out of memory"))
     result = slotq("watch", "job1", "--every", "1")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert result.output.splitlines() == [
         "job1: running in pool p5 (attempt 1: job1)",
         "job1: failed after 1 attempt: out of memory",
@@ -252,7 +252,7 @@ def test_an_interrupted_watch_says_that_the_job_continues(slotq, queue, clock):
 
     clock.after_sleep = interrupt
     result = slotq("watch", "job3")
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert "slotq cancel job3" in result.stderr
     assert queue.jobs["job3"].state == "pending"
 
@@ -265,13 +265,13 @@ def test_watch_shows_the_queue_until_interrupted(slotq, queue, clock):
 
     clock.after_sleep = after_sleep
     result = slotq("watch")
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert result.output.count("JOB") == 2  # once at first, once after job3 has left
 
 
 def test_a_refusal_prints_the_queues_message(slotq):
     result = slotq("show", "job77")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert result.stderr.startswith("slotq: there is no job 'job77'")
     assert "slotq ls" in result.stderr
     assert result.stdout == ""
@@ -284,25 +284,25 @@ def test_errors_as_json_go_to_stderr(slotq):
 
 
 def test_cancelling_an_ended_job_is_too_late(slotq):
-    assert slotq("cancel", "job3").exit_code == Exit.OK
-    assert slotq("cancel", "job9").exit_code == Exit.TOO_LATE
+    assert slotq("cancel", "job3").exit_code == ExitCode.OK
+    assert slotq("cancel", "job9").exit_code == ExitCode.TOO_LATE
 
 
 def test_an_unreachable_queue_has_its_exit_code(slotq, http):
     http.troubles = [no_connection()] * 9
     result = slotq("ls")
-    assert result.exit_code == Exit.UNREACHABLE
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "cannot reach the queue" in result.stderr
 
 
 def test_a_denied_call_has_its_exit_code(slotq, http):
     http.troubles = [FakeAnswer(403, '{"message": "Forbidden"}')]
-    assert slotq("ls").exit_code == Exit.NOT_ALLOWED
+    assert slotq("ls").exit_code == ExitCode.NOT_ALLOWED
 
 
 def test_a_missing_endpoint_is_a_settings_error():
     result = CliRunner().invoke(cli, ["ls"])
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "SLOTQ_ENDPOINT" in result.stderr
 
 
@@ -310,11 +310,11 @@ def test_help_lists_every_exit_code():
     output = CliRunner().invoke(cli, ["--help"]).output
     for code, meaning in MEANINGS.items():
         assert f"{int(code)}  {meaning}" in output
-    assert set(MEANINGS) == set(Exit)
+    assert set(MEANINGS) == set(ExitCode)
 
 
 def test_an_unknown_command_is_a_usage_error(slotq):
-    assert slotq("fly").exit_code == Exit.USAGE
+    assert slotq("fly").exit_code == ExitCode.USAGE
 
 
 def test_version_prints_the_version(slotq):
@@ -330,16 +330,16 @@ def drift(kind, subject):
 
 def test_the_exit_code_of_doctor_says_whether_there_are_findings(slotq, queue, http):
     result = slotq("doctor")
-    assert (result.exit_code, result.output.splitlines()[-1]) == (Exit.OK, "nothing found")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (ExitCode.OK, "nothing found")
     queue.drift = [drift("ended_unseen", "job1")]
     result = slotq("doctor")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "ended_unseen" in result.output
     assert "what is wrong with job1" in result.output
-    assert slotq("doctor", "--fix").exit_code == Exit.OK
+    assert slotq("doctor", "--fix").exit_code == ExitCode.OK
     queue.drift.append(drift("orphan", "stray"))
     result = slotq("doctor", "--fix", "--json")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert [it["mended"] for it in json.loads(result.output)["findings"]] == [True, False]
     asked = [each.method for each in http.sent if each.url.endswith("/doctor")]
     assert asked == ["GET", "GET", "POST", "POST"]

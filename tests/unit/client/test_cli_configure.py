@@ -11,7 +11,7 @@ import pytest
 
 from slotq import __version__
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.configuration import config_file
 from slotq.configuration.settings import load
 from slotq.errors import NotConfigured
@@ -31,7 +31,7 @@ def content(path):
 
 def test_options_are_written_and_the_queue_is_tried(slotq, path):
     result = slotq("configure", "--endpoint", URL + "/", "--priority", "10")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert content(path) == {"endpoint": URL, "priority": 10}
     assert f"the queue answers: release {__version__}, you are arn:aws:iam::" in result.stderr
     assert load().endpoint == URL
@@ -72,7 +72,7 @@ def test_other_contents_of_the_file_stay(slotq, path):
 def test_a_profile_is_added_and_changed(slotq, path):
     slotq("configure", "--endpoint", URL)
     result = slotq("configure", "--profile", "night", "--queue", "night", "--priority", "-5")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "[profiles.night]" in result.stderr
     slotq("--profile", "night", "configure", "--priority", "-6", "--pool", "p5,p4")
     slotq("configure", "--profile", "day", "--priority", "6")
@@ -93,7 +93,7 @@ def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path)
     answers = ["", "", "", "eu-west-1", "", "1.5", "7", "vision"]
     answers += ["ml.p5.48xlarge", "train:1", "", "p5"]
     result = slotq("configure", input="\n".join([*answers, "s3://bucket/runs/"]) + "\n")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "or an integer" in result.stderr, "and it was asked again"
     assert content(path) == {
         "endpoint": URL,
@@ -109,7 +109,7 @@ def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path)
 
 
 def test_an_interrupt_writes_nothing(slotq, path):
-    assert slotq("configure", input="myqueue\n").exit_code == Exit.NO
+    assert slotq("configure", input="myqueue\n").exit_code == ExitCode.NO
     assert not path.exists()
 
 
@@ -130,7 +130,7 @@ def test_an_interrupt_writes_nothing(slotq, path):
 )
 def test_a_wrong_setting_is_not_written(slotq, path, words, said):
     result = slotq("configure", *words)
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert re.search(said, result.stderr)
     assert not path.exists()
 
@@ -139,7 +139,7 @@ def test_a_file_that_is_not_toml_is_left_alone(slotq, path):
     path.parent.mkdir(parents=True)
     path.write_text("endpoint = ")
     result = slotq("configure", "--priority", "1")
-    assert (result.exit_code, "cannot be read as TOML" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, "cannot be read as TOML" in result.stderr) == (ExitCode.USAGE, True)
     assert path.read_text() == "endpoint = "
 
 
@@ -155,14 +155,14 @@ def test_a_file_in_an_unusual_notation_is_left_alone(tmp_path, text):
 def test_a_read_only_folder_is_reported(slotq, tmp_path):
     (tmp_path / ".config").write_text("a file")
     result = slotq("configure", "--priority", "1")
-    assert (result.exit_code, "cannot be written" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, "cannot be written" in result.stderr) == (ExitCode.USAGE, True)
 
 
 @pytest.mark.parametrize(
     ("trouble", "code"),
     [
-        (no_connection(), Exit.UNREACHABLE),
-        (FakeAnswer(403, '{"message": "Forbidden"}'), Exit.NOT_ALLOWED),
+        (no_connection(), ExitCode.UNREACHABLE),
+        (FakeAnswer(403, '{"message": "Forbidden"}'), ExitCode.NOT_ALLOWED),
     ],
 )
 def test_the_file_stays_when_the_queue_does_not_answer(slotq, http, path, trouble, code):
@@ -174,7 +174,7 @@ def test_the_file_stays_when_the_queue_does_not_answer(slotq, http, path, troubl
     )
     assert content(path) == {"endpoint": URL}
     http.troubles = [trouble] * 5
-    assert slotq("configure", "--endpoint", URL, "--no-check").exit_code == Exit.OK
+    assert slotq("configure", "--endpoint", URL, "--no-check").exit_code == ExitCode.OK
 
 
 def test_a_variable_that_overrides_the_file_is_reported(slotq, monkeypatch):
@@ -200,5 +200,5 @@ def test_the_list_shows_the_source_of_each_setting(slotq, monkeypatch, path):
 def test_the_connection_test_uses_the_new_settings(queue, slotq, path):
     with served(queue) as endpoint:
         result = slotq("configure", "--endpoint", endpoint, world={"connect": None})
-    assert (result.exit_code, "the queue answers" in result.stderr) == (Exit.OK, True)
+    assert (result.exit_code, "the queue answers" in result.stderr) == (ExitCode.OK, True)
     assert isinstance(App().config().endpoint, str)

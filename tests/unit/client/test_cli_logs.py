@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.output.json_views import LogLine
 from tests.unit.client.fake_aws import FakeLogs, FakeServices, refused
 from tests.unit.client.fake_queue import attempt, ended, running, waiting
@@ -26,7 +26,7 @@ def run(slotq, logs):
 def test_logs_of_all_attempts_are_printed_in_order(run):
     result = run("job1")
     assert (result.exit_code, result.output) == (
-        Exit.OK,
+        ExitCode.OK,
         "step 1\nstep 2\nagain from 2\nstep 3\n",
     )
 
@@ -34,7 +34,7 @@ def test_logs_of_all_attempts_are_printed_in_order(run):
 def test_logs_of_one_attempt_can_be_chosen(run):
     assert run("job1", "--attempt", "2").output == "again from 2\nstep 3\n"
     result = run("job1", "--attempt", "3")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "has begun 2 attempts; there is no attempt 3" in result.stderr
 
 
@@ -50,19 +50,19 @@ def test_json_is_one_document_for_each_line(run):
 
 def test_a_job_that_has_not_run_has_no_logs(run):
     result = run("job3")
-    assert (result.exit_code, result.stdout) == (Exit.OK, "")
+    assert (result.exit_code, result.stdout) == (ExitCode.OK, "")
     assert result.stderr.startswith("job3: waiting, place 1")
 
 
 def test_denied_logs_are_an_error_not_empty_logs(run, logs, queue):
     logs.trouble = refused("DescribeLogStreams")
     result = run("job1")
-    assert result.exit_code == Exit.NOT_ALLOWED
+    assert result.exit_code == ExitCode.NOT_ALLOWED
     assert "the logs of job1 cannot be read" in result.stderr
     assert "logs:GetLogEvents" in result.stderr
     queue.script(running(), running(), ended())
     result = run("job1", "-f")
-    assert result.exit_code == Exit.OK, "the job goes on"
+    assert result.exit_code == ExitCode.OK, "the job goes on"
     assert result.stderr.count("cannot be read (the job goes on)") == 1
 
 
@@ -80,7 +80,7 @@ def test_logs_go_on_after_a_passing_trouble(run, queue, logs, clock):
     clock.after_sleep = passes
     queue.script(running(), running(), running(), ended())
     result = run("job1", "-f")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert result.stderr.count("cannot be read (the job goes on)") == 1
     assert [line for line in result.stdout.splitlines() if line.startswith("step")] == [
         "step 1",
@@ -99,7 +99,7 @@ def test_logs_are_followed_across_an_eviction(run, queue, logs, clock):
         ended(number=2, evictions=1, attempts=over),
     )
     result = run("job1", "-f")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     lines = result.output.splitlines()
     assert [line for line in lines if "step" in line or "again" in line] == [
         "step 1", "step 2", "again from 2", "step 3",
@@ -111,7 +111,7 @@ def test_logs_are_followed_across_an_eviction(run, queue, logs, clock):
 def test_notices_while_following_as_json_go_to_stderr(run, queue):
     queue.script(running(), running(), ended("failed", message="out of memory"))
     result = run("job1", "-f", "--json")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert [json.loads(line)["message"] for line in result.stdout.splitlines()] == [
         "step 1",
         "step 2",
@@ -125,5 +125,5 @@ def test_an_interrupt_says_that_the_job_continues(run, clock):
 
     clock.after_sleep = interrupt
     result = run("job1", "-f")
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert "slotq cancel job1" in result.stderr

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.output.columns import COLUMNS, in_order, queue_table
 from slotq.output.job_tables import short_names
 from slotq_core.wire.views.jobs import JobView, QueueView
@@ -33,7 +33,7 @@ def more_jobs(queue):
 
 
 def listed(result):
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     return [line.split()[0] for line in result.stdout.splitlines()[1:]]
 
 
@@ -67,7 +67,7 @@ def test_each_filter_selects_its_jobs(slotq, words, names):
 )
 def test_what_is_no_moment_is_refused(slotq, moment):
     result = slotq("ls", "--since", moment)
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert f"'{moment}' is neither a time ago (30m, 2h, 7d) nor a date" in result.stderr
 
 
@@ -92,7 +92,7 @@ def test_filters_are_sent_to_the_queue(slotq, http):
 @pytest.mark.parametrize("moment", ["soon", "2y", "20-11-2026"])
 def test_a_wrong_time_is_a_usage_error(slotq, moment):
     result = slotq("ls", "--since", moment)
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "30m, 2h, 7d" in result.stderr
 
 
@@ -160,7 +160,7 @@ def test_columns_can_be_chosen(slotq):
         "0",
     ]
     result = slotq("ls", "--columns", "name,colour")
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "there is no column 'colour'; the columns are name, state" in result.stderr
 
 
@@ -238,7 +238,7 @@ def test_watch_shows_each_change(slotq, queue, clock):
 
     clock.after_sleep = after_sleep
     result = slotq("ls", "--watch", "--every", "2", "--json")
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     seen = [
         [job["name"] for job in json.loads(line)["jobs"]] for line in result.output.splitlines()
     ]
@@ -275,7 +275,7 @@ def test_mine_lists_the_jobs_of_the_person(slotq, queue):
     assert listed(slotq("ls", "--mine")) == ["job1", "job3", "job5"]
     queue.person = "arn:aws:sts::123456789012:assumed-role/lab/eve"
     assert listed(slotq("ls", "--mine")) == ["job4"]
-    assert slotq("ls", "--mine", "--submitter", "eve").exit_code == Exit.USAGE
+    assert slotq("ls", "--mine", "--submitter", "eve").exit_code == ExitCode.USAGE
 
 
 def test_classes_are_shown_where_there_are_several(slotq, queue):

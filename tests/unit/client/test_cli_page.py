@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import COMMANDS
 from slotq.configuration.settings import Config
 from tests.least_request import least_request
@@ -127,7 +127,7 @@ def test_every_command_of_the_pages_runs(slotq, folder, world, queue, charset):
         if command in ELSEWHERE:
             continue
         result = slotq(*words[1:], world=world, input=text, charset=charset)
-        expected = Exit.INTERRUPTED if line in ENDLESS else Exit.OK
+        expected = ExitCode.INTERRUPTED if line in ENDLESS else ExitCode.OK
         assert result.exit_code == expected, f"{line}: {result.output}{result.exception!r}"
         assert result.output, line
         ran.add(command)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.record import ChangesView
@@ -77,7 +77,7 @@ def test_show_prints_every_setting(slotq, queue):
     shown = slotq("pools", "show", "p5", "--json").output
     assert PoolView.model_validate_json(shown) == queue.pools[0]
     result = slotq("pools", "show", "p6")
-    assert (result.exit_code, "the pools are p5, p4" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "the pools are p5, p4" in result.stderr) == (ExitCode.NO, True)
 
 
 def test_set_sends_only_the_named_settings(slotq, http):
@@ -128,7 +128,7 @@ def test_set_sends_only_the_named_settings(slotq, http):
 )
 def test_short_commands_change_settings(slotq, http, words, sent):
     result = slotq("pools", *words, "--json")
-    assert (result.exit_code, http.last_body()) == (Exit.OK, sent)
+    assert (result.exit_code, http.last_body()) == (ExitCode.OK, sent)
     assert PoolsView.model_validate_json(result.stdout).pools
 
 
@@ -153,7 +153,7 @@ def test_short_commands_change_settings(slotq, http, words, sent):
     ],
 )
 def test_a_wrong_command_line_changes_nothing(slotq, queue, words):
-    assert slotq("pools", *words).exit_code == Exit.USAGE
+    assert slotq("pools", *words).exit_code == ExitCode.USAGE
     assert queue.changes == []
 
 
@@ -171,15 +171,15 @@ def test_a_drained_pool_is_draining_while_jobs_run_there(slotq):
 
 
 def test_only_a_pool_without_jobs_is_removed(slotq, queue):
-    assert slotq("pools", "remove", "p5").exit_code == Exit.NO
+    assert slotq("pools", "remove", "p5").exit_code == ExitCode.NO
     result = slotq("pools", "remove", "p4", "--revision", "0")
-    assert (result.exit_code, [pool.name for pool in queue.pools]) == (Exit.OK, ["p5"])
+    assert (result.exit_code, [pool.name for pool in queue.pools]) == (ExitCode.OK, ["p5"])
 
 
 def test_an_outdated_change_is_refused(slotq, queue):
     slotq("pools", "pause", "p4")
     result = slotq("pools", "set", "p5", "--slots", "9", "--revision", "0", "--json")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert json.loads(result.stderr)["code"] == "outdated"
     assert queue.pools[0].settings.slots == 4
 
@@ -205,4 +205,4 @@ def test_only_operators_may_change_pools(slotq, http):
         FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: execute-api:Invoke"}')
     ]
     result = slotq("pools", "drain", "p5")
-    assert (result.exit_code, "execute-api:Invoke" in result.stderr) == (Exit.NOT_ALLOWED, True)
+    assert (result.exit_code, "execute-api:Invoke" in result.stderr) == (ExitCode.NOT_ALLOWED, True)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.cli.selection import HANDFUL
 from slotq_core.wire.views.jobs import QueueView
@@ -55,7 +55,7 @@ def jobs(queue):
 
 
 def done(result):
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     return [line.split(":")[0] for line in result.stdout.splitlines()]
 
 
@@ -107,7 +107,7 @@ def test_a_job_that_starts_before_the_cancel_continues(slotq, http, jobs):
     result = slotq(
         *words, world={"asks": lambda: jobs.update({"ablation-11": begun}) or True}, input="y\n"
     )
-    assert result.exit_code == Exit.TOO_LATE
+    assert result.exit_code == ExitCode.TOO_LATE
     assert (jobs["ablation-11"].state, jobs["ablation-12"].state) == ("running", "cancelled")
 
 
@@ -136,7 +136,7 @@ def test_options_select_jobs(slotq, queue, words, names):
     before = dict(queue.jobs)
     result = slotq("cancel", *words, "--dry-run", "--json")
     if names is None:
-        assert result.exit_code == Exit.NO
+        assert result.exit_code == ExitCode.NO
         assert json.loads(result.stderr)["code"] == "no_such_job"
     else:
         assert [job.name for job in QueueView.model_validate_json(result.stdout).jobs] == names
@@ -161,36 +161,36 @@ def test_without_a_state_a_verb_selects_jobs_it_applies_to(slotq, verb, states):
 @pytest.mark.parametrize("words", VERBS)
 def test_every_verb_can_select(slotq, words):
     chosen = ("--name", "[eo]*") if words != ("requeue",) else ("--name", "ablation-0")
-    assert slotq(*words, *chosen).exit_code == Exit.OK
+    assert slotq(*words, *chosen).exit_code == ExitCode.OK
 
 
 @pytest.mark.parametrize("words", VERBS)
 def test_no_verb_selects_everything_without_options(slotq, http, words):
     result = slotq(*words)
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "--mine, --state, --name" in result.stderr
-    assert slotq(*words, "--yes").exit_code == Exit.USAGE
-    assert slotq(*words, "--dry-run").exit_code == Exit.USAGE
+    assert slotq(*words, "--yes").exit_code == ExitCode.USAGE
+    assert slotq(*words, "--dry-run").exit_code == ExitCode.USAGE
     assert http.sent == []
 
 
 def test_contradicting_options_are_a_usage_error(slotq):
     result = slotq("cancel", "--mine", "--submitter", "eve")
-    assert (result.exit_code, "exclude each other" in result.stderr) == (Exit.USAGE, True)
-    assert slotq("cancel", "--state", "waiting").exit_code == Exit.USAGE
+    assert (result.exit_code, "exclude each other" in result.stderr) == (ExitCode.USAGE, True)
+    assert slotq("cancel", "--state", "waiting").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("option", ["--submitter", "--project", "--pool"])
 def test_an_empty_option_selects_nothing(slotq, http, option):
     result = slotq("cancel", option, "")
-    assert (result.exit_code, f"{option} is empty" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, f"{option} is empty" in result.stderr) == (ExitCode.USAGE, True)
     assert http.sent == []
 
 
 def test_an_empty_selection_is_described(slotq, http, queue):
     queue.pools = [pool_view("p5")]
     result = slotq("cancel", "--mine", "--name", "abl", "--pool", "p5")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert f"no job named 'abl' of {CALLER} in p5 runs or waits" in result.stderr
     result = slotq("hold", "--project", "x", "--state", "held", "--state", "pending", "eve-1")
     assert "no job in project x among eve-1 is held or pending" in result.stderr
@@ -210,12 +210,12 @@ def asked(slotq, *words, answer):
 def test_a_person_is_asked_before_many_jobs_change(slotq, jobs):
     words = ("cancel", "--mine", "--state", "pending")
     result = asked(slotq, *words, answer="n\n")
-    assert (result.exit_code, result.stdout) == (Exit.NO, "")
+    assert (result.exit_code, result.stdout) == (ExitCode.NO, "")
     assert "Cancel 159 jobs? [y/N]" in result.stderr
     assert f"… and {159 - HANDFUL} more" in result.stderr
     assert "nothing was changed" in result.stderr
     assert jobs["ablation-1"].state == "pending"
-    assert asked(slotq, *words, answer="").exit_code == Exit.INTERRUPTED
+    assert asked(slotq, *words, answer="").exit_code == ExitCode.INTERRUPTED
     assert jobs["ablation-1"].state == "pending"
     assert len(done(asked(slotq, *words, answer="y\n"))) == 159
 
@@ -232,15 +232,15 @@ def test_a_person_is_asked_before_many_jobs_change(slotq, jobs):
 )
 def test_few_jobs_given_names_or_yes_need_no_question(slotq, words):
     result = asked(slotq, *words, answer="")
-    assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
+    assert (result.exit_code, "[y/N]" in result.output) == (ExitCode.OK, False)
 
 
 def test_no_question_is_asked_in_a_pipe(slotq):
     """Nobody would answer it: many jobs need --yes there, as everywhere where one is asked."""
     result = slotq("cancel", "--mine", input="")
-    assert (result.exit_code, "[y/N]" in result.output) == (Exit.USAGE, False)
+    assert (result.exit_code, "[y/N]" in result.output) == (ExitCode.USAGE, False)
     assert "nothing was changed. Add --yes to cancel them all" in result.stderr
-    assert slotq("cancel", "--mine", "--yes", input="").exit_code == Exit.OK
+    assert slotq("cancel", "--mine", "--yes", input="").exit_code == ExitCode.OK
 
 
 def test_a_handful_needs_no_yes_in_a_pipe(slotq, jobs):
@@ -256,7 +256,7 @@ def test_one_selected_job_is_a_list_too(slotq):
 def test_a_selection_larger_than_one_answer_is_reported(slotq, jobs):
     jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(1000)}
     result = slotq("hold", "--mine", "--yes")
-    assert (result.exit_code, len(done(result))) == (Exit.OK, 1000)
+    assert (result.exit_code, len(done(result))) == (ExitCode.OK, 1000)
     assert "1,000 jobs at a time" in result.stderr
 
 
@@ -266,13 +266,13 @@ def test_a_job_is_found_by_its_name_behind_a_thousand_others(slotq, jobs, words)
     jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(2000)}
     jobs["last-1"] = waiting(1, name="last-1")
     result = slotq("hold", *words)
-    assert (result.exit_code, done(result)) == (Exit.OK, ["last-1"]), result.stderr
+    assert (result.exit_code, done(result)) == (ExitCode.OK, ["last-1"]), result.stderr
     assert "at a time" not in result.stderr
 
 
 def test_the_names_to_suggest_are_read_once(slotq, http):
     result = slotq("cancel", *(f"ablatoin-{n}" for n in range(30)))
-    assert (result.exit_code, result.stderr.count("Did you mean")) == (Exit.NO, 30)
+    assert (result.exit_code, result.stderr.count("Did you mean")) == (ExitCode.NO, 30)
     assert sent(http).count(("GET", "/jobs")) == 1
 
 
@@ -281,9 +281,9 @@ def test_name_means_a_new_name_or_a_pattern_by_the_verbs_arguments(slotq, queue)
     assert slotq("retry", "over", "--name", "newer").stdout.startswith("newer: ")
     assert slotq("retry", "--name", "ov*").stdout.startswith("over-r2: ")
     for words in (("--name", "ov*", "--as", "x"), ("over", "eve-1", "--as", "x")):
-        assert slotq("retry", *words).exit_code == Exit.USAGE
+        assert slotq("retry", *words).exit_code == ExitCode.USAGE
     before = dict(queue.jobs)
-    assert slotq("retry", "over", "--as", "third", "--dry-run").exit_code == Exit.OK
+    assert slotq("retry", "over", "--as", "third", "--dry-run").exit_code == ExitCode.OK
     assert queue.jobs == before
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import slotq
 from slotq import QueueClient, errors
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.transport.signed_http import Transport
@@ -148,7 +148,7 @@ def test_aws_settings_that_boto3_does_not_take_are_no_traceback(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     with served(FakeQueue(waiting(1, name="job1"))) as endpoint:
         done = CliRunner().invoke(cli, ["--endpoint", endpoint, "logs", "job1"])
-    assert done.exit_code == Exit.USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert done.stderr.startswith("slotq: boto3 does not take the settings in AWS's config files")
     assert said in done.stderr
 

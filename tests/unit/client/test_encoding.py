@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from tests.unit.client.fake_queue import waiting
 
 MESSAGE = "für später … → 🚀"
@@ -19,7 +19,7 @@ def odd(queue):
 
 def test_tables_replace_characters_that_cannot_be_encoded(slotq):
     result = slotq("why", "job3", charset="ascii")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert "f?r sp?ter ... -> ?" in result.output
 
 
@@ -32,11 +32,11 @@ def test_json_keeps_every_character(slotq, line):
 
 
 def test_usage_and_errors_replace_characters_too(slotq):
-    assert slotq("--help", charset="ascii").exit_code == Exit.OK
+    assert slotq("--help", charset="ascii").exit_code == ExitCode.OK
     result = slotq("show", "für", charset="latin-1")
-    assert (result.exit_code, "für" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "für" in result.stderr) == (ExitCode.NO, True)
     result = slotq("show", "🚀", charset="latin-1")
-    assert (result.exit_code, "'?' cannot be" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "'?' cannot be" in result.stderr) == (ExitCode.NO, True)
     assert json.loads(slotq("show", "für", "--json", charset="ascii").stderr)["message"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq import installation
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 
 RUN = "import sys; sys.modules[sys.argv.pop(1)] = None; from slotq.cli.main import main; main()"
@@ -50,7 +50,7 @@ def test_a_command_says_how_to_install_what_it_needs(tmp_path, monkeypatch, pack
     )
     monkeypatch.chdir(tmp_path)
     ran = without(package, *words)
-    assert (ran.returncode, "Traceback" in ran.stderr) == (Exit.USAGE, False), ran.stderr
+    assert (ran.returncode, "Traceback" in ran.stderr) == (ExitCode.USAGE, False), ran.stderr
     assert suggested(ran.stderr)[-1] == f"{CLONE / 'client_sdk'}[{extras}]"
     assert package in ran.stderr
     assert ran.stdout == ""
@@ -63,7 +63,7 @@ def test_the_demo_names_all_that_is_missing_before_it_begins(monkeypatch):
         installation, "installed", lambda name: None if name in missing else real(name)
     )
     ran = CliRunner().invoke(cli, ["demo"])
-    assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
+    assert (ran.exit_code, ran.stdout) == (ExitCode.USAGE, "")
     named = re.search(r"missing here: (.*?)\. ", ran.stderr)
     assert named and set(named[1].split("; ")) == missing
 
@@ -74,7 +74,7 @@ def test_the_demo_says_that_it_needs_the_other_version_of_the_sdk(monkeypatch):
         installation, "installed", lambda name: "3.27.0" if name == "sagemaker" else real(name)
     )
     ran = CliRunner().invoke(cli, ["demo"])
-    assert (ran.exit_code, ran.stdout) == (Exit.USAGE, "")
+    assert (ran.exit_code, ran.stdout) == (ExitCode.USAGE, "")
     assert "sagemaker <3,>=2.208, not 3.27.0" in ran.stderr
     assert "To keep sagemaker 3.27.0, use another environment" in ran.stderr
 

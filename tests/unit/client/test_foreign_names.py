@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 import slotq as package
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import CannotReach, NameTaken, NoSuchJob
 from slotq.jobs.foreign_names import ForeignNames
 from tests.unit.client.fake_aws import REQUEST, FakeSageMaker, FakeServices, refused
@@ -70,10 +70,10 @@ def test_the_command_says_so_and_submits_nothing(slotq, queue):
     world = {"aws": FakeServices(sagemaker=FakeSageMaker("new"))}
     request = json.dumps(REQUEST | {"TrainingJobName": "new"})
     result = slotq("submit", "-", input=request, world=world)
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "not from this queue" in result.output
     assert not queue.requests
-    assert slotq("submit", "-", "--again", input=request, world=world).exit_code == Exit.OK
+    assert slotq("submit", "-", "--again", input=request, world=world).exit_code == ExitCode.OK
     assert list(queue.requests) == ["new-r2"]
 
 

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 import slotq
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import InvalidRequest, NameTaken
 from slotq.groups.bodies import cloned, names_of_clones
 from slotq_core.errors import NoSuchGroup
@@ -48,7 +48,7 @@ def file(tmp_path, monkeypatch):
 def test_a_gang_is_submitted_and_shown_with_its_rules(slotq, queue, file):
     rules = {"min_members": 2, "mandatory": ["ring-1"], "same_pool": True}
     result = slotq("gang", file(gang=rules))
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert queue.gangs["ring"].model_dump(include=rules.keys()) == rules
     assert "at least 2 of 3, ring-1 among them, in one pool" in result.output
     assert {queue.jobs[name].group for name in NAMES} == {"ring"}
@@ -57,7 +57,7 @@ def test_a_gang_is_submitted_and_shown_with_its_rules(slotq, queue, file):
 @pytest.mark.parametrize("gang", [None, {}])
 def test_without_rules_all_must_start(slotq, queue, file, gang):
     result = slotq("gang", file(gang=gang))
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "all 3" in result.output
     assert queue.gangs["ring"].min_members is None
 
@@ -84,7 +84,7 @@ def test_options_replace_the_rules_of_the_file(slotq, queue, file):
 )
 def test_a_file_that_is_no_gang_is_refused(slotq, queue, file, changes, words):
     result = slotq("gang", file(**changes))
-    assert (result.exit_code, queue.groups) == (Exit.USAGE, {})
+    assert (result.exit_code, queue.groups) == (ExitCode.USAGE, {})
     assert words in result.output
 
 
@@ -106,7 +106,7 @@ def test_a_gang_that_waits_says_why_and_who_is_missing(slotq, queue, file):
 def test_a_name_that_is_taken_has_advice_for_groups(slotq, queue, file):
     slotq("gang", file())
     result = slotq("gang", file(members=members("other")))
-    assert (result.exit_code, "other" in queue.jobs) == (Exit.NO, False)
+    assert (result.exit_code, "other" in queue.jobs) == (ExitCode.NO, False)
     assert "a group named 'ring' exists already" in result.output
     assert "choose others" in result.output
     assert "--again" not in result.output
@@ -152,14 +152,14 @@ def test_verbs_read_the_jobs_of_a_group_by_name_and_not_from_the_list(slotq, que
     queue._list = lambda _: pytest.fail("the list was read")
     for verb, state in (("hold", "held"), ("release", "pending"), ("cancel", "cancelled")):
         result = slotq(verb, "--group", "ring", "--yes")
-        assert result.exit_code == Exit.OK, result.output
+        assert result.exit_code == ExitCode.OK, result.output
         assert {queue.jobs[name].state for name in NAMES} == {state}
 
 
 def test_a_group_is_cloned_whole_with_its_rules(slotq, queue, file):
     slotq("gang", file(gang={"min_members": 2, "mandatory": ["ring-3"]}))
     result = slotq("clone", "--group", "ring", "again", "--priority", "7")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert queue.groups["again"][0] == ["again-1", "again-2", "again-3"]
     assert (queue.gangs["again"].min_members, queue.gangs["again"].mandatory) == (2, ["again-3"])
     assert queue.requests["again-2"]["Tags"] == [{"Key": "priority", "Value": "7"}]
@@ -175,7 +175,7 @@ def test_a_group_is_cloned_whole_with_its_rules(slotq, queue, file):
 
 @pytest.mark.parametrize("words", [("new",), ("--group", "ring", "a", "b"), ()])
 def test_a_clone_is_of_a_job_or_of_a_group(slotq, words):
-    assert slotq("clone", *words).exit_code == Exit.USAGE
+    assert slotq("clone", *words).exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_the_page_of_gangs_works(slotq, sagemaker, queue, tmp_path, monkeypatch)
     (tmp_path / "gang.yaml").write_text(gang)
     for line in re.findall(r"^slotq (.*)$", text, re.MULTILINE):
         result = slotq(*line.split())
-        assert result.exit_code == Exit.OK, f"{line}: {result.output}"
+        assert result.exit_code == ExitCode.OK, f"{line}: {result.output}"
     assert queue.groups["ring-again"] == ([f"ring-again-{n}" for n in (1, 2, 3)], None)
     queue.groups.clear()
     queue.jobs.clear()

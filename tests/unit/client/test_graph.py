@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from tests.unit.client.fake_queue import ended, job_view, running, waiting
 
 
@@ -26,7 +26,7 @@ def chains(queue):
 
 
 def shown(result) -> list[str]:
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     return [line.strip("│├└─ ").split("  ")[0] for line in result.output.splitlines()]
 
 
@@ -76,7 +76,7 @@ def test_a_graph_of_a_part_of_the_queue_says_so(slotq, queue):
 
 
 def test_an_unknown_job_is_an_error(slotq):
-    assert slotq("graph", "trian").exit_code == Exit.NO
+    assert slotq("graph", "trian").exit_code == ExitCode.NO
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def grid(queue):
 @pytest.mark.usefixtures("grid")
 def test_a_group_stands_for_its_members(slotq):
     result = slotq("graph")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     lines = [line.strip("│├└─ ") for line in result.output.splitlines()]
     (group,) = {line for line in lines if line.startswith("group grid")}
     assert group == "group grid  1 pending, 1 running, 1 completed, 1 failed"
@@ -129,5 +129,5 @@ def test_a_group_and_its_members_select_what_is_connected(slotq, name):
 
 def test_a_group_that_is_not_there_is_an_error(slotq):
     result = slotq("graph", "group:nobody")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "group" in result.output

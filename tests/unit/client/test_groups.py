@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import InvalidRequest, NoSuchGroup
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import attempt, client_of, job_view, running
@@ -36,7 +36,7 @@ def file(tmp_path, monkeypatch):
 
 def test_a_sweep_is_submitted_and_shown(slotq, queue, file):
     result = slotq("sweep", file())
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "at most 2" in result.output
     assert {queue.jobs[name].group for name in NAMES} == {"grid"}
     queue.jobs["grid-1"] = running(name="grid-1", group="grid")
@@ -56,7 +56,7 @@ def test_a_sweep_comes_after_jobs_and_groups(slotq, queue, file):
     own = [{"Key": "slotq:after", "Value": "grid-1"}]
     some = [*members("grid-1"), *members("grid-2", Tags=own)]
     result = slotq("sweep", file(members=some, after=["prepare"], after_any=["group:old"]))
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     after = {
         name: sorted(tag["Value"] for tag in queue.requests[name]["Tags"]) for name in NAMES[:2]
     }
@@ -74,7 +74,7 @@ def test_a_sweep_comes_after_jobs_and_groups(slotq, queue, file):
 )
 def test_a_file_that_is_no_sweep_is_refused(slotq, queue, file, changes, words):
     result = slotq("sweep", file(**changes))
-    assert (result.exit_code, queue.groups) == (Exit.USAGE, {})
+    assert (result.exit_code, queue.groups) == (ExitCode.USAGE, {})
     assert words in result.output
 
 
@@ -133,7 +133,7 @@ def test_the_page_of_groups_works(slotq, http, queue, tmp_path, monkeypatch):
     (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sweep.yaml").write_text(sweep)
-    assert slotq("sweep", "sweep.yaml").exit_code == Exit.OK
+    assert slotq("sweep", "sweep.yaml").exit_code == ExitCode.OK
     assert [queue.requests[name]["HyperParameters"]["lr"] for name in NAMES] == [
         "0.1",
         "0.2",

@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.configuration.settings import Config
 from slotq.errors import InvalidRequest, NotConfigured
 from slotq.federated.app_folder import app_in
@@ -219,11 +219,11 @@ def submit(slotq, http, clock, queue):
 
 
 def test_the_same_folder_again_is_a_new_run(submit, queue, folder):
-    assert submit(folder).exit_code == Exit.OK
+    assert submit(folder).exit_code == ExitCode.OK
     second = submit(folder)
-    assert second.exit_code == Exit.OK, second.output
+    assert second.exit_code == ExitCode.OK, second.output
     assert "2 members of fed-r2: fed has been submitted before" in second.stderr
-    assert submit(folder, "--json").exit_code == Exit.OK
+    assert submit(folder, "--json").exit_code == ExitCode.OK
     assert [*queue.groups] == ["fed", "fed-r2", "fed-r3"]
     assert queue.groups["fed-r2"][0] == ["fed-r2-server", "fed-r2-site-1"]
     ids = [queue.requests[f"{run}-server"]["Environment"]["SLOTQ_RUN"] for run in queue.groups]
@@ -243,7 +243,7 @@ def test_a_retry_after_a_lost_answer_makes_no_second_run(submit, queue, folder, 
 
     monkeypatch.setattr(queue, "handle", loses_an_answer)
     done = submit(folder)
-    assert (done.exit_code, lost) == (Exit.OK, ["/groups"]), done.output
+    assert (done.exit_code, lost) == (ExitCode.OK, ["/groups"]), done.output
     assert [*queue.groups] == ["fed"]
 
 
@@ -251,19 +251,19 @@ def test_two_submissions_that_saw_no_run_are_two_runs(submit, queue, folder, mon
     """As at the same moment: neither sees the other's group in the list."""
     monkeypatch.setattr("slotq.cli.groups.job_folder._taken", lambda _: set())
     submit(folder)
-    assert submit(folder).exit_code == Exit.OK
+    assert submit(folder).exit_code == ExitCode.OK
     assert [*queue.groups] == ["fed", "fed-r2"]
 
 
 def test_with_a_name_the_same_folder_is_the_same_group(submit, queue, folder):
     assert "exists" not in submit(folder, "--name", "nightly").stderr
     again = submit(folder, "--name", "nightly")
-    assert again.exit_code == Exit.OK
+    assert again.exit_code == ExitCode.OK
     assert "nightly, which exists: the same folder is the same run (--name)" in again.stderr
     assert [*queue.groups] == ["nightly"]
     assert "Environment" not in queue.requests["nightly-server"]
     (queue.groups["nightly"][0]).append("other")
-    assert submit(folder, "--name", "nightly").exit_code == Exit.NO
+    assert submit(folder, "--name", "nightly").exit_code == ExitCode.NO
 
 
 def test_a_dry_run_shows_the_next_name_and_no_id(submit, queue, folder):

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import PriorityTooHigh, QueueFull, TooManySubmissions, TooManyWaiting
 from tests.unit.client.conftest import NOW
 from tests.unit.client.fake_queue import Clock, FakeAnswer, FakeHttp, FakeQueue, client_of
@@ -105,7 +105,7 @@ def answers(http, *views):
 def test_the_limits_are_shown_with_the_callers_use(slotq, http):
     answers(http, VIEW)
     result = slotq("limits")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     rows = {line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line}
     assert rows["waiting"][:3] == ["1,000", "5", "3"]
     assert rows["waiting_in_all"][:3] == ["1,234", "of", "none"]
@@ -115,7 +115,7 @@ def test_the_limits_are_shown_with_the_callers_use(slotq, http):
 def test_set_sends_the_named_limits(slotq, http):
     answers(http, VIEW)
     result = slotq("limits", "set", "--waiting", "0", "--lines", "9", "--revision", "3", "--json")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert http.last_body() == {"waiting": 0, "lines": 9, "revision": 3}
     assert json.loads(result.stdout)["revision"] == 4
 
@@ -140,7 +140,7 @@ def test_set_sends_the_named_limits(slotq, http):
 def test_a_rule_can_be_added_changed_and_removed(slotq, http, words, sent):
     answers(http, VIEW, VIEW)
     result = slotq("limits", "rule", *words)
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     body = http.last_body()
     said = [{k: v for k, v in rule.items() if v is not None} for rule in body["callers"]]
     assert (said, body["revision"]) == (sent, 4)
@@ -151,7 +151,7 @@ def test_a_rule_can_be_added_changed_and_removed(slotq, http, words, sent):
 )
 def test_an_empty_or_contradicting_change_is_a_usage_error(slotq, http, words):
     answers(http, VIEW)
-    assert slotq("limits", *words).exit_code == Exit.USAGE
+    assert slotq("limits", *words).exit_code == ExitCode.USAGE
 
 
 def test_doctor_without_the_right_prints_the_clients_checks_and_the_missing_right(
@@ -168,10 +168,10 @@ def test_doctor_without_the_right_prints_the_clients_checks_and_the_missing_righ
     http.send = denied
     http.headers = {"Date": format_datetime(NOW, usegmt=True)}
     result = slotq("doctor", "--json")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     told = json.loads(result.stdout)
     assert told["findings"] == []
     assert told["checks"][-1]["name"] == "queue"
     assert "operator" in told["checks"][-1]["advice"]
     assert all(check["ok"] for check in told["checks"][:-1])
-    assert slotq("doctor", "--fix").exit_code == Exit.NOT_ALLOWED
+    assert slotq("doctor", "--fix").exit_code == ExitCode.NOT_ALLOWED

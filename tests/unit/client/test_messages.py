@@ -7,7 +7,7 @@ import socket
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import COMMANDS, SECTIONS
 from slotq.configuration.settings import Config
 from slotq.errors import CannotReach
@@ -47,29 +47,29 @@ def pools(queue, tmp_path, monkeypatch):
 
 
 REFUSED = [
-    (("submit", "--pools", "nope", *COMMAND, *TO_RUN), Exit.NO,
+    (("submit", "--pools", "nope", *COMMAND, *TO_RUN), ExitCode.NO,
      "there is no pool 'nope'; the pools are main, eu"),
-    (("submit", "--pools", "eu,mian", *COMMAND, *TO_RUN), Exit.NO, "did you mean 'main'?"),
-    (("pools", "show", "mian"), Exit.NO,
+    (("submit", "--pools", "eu,mian", *COMMAND, *TO_RUN), ExitCode.NO, "did you mean 'main'?"),
+    (("pools", "show", "mian"), ExitCode.NO,
      "there is no pool 'mian'; the pools are main, eu; did you mean 'main'?"),
-    (("projects", "show", "nope"), Exit.NO, "there is no project 'nope'; the projects are nlp"),
-    (("submit", "--max-runtime", "1x", *COMMAND, *TO_RUN), Exit.USAGE,
+    (("projects", "show", "nope"), ExitCode.NO, "there is no project 'nope'; the projects are nlp"),
+    (("submit", "--max-runtime", "1x", *COMMAND, *TO_RUN), ExitCode.USAGE,
      "'1x' is neither seconds nor a time such as 90s, 30m, 2h, 7d or 1w"),
-    (("submit", "--max-runtime", "0", *COMMAND, *TO_RUN), Exit.USAGE,
+    (("submit", "--max-runtime", "0", *COMMAND, *TO_RUN), ExitCode.USAGE,
      "'0' is not from 1 to 2,419,200 seconds"),
-    (("submit", "--min-runtime", "29d", *COMMAND, *TO_RUN), Exit.USAGE,
+    (("submit", "--min-runtime", "29d", *COMMAND, *TO_RUN), ExitCode.USAGE,
      "'29d' is not from 0 to 2,419,200 seconds"),
-    (("pools", "set", "main", "--time-slice", "soon"), Exit.USAGE, "neither seconds nor a time"),
-    (("ls", "--every", "1ms"), Exit.USAGE, "neither seconds nor a time"),
-    (("ls", "--columns", "nmae"), Exit.USAGE, "did you mean 'name'?"),
-    (("show", "jbo3"), Exit.NO, "Did you mean job3"),
-    (("ls", "--pool", "mian"), Exit.NO,
+    (("pools", "set", "main", "--time-slice", "soon"), ExitCode.USAGE, "neither seconds nor a time"),
+    (("ls", "--every", "1ms"), ExitCode.USAGE, "neither seconds nor a time"),
+    (("ls", "--columns", "nmae"), ExitCode.USAGE, "did you mean 'name'?"),
+    (("show", "jbo3"), ExitCode.NO, "Did you mean job3"),
+    (("ls", "--pool", "mian"), ExitCode.NO,
      "there is no pool 'mian'; the pools are main, eu; did you mean 'main'?"),
-    (("cancel", "--pool", "mian"), Exit.NO, "did you mean 'main'?"),
-    (("sweep", "sweep.yaml"), Exit.USAGE, "did you mean 'max_parallel'?"),
-    (("gang", "gang.yaml"), Exit.USAGE, "did you mean 'min_members' below gang?"),
-    (("gang", "rules.yaml"), Exit.USAGE, "did you mean 'min_members'?"),
-    (("submit", "train.py"), Exit.USAGE, "write `slotq submit -- python train.py`"),
+    (("cancel", "--pool", "mian"), ExitCode.NO, "did you mean 'main'?"),
+    (("sweep", "sweep.yaml"), ExitCode.USAGE, "did you mean 'max_parallel'?"),
+    (("gang", "gang.yaml"), ExitCode.USAGE, "did you mean 'min_members' below gang?"),
+    (("gang", "rules.yaml"), ExitCode.USAGE, "did you mean 'min_members'?"),
+    (("submit", "train.py"), ExitCode.USAGE, "write `slotq submit -- python train.py`"),
 ]  # fmt: skip
 
 
@@ -93,9 +93,9 @@ def test_seconds_take_units(slotq, queue, text, seconds):
     )
     assert f'"MaxRuntimeInSeconds": {seconds}' in result.output
     assert f'"Value": "{seconds}"' in result.output
-    assert slotq("pools", "set", "main", "--time-slice", text).exit_code == Exit.OK
+    assert slotq("pools", "set", "main", "--time-slice", text).exit_code == ExitCode.OK
     assert main(queue).time_slice == seconds
-    assert slotq("pools", "set", "main", "--time-slice", "none").exit_code == Exit.OK
+    assert slotq("pools", "set", "main", "--time-slice", "none").exit_code == ExitCode.OK
     assert main(queue).time_slice is None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.queue import notify_command
 from slotq_core.errors import NotDelivered
 from slotq_core.wire.document.contents import read
@@ -47,7 +47,7 @@ def _configured(queue, monkeypatch):
 
 def test_a_dry_run_prints_the_message_and_sends_nothing(slotq):
     result = slotq("notify", "test", "ops", "--dry-run")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert result.stdout.splitlines() == [
         "A test of the notification ops",
         "This is how you will hear of all jobs: failed, and a daily digest.",
@@ -66,14 +66,14 @@ def test_a_test_is_sent_and_a_program_reads_it(slotq):
 def test_what_does_not_arrive_says_why_and_what_to_do(slotq, monkeypatch):
     monkeypatch.setattr(Sent, "refuses", "SNS does not take it (NotFound)")
     result = slotq("notify", "test", "ops")
-    assert result.exit_code != Exit.OK
+    assert result.exit_code != ExitCode.OK
     assert "slotq: ops: SNS does not take it (NotFound)" in result.stderr
     assert "docs/notifications.md" in result.stderr
 
 
 def test_an_unknown_name_lists_those_that_there_are(slotq):
     result = slotq("notify", "test", "opps")
-    assert result.exit_code != Exit.OK
+    assert result.exit_code != ExitCode.OK
     assert (
         "there is no notification 'opps'; the notifications are ops; did you mean" in result.stderr
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 
 PROGRAM = f"'{sys.executable}' -c 'from slotq.cli.main import main; main()'"
 
@@ -28,19 +28,19 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("line", ["slotq cost >&-", "slotq cost --json >&-", "slotq cost <&- >&-"])
 def test_a_command_may_have_no_output(line):
     ran = shell(line)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (Exit.OK, "", "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (ExitCode.OK, "", "")
 
 
 def test_a_command_may_have_no_standard_error():
     ran = shell("slotq show nobody 2>&-")
-    assert (ran.returncode, ran.stdout) == (Exit.USAGE, "")
+    assert (ran.returncode, ran.stdout) == (ExitCode.USAGE, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", ["version", "cost"])
 def test_a_full_disk_is_an_error(command):
     ran = shell(f"slotq {command} >/dev/full")
-    assert (ran.returncode, ran.stderr) == (Exit.USAGE, "slotq: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (ExitCode.USAGE, "slotq: No space left on device\n")
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_read_is_an_error(slotq, monkeypatch, more):
     monkeypatch.setattr("slotq.cli.verbs.request_file.read_object", refuse)
     result = slotq("submit", "-", *more, input="{}")
     said = json.loads(result.stderr)["message"] if more else result.stderr.strip()
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert said.removeprefix("slotq: ") == "request.json: Input/output error"
 
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
 import slotq
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.errors import InvalidRequest
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import ENDPOINT, FakeHttp, client_of
@@ -75,7 +75,7 @@ def test_a_malformed_request_file_is_refused(slotq, http, tmp_path):
     (tmp_path / "bad.json").write_text(json.dumps(bad_request()))
     for more in ((), ("--dry-run",)):
         result = slotq("submit", str(tmp_path / "bad.json"), *more)
-        assert result.exit_code == Exit.NO
+        assert result.exit_code == ExitCode.NO
         assert all(words in result.stderr for words in TOLD)
     assert http.sent == []
 
@@ -84,7 +84,7 @@ def test_a_malformed_request_file_is_refused(slotq, http, tmp_path):
 def test_a_request_file_that_no_loader_reads_is_refused(slotq, http, tmp_path, content):
     (tmp_path / "bad.yaml").write_text(content)
     result = slotq("submit", str(tmp_path / "bad.yaml"))
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "bad.yaml cannot be read: " in result.stderr
     assert http.sent == []
 

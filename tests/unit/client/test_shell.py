@@ -16,7 +16,7 @@ from botocore.validate import ParamValidator
 from click.testing import CliRunner
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.configuration.settings import Config
 from slotq.errors import NoShell
@@ -229,14 +229,14 @@ def test_the_command_exits_with_the_shells_code(client, plugin, monkeypatch):
     app = App(connect=lambda endpoint: client)
     assert CliRunner().invoke(cli, ["shell", "job1"], obj=app).exit_code == 7
     result = CliRunner().invoke(cli, ["shell", "waits"], obj=app)
-    assert (result.exit_code, "slotq why waits" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "slotq why waits" in result.stderr) == (ExitCode.NO, True)
 
 
 def test_a_local_address_without_an_emulator_is_an_error(plugin):
     config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
-    assert (result.exit_code, "not your emulator" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "not your emulator" in result.stderr) == (ExitCode.NO, True)
 
 
 def test_a_newer_plugin_gets_the_token_where_other_users_cannot_read_it(client, sessions, tmp_path):
@@ -339,20 +339,20 @@ def test_a_port_in_use_starts_no_session(client):
 )
 def test_a_wrong_port_is_a_wrong_command_line(client, options, said):
     result = CliRunner().invoke(cli, ["shell", "job1", *options], obj=App(connect=lambda _: client))
-    assert (result.exit_code, said in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, said in result.stderr) == (ExitCode.USAGE, True)
 
 
 @pytest.mark.parametrize(
     ("then", "said", "code"),
     [
-        (ended(number=2), "the job is completed after 2 attempts", Exit.OK),
-        (ended("failed", 2, message="exit code: 1"), "the job is failed", Exit.NO),
+        (ended(number=2), "the job is completed after 2 attempts", ExitCode.OK),
+        (ended("failed", 2, message="exit code: 1"), "the job is failed", ExitCode.NO),
         (
             waiting(1, name="job1", state="preempted", attempts_begun=2),
             "comes back to it",
-            Exit.NO,
+            ExitCode.NO,
         ),
-        (running(2), "the job is running in pool p5", Exit.NO),
+        (running(2), "the job is running in pool p5", ExitCode.NO),
     ],
 )
 def test_the_end_of_forwarding_says_what_became_of_the_job(invoke, queue, then, said, code):

@@ -14,7 +14,7 @@ import pytest
 from botocore.session import Session
 from botocore.validate import ParamValidator
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.configuration.settings import Config
 from slotq.packaging.command_job import driver, job_name
 from slotq_core.names import is_legal
@@ -66,7 +66,7 @@ def made(queue):
 
 def test_the_shortest_command_line_is_enough(submit, queue, s3):
     result = submit("--", "python", "train.py", "--epochs", "3")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     request = made(queue)
     name = request["TrainingJobName"]
     assert name == "train-1120-120000-000"
@@ -131,7 +131,7 @@ def test_options_override_settings(submit, queue, s3):
 
 def test_code_of_an_invalid_request_is_not_uploaded(submit, s3, queue):
     result = submit("--env", "1x=y", "--", "python", "train.py")
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "Environment.1x: its name must have the form" in result.stderr
     assert s3.objects == queue.requests == {}
 
@@ -147,7 +147,7 @@ def test_a_request_file_takes_only_the_configured_priority(submit, queue, folder
     """The priority counts for jobs without one. The pool and the image count only for command
     lines."""
     (folder / "job.json").write_text(json.dumps(least_request("filed")))
-    assert submit("job.json", pool="p5").exit_code == Exit.OK
+    assert submit("job.json", pool="p5").exit_code == ExitCode.OK
     assert made(queue)["Tags"] == [{"Key": "priority", "Value": "4"}]
     submit("job.json", "--name", "other", "--priority", "7")
     assert queue.requests["other"]["Tags"] == [{"Key": "priority", "Value": "7"}]
@@ -175,7 +175,7 @@ def test_a_project_is_named_by_option_by_tag_or_by_setting(submit, queue, folder
 def test_the_instance_type_defaults_to_the_pools(submit, queue):
     queue.pools[1] = queue.pools[1].model_copy(update={"instance_type": "ml.p4d.24xlarge"})
     result = submit("--", "python", "train.py")
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "of ml.p5.48xlarge, ml.p4d.24xlarge" in result.stderr
     submit("--pools", "p4,p5", "--", "python", "train.py")
     assert made(queue)["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
@@ -184,7 +184,7 @@ def test_the_instance_type_defaults_to_the_pools(submit, queue):
 @pytest.mark.parametrize("setting", ["image", "role", "output"])
 def test_a_missing_setting_is_named_with_the_ways_to_set_it(submit, s3, setting):
     result = submit("--", "python", "train.py", **{setting: None})
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert f"{setting} is not set: give --{setting}" in result.stderr
     assert f"SLOTQ_{setting.upper()}" in result.stderr
     assert f"slotq configure --{setting}" in result.stderr
@@ -211,14 +211,14 @@ def test_a_missing_setting_is_named_with_the_ways_to_set_it(submit, s3, setting)
 def test_a_wrong_command_line_is_a_usage_error(submit, folder, words, said):
     (folder / "job.json").write_text("{}")
     result = submit(*words)
-    assert result.exit_code == Exit.USAGE, result.output
+    assert result.exit_code == ExitCode.USAGE, result.output
     assert said in result.stderr
 
 
 def test_code_that_cannot_be_uploaded_is_not_submitted(submit, queue, s3):
     s3.trouble = refused("PutObject")
     result = submit("--", "python", "train.py")
-    assert result.exit_code == Exit.UNREACHABLE
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "s3:PutObject" in result.stderr
     assert queue.requests == {}
 
@@ -244,7 +244,7 @@ def test_submit_can_wait_and_be_repeated(submit, queue):
     queue.jobs["one"] = ended(name="one")
     queue.requests = {"one": {}}
     result = submit("--name", "one", "--", "python", "train.py")
-    assert (result.exit_code, "taken" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "taken" in result.stderr) == (ExitCode.NO, True)
     assert "`slotq submit --again` takes the next free name." in result.stderr
     queue.script(ended(name="one-r2"))
     queue.jobs.pop("one-r2")
@@ -379,7 +379,7 @@ def test_a_file_that_the_command_names_and_the_archive_lacks_is_warned_of(submit
     (folder / ".gitignore").write_text("conf/\n")
     (folder / "old").symlink_to("nowhere")
     done = submit("--", "python", "train.py", "--config=conf/a.yaml")
-    assert done.exit_code == Exit.OK, done.output
+    assert done.exit_code == ExitCode.OK, done.output
     assert "warning: old is not packed: it is a link to nothing" in done.stderr
     left_out = "warning: the command names conf/a.yaml, which is not packed: .gitignore leaves it"
     assert left_out in done.stderr

@@ -9,7 +9,7 @@ import stat
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.remote_shell.plugin import PLUGIN
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.views.about import MembershipView
@@ -97,7 +97,7 @@ def test_a_container_that_never_answers_ends_the_wait_with_advice(submit, aws, c
     aws.codes = [LOST] * 1000
     result = submit(running(1))
     assert (result.exit_code, "ssmmessages:CreateControlChannel" in result.stderr) == (
-        Exit.NO,
+        ExitCode.NO,
         True,
     )
     assert 300 <= clock.now < 320
@@ -119,7 +119,7 @@ def test_a_shell_that_is_refused_says_that_the_job_goes_on(submit, aws):
     """The job may hold an instance for hours while its submitter looks for rights."""
     aws.codes = ["AccessDeniedException"]
     result = submit(running(1))
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert "you need ssm:StartSession" in lines(result)[-2]
     assert lines(result)[-1] == (
         "lab goes on: `slotq shell lab --wait` tries again, `slotq cancel lab` ends the job"
@@ -146,7 +146,7 @@ def test_an_attempt_that_is_evicted_first_is_followed_to_the_next(submit, aws):
 )
 def test_a_job_that_ends_before_it_can_be_entered_is_told(submit, aws, end, said):
     result = submit(waiting(1), end)
-    assert result.exit_code == Exit.NO
+    assert result.exit_code == ExitCode.NO
     assert lines(result)[-1].startswith("slotq: job lab ended before a shell could open: ")
     assert lines(result)[-1].endswith(said)
     assert aws.targets == []
@@ -164,7 +164,7 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_come_back(submit, qu
 
     clock.after_sleep = stop
     result = submit(waiting(1))
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert lines(result)[-1] == (
         "lab stays in the queue: `slotq shell lab --wait` comes back to it, `slotq cancel lab` "
         "cancels it"
@@ -182,12 +182,12 @@ def test_one_comes_back_with_shell_and_wait(slotq, queue):
 
 def test_an_unknown_job_is_not_waited_for(slotq):
     result = slotq("shell", "jbo1", "--wait")
-    assert (result.exit_code, "Did you mean job1" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "Did you mean job1" in result.stderr) == (ExitCode.NO, True)
 
 
 def test_an_unreachable_queue_has_its_own_code_after_a_while(submit, http, clock):
     clock.after_sleep = lambda: http.troubles.extend([no_connection()] * 20)
-    assert submit(waiting(1)).exit_code == Exit.UNREACHABLE
+    assert submit(waiting(1)).exit_code == ExitCode.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_an_unreachable_queue_has_its_own_code_after_a_while(submit, http, clock
 )
 def test_a_request_that_excludes_a_shell_is_not_queued(submit, queue, fields, said):
     result = submit(**fields)
-    assert (result.exit_code, said in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, said in result.stderr) == (ExitCode.NO, True)
     assert "lab" not in queue.requests
 
 
@@ -233,7 +233,7 @@ def test_a_project_that_excludes_a_shell_is_told_before_the_job_is_queued(
 ):
     prescribe(queue, rules)
     result = submit(words=words)
-    assert (result.exit_code, said in result.stderr) == (Exit.NO, True), result.stderr
+    assert (result.exit_code, said in result.stderr) == (ExitCode.NO, True), result.stderr
     assert "lab" not in queue.requests
 
 
@@ -275,27 +275,30 @@ def prescribe(queue, rules):
 )
 def test_options_that_exclude_a_shell_are_a_wrong_command_line(submit, queue, words, said):
     result = submit(words=words)
-    assert (result.exit_code, said in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, said in result.stderr) == (ExitCode.USAGE, True)
     assert "lab" not in queue.requests
 
 
 def test_a_request_from_the_standard_input_leaves_none_to_the_shell(slotq, queue):
     result = slotq("submit", "-", "--shell", input=json.dumps(least_request("lab")))
-    assert (result.exit_code, "save the request in a file" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, "save the request in a file" in result.stderr) == (
+        ExitCode.USAGE,
+        True,
+    )
     assert "lab" not in queue.requests
 
 
 def test_a_machine_without_the_plugin_is_told_before_the_job_is_queued(submit, queue, plugin):
     plugin.unlink()
     result = submit()
-    assert (result.exit_code, "install it" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "install it" in result.stderr) == (ExitCode.NO, True)
     assert "lab" not in queue.requests
 
 
 def test_a_dry_run_shows_the_request_on_any_machine(submit, queue, plugin):
     plugin.unlink()
     result = submit(words=("--dry-run",))
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     assert json.loads(result.stdout)["RemoteDebugConfig"] == {"EnableRemoteDebug": True}
     assert "lab" not in queue.requests
 
@@ -306,7 +309,7 @@ def test_ports_are_forwarded_when_the_job_starts(slotq, queue, file, aws):
     views = [waiting(1), running(1), ended(), ended()]
     queue.scripts["lab"] = [view.model_copy(update={"name": "lab"}) for view in views]
     result = slotq("submit", "-", "--forward", "8888", input=json.dumps(least_request("lab")))
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert re.fullmatch(r"127\.0\.0\.1:[0-9]+ -> lab:8888\n", result.stdout)
     assert lines(result)[-1] == ("lab: forwarding has ended; the job is completed after 1 attempt")
     assert aws.requests[0]["DocumentName"] == "AWS-StartPortForwardingSession"
@@ -319,5 +322,5 @@ def test_one_leaves_the_wait_for_a_forward_and_comes_back_to_it(slotq, queue, fi
 
     clock.after_sleep = stop
     result = slotq("submit", file(), "--forward", "8888:9999", "--forward", "6006")
-    assert result.exit_code == Exit.INTERRUPTED
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert "`slotq shell lab --forward 8888:9999 --forward 6006 --wait`" in result.stderr

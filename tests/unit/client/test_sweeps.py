@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 import slotq as package
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.verbs.sweep import indexed
 from slotq.errors import InvalidRequest, NameTaken, NotAllowed
 from slotq.jobs.job_calls import JobCalls
@@ -57,12 +57,12 @@ def ends(queue, name, state="completed", **metrics):
 
 def test_a_file_becomes_a_sweep(slotq, queue, file):
     result = slotq("sweep", file())
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert "loss, the smallest is best" in result.output
     assert queue.groups["grid"] == (["grid-1", "grid-2", "grid-3", "grid-4"], 2)
     assert queue.requests["grid-3"]["HyperParameters"] == {"lr": "0.2", "opt": "adam"}
     again = slotq("sweep", file())
-    assert again.exit_code == Exit.OK
+    assert again.exit_code == ExitCode.OK
     assert len(queue.requests) == 4 + len(set(queue.requests) - set(queue.groups["grid"][0]))
 
 
@@ -94,7 +94,7 @@ def test_the_table_marks_the_best_and_sorts(slotq, queue, file):
     assert names == ["grid-3", "grid-1", "grid-2", "grid-4"], "a failed trial is none of the best"
     refused = slotq("show", "grid", "--sort", "size")
     assert "sort takes one of lr, name, objective, opt, state" in refused.output
-    assert slotq("show", "job1", "--sort", "lr").exit_code == Exit.USAGE
+    assert slotq("show", "job1", "--sort", "lr").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_table_marks_the_best_and_sorts(slotq, queue, file):
 )
 def test_a_file_that_is_no_sweep_is_refused(slotq, queue, file, changes, words):
     result = slotq("sweep", file(**changes))
-    assert result.exit_code != Exit.OK
+    assert result.exit_code != ExitCode.OK
     assert (words in result.output, queue.groups) == (True, {}), result.output
 
 
@@ -148,19 +148,22 @@ def test_a_retry_of_a_sweep_retries_what_stands_failed(slotq, queue, file):
     ends(queue, "grid-2-r2", "completed")
     ends(queue, "grid-3", "cancelled")
     result = slotq("retry", "grid")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert {"grid-1-r2", "grid-3-r2"} <= set(queue.jobs)
     assert "grid-2-r3" not in queue.jobs
     refused = slotq("retry", "grid")
     assert queue.jobs["grid-3-r2"].group == "grid"
-    assert (refused.exit_code, "no job of grid has failed" in refused.output) != (Exit.OK, False)
+    assert (refused.exit_code, "no job of grid has failed" in refused.output) != (
+        ExitCode.OK,
+        False,
+    )
 
 
 @pytest.mark.parametrize("named", ["grid", "grid-1"])
 def test_the_retry_of_one_trial_takes_its_place(slotq, queue, file, named):
     slotq("sweep", file())
     ends(queue, "grid-1", "failed")
-    assert slotq("retry", named).exit_code == Exit.OK
+    assert slotq("retry", named).exit_code == ExitCode.OK
     assert queue.jobs["grid-1-r2"].group == "grid"
 
 
@@ -194,9 +197,9 @@ def test_waiting_for_a_sweep_that_fails_says_so(slotq, queue, file):
         ends(queue, name, state)
     for name in ("grid-3", "grid-4"):
         ends(queue, name, "completed")
-    assert slotq("sweep", file(), "--wait").exit_code == Exit.NO
+    assert slotq("sweep", file(), "--wait").exit_code == ExitCode.NO
     ends(queue, "grid-1-r2", "completed")
-    assert slotq("sweep", file(), "--wait").exit_code == Exit.OK
+    assert slotq("sweep", file(), "--wait").exit_code == ExitCode.OK
 
 
 def test_an_array_is_a_group(slotq, queue, tmp_path, monkeypatch):
@@ -205,13 +208,13 @@ def test_an_array_is_a_group(slotq, queue, tmp_path, monkeypatch):
         json.dumps(least_request("cv", Environment={"I": "{index}"}))
     )
     result = slotq("submit", "job.json", "--array", "0-6:3%2", "--priority", "7")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     assert queue.groups["cv"] == (["cv-0", "cv-3", "cv-6"], 2)
     assert queue.requests["cv-3"]["Environment"]["I"] == "3"
     assert queue.requests["cv-3"]["Environment"]["SLOTQ_ARRAY_TASK_ID"] == "3"
     assert queue.requests["cv-3"]["Tags"] == [{"Key": "priority", "Value": "7"}]
     again = slotq("submit", "job.json", "--array", "1,2", "--dry-run")
-    assert again.exit_code == Exit.NO, "it says what the same without --dry-run would"
+    assert again.exit_code == ExitCode.NO, "it says what the same without --dry-run would"
     shown = slotq("submit", "job.json", "--name", "new", "--array", "1,2", "--dry-run").stdout
     assert [each["TrainingJobName"] for each in json.loads(shown)] == ["new-1", "new-2"]
 
@@ -227,7 +230,7 @@ def test_an_array_is_a_group(slotq, queue, tmp_path, monkeypatch):
 def test_an_array_that_is_none_is_refused(slotq, queue, tmp_path, options, words):
     (tmp_path / "job.json").write_text(json.dumps(least_request("cv")))
     result = slotq("submit", str(tmp_path / "job.json"), *options)
-    assert result.exit_code != Exit.OK
+    assert result.exit_code != ExitCode.OK
     assert words in result.output
     assert queue.groups == {}
 
@@ -341,9 +344,9 @@ def test_a_sweep_may_name_its_trials_otherwise(http, queue):
 def test_a_group_of_a_rounds_name_that_is_no_sweep_is_no_round(slotq, http, queue, file):
     client_of(http).groups.submit_gang("grid-round-2", [least_request("x"), least_request("y")])
     shown = slotq("sweep", file())
-    assert shown.exit_code == Exit.OK, shown.output
+    assert shown.exit_code == ExitCode.OK, shown.output
     again = slotq("sweep", file())
-    assert again.exit_code == Exit.OK, again.output
+    assert again.exit_code == ExitCode.OK, again.output
     assert [trial.name for trial in client_of(http).sweeps.get("grid").results()][3:] == ["grid-4"]
 
 
@@ -432,7 +435,7 @@ def test_the_guide_to_sweeps_works(slotq, http, queue, tmp_path, monkeypatch):
     (commands,) = blocks("sweeps.md", "sh")
     (tmp_path / "sweep.yaml").write_text(file)
     submit, show = (shlex.split(line)[1:] for line in commands.splitlines())
-    assert slotq(*submit[:-1]).exit_code == Exit.OK
+    assert slotq(*submit[:-1]).exit_code == ExitCode.OK
     names = queue.groups["grid"][0]
     for name in names:
         ends(queue, name, "failed")
@@ -456,7 +459,7 @@ def test_the_guide_to_sweeps_works(slotq, http, queue, tmp_path, monkeypatch):
     again = slotq("sweep", "sweep.yaml", "--wait")
     assert "grid: 3 completed, 3 failed; best 0.21 (grid-4)" in again.output
     (tmp_path / "halved.yaml").write_text(file.replace("name: grid\n", "name: h\n") + halving)
-    assert slotq("sweep", "halved.yaml").exit_code == Exit.OK
+    assert slotq("sweep", "halved.yaml").exit_code == ExitCode.OK
     assert queue.requests["h-1"]["HyperParameters"]["epochs"] == "1"
 
 
@@ -484,7 +487,7 @@ def test_the_guide_to_arrays_works(slotq, queue, tmp_path, monkeypatch):
     (tmp_path / "job.json").write_text(json.dumps(least_request("cv")))
     (commands,) = blocks("arrays.md", "sh")
     submit, command, *rest = (shlex.split(line)[1:] for line in commands.splitlines())
-    assert slotq(*submit).exit_code == Exit.OK
+    assert slotq(*submit).exit_code == ExitCode.OK
     assert (len(queue.groups["cv"][0]), queue.groups["cv"][1]) == (500, 20)
     options = ["--image", "i", "--role", "arn:aws:iam::123456789012:role/r", "--output", "s3://b/o"]
     options += ["--instance-type", "ml.p5.48xlarge", "--dry-run"]
@@ -493,7 +496,7 @@ def test_the_guide_to_arrays_works(slotq, queue, tmp_path, monkeypatch):
     assert [each["TrainingJobName"] for each in made] == [f"folds-{n}" for n in range(5)]
     assert {each["CheckpointConfig"]["S3Uri"][-8:] for each in made} >= {"/folds-0", "/folds-4"}
     for line in rest:
-        assert slotq(*(word.replace("folds", "cv") for word in line)).exit_code == Exit.OK
+        assert slotq(*(word.replace("folds", "cv") for word in line)).exit_code == ExitCode.OK
 
 
 @pytest.mark.parametrize("space", [{"lr": [1, 2]}, [{"lr": 1}], lambda _: []])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.output.timeline_text import LEAST_WIDTH, ROWS, timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.unit.client.fake_queue import client_of
@@ -86,7 +86,7 @@ def test_an_eviction_is_a_mark_and_a_sentence(slotq, queue):
         page(attempt("job1", outcome="evicted", evicted=URGENT), attempt("urgent", "12:00", None))
     ]
     result = slotq("timeline")
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     lines = result.stdout.splitlines()
     assert row(lines, "job1").endswith("█✗")
     assert (

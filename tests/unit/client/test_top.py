@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.main import cli
 from slotq.cli.top.command import uninterrupted
 from slotq.cli.top.draw import HELP, HINTS, Frame, lines, since
@@ -446,7 +446,7 @@ def test_keys_are_answered_while_the_queue_is_slow():
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_top_without_a_terminal_suggests_another_command(options):
     result = CliRunner().invoke(cli, [*options, "top"], obj=App())
-    assert result.exit_code == Exit.USAGE
+    assert result.exit_code == ExitCode.USAGE
     assert "slotq ls" in result.stderr
     assert "slotq watch" in result.stderr
 
@@ -491,7 +491,7 @@ def test_top_runs_in_a_terminal_of_80_by_24(environment):
         terminal.resize(120, 30)
         terminal.wait_for("WHY")
         terminal.press("q")
-        assert terminal.ended() == Exit.OK
+        assert terminal.ended() == ExitCode.OK
         assert BACK in terminal.written
     assert (queue.jobs["job3"].state, queue.jobs["job3"].priority) == ("cancelled", 10)
 
@@ -505,7 +505,7 @@ def test_top_has_colours_unless_unwanted(environment):
                 buffer = terminal.screen.buffer
                 colours.append({cell.fg for row in buffer.values() for cell in row.values()})
                 terminal.press("q")
-                assert terminal.ended() == Exit.OK
+                assert terminal.ended() == ExitCode.OK
     assert "green" in colours[0]
     assert colours[1] == {"default"}
 
@@ -515,7 +515,7 @@ def test_ctrl_c_restores_the_terminal(environment):
         terminal.wait_for("> job1")
         terminal.press("\x1a")  # Ctrl-Z does nothing
         terminal.press("\x03")
-        assert terminal.ended() == Exit.INTERRUPTED
+        assert terminal.ended() == ExitCode.INTERRUPTED
         assert BACK in terminal.written
 
 
@@ -537,7 +537,7 @@ def test_ctrl_c_does_not_interrupt_drawing():
 
 def test_a_missing_queue_is_reported_after_the_screen_is_restored(environment):
     with slotq_top("http://127.0.0.1:9/prod", environment) as terminal:
-        assert terminal.ended() == Exit.UNREACHABLE
+        assert terminal.ended() == ExitCode.UNREACHABLE
         assert "cannot reach the queue" in terminal.text.replace("\n", "")
 
 

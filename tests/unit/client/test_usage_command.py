@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.configuration.settings import load
 from slotq.cost.instance_prices import SHIPPED, instance_prices
 from slotq.errors import NotConfigured
@@ -28,7 +28,7 @@ def prices(tmp_path):
 
 def told(slotq, *words, **options):
     result = slotq("usage", "--json", *words, **options)
-    assert result.exit_code == Exit.OK, result.output
+    assert result.exit_code == ExitCode.OK, result.output
     return json.loads(result.stdout)
 
 
@@ -160,7 +160,7 @@ def test_unreadable_records_are_told(slotq, queue):
     [("--by", "colour"), ("--from", "soon"), ("--csv", "--json"), ("--by", "")],
 )
 def test_wrong_options_are_usage_errors(slotq, words):
-    assert slotq("usage", *words).exit_code == Exit.USAGE
+    assert slotq("usage", *words).exit_code == ExitCode.USAGE
 
 
 def test_prices_come_from_the_option_else_the_settings_else_the_client(
@@ -206,7 +206,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path):
 
 def test_a_missing_file_is_an_error(slotq):
     result = slotq("usage", "--prices", "/nowhere/prices.toml")
-    assert result.exit_code != Exit.OK
+    assert result.exit_code != ExitCode.OK
     assert "/nowhere/prices.toml cannot be read" in result.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq_core.wire.views.about import MembershipView
 from tests.unit.client.fake_queue import CALLER, FakeAnswer
 
@@ -12,7 +12,7 @@ from tests.unit.client.fake_queue import CALLER, FakeAnswer
 def test_the_person_the_caller_and_the_reason_are_shown(slotq, queue):
     queue.person = "arn:aws:sts::123456789012:assumed-role/lab"
     result = slotq("whoami")
-    assert result.exit_code == Exit.OK
+    assert result.exit_code == ExitCode.OK
     lines = [line.rstrip().split(maxsplit=1) for line in result.stdout.splitlines()]
     assert lines == [["person", queue.person], ["caller", CALLER], ["why", "an IAM user"]]
 
@@ -35,5 +35,5 @@ def test_the_roles_in_projects_are_shown(slotq, queue):
 def test_who_may_not_ask_is_told_so(slotq, http):
     http.troubles.append(FakeAnswer(403, '{"Message": "User is not authorized to perform: it"}'))
     result = slotq("whoami")
-    assert result.exit_code == Exit.NOT_ALLOWED
+    assert result.exit_code == ExitCode.NOT_ALLOWED
     assert "execute-api:Invoke" in result.stderr

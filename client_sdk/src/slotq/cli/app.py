@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from slotq.cli.encoding import as_json
-from slotq.cli.exits import Exit, exit_of
+from slotq.cli.exits import ExitCode, exit_of
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, load
 from slotq.errors import (
@@ -202,7 +202,7 @@ revision_option = click.option(
 
 
 def interrupted() -> click.exceptions.Exit:
-    return click.exceptions.Exit(int(Exit.INTERRUPTED))
+    return click.exceptions.Exit(int(ExitCode.INTERRUPTED))
 
 
 def compact(view: BaseModel) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class CannotUseFile(SlotQError):
     """The operating system refuses a file or a stream."""
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The meaning of a command's exit code."""
 
     OK = 0
@@ -34,29 +34,29 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "done, or the answer is yes",
-    Exit.NO: "the answer is no: refused, not found, or the job did not complete",
-    Exit.USAGE: "the command line, a file or a setting is wrong",
-    Exit.UNREACHABLE: "the queue cannot be reached, or its answer is not the queue's",
-    Exit.NOT_ALLOWED: "the API did not let you in",
-    Exit.TOO_LATE: "too late: the job has ended or moved on, and nothing was changed",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C); the queue goes on",
+    ExitCode.OK: "done, or the answer is yes",
+    ExitCode.NO: "the answer is no: refused, not found, or the job did not complete",
+    ExitCode.USAGE: "the command line, a file or a setting is wrong",
+    ExitCode.UNREACHABLE: "the queue cannot be reached, or its answer is not the queue's",
+    ExitCode.NOT_ALLOWED: "the API did not let you in",
+    ExitCode.TOO_LATE: "too late: the job has ended or moved on, and nothing was changed",
+    ExitCode.INTERRUPTED: "interrupted (Ctrl-C); the queue goes on",
 }
 
-_OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
-    (TooLate, Exit.TOO_LATE),
-    (Refused, Exit.NO),
-    (NotConfigured, Exit.USAGE),
-    (DocumentError, Exit.USAGE),
-    (CannotUseFile, Exit.USAGE),
-    (NotAllowed, Exit.NOT_ALLOWED),
-    (CannotReach, Exit.UNREACHABLE),
-    (Unavailable, Exit.UNREACHABLE),
-    (UnexpectedAnswer, Exit.UNREACHABLE),
+_OF_ERROR: tuple[tuple[type[SlotQError], ExitCode], ...] = (
+    (TooLate, ExitCode.TOO_LATE),
+    (Refused, ExitCode.NO),
+    (NotConfigured, ExitCode.USAGE),
+    (DocumentError, ExitCode.USAGE),
+    (CannotUseFile, ExitCode.USAGE),
+    (NotAllowed, ExitCode.NOT_ALLOWED),
+    (CannotReach, ExitCode.UNREACHABLE),
+    (Unavailable, ExitCode.UNREACHABLE),
+    (UnexpectedAnswer, ExitCode.UNREACHABLE),
 )
 """The first match counts."""
 
 
-def exit_of(error: SlotQError) -> Exit:
+def exit_of(error: SlotQError) -> ExitCode:
     """The exit code for an uncaught error."""
-    return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), Exit.NO)
+    return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), ExitCode.NO)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, interrupted
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import PoolNames, check_pool, some_names_argument
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob, NotAllowed, UnexpectedAnswer
@@ -70,7 +70,7 @@ class Selection:
         jobs = self._found(client) if self.by_options else [client.jobs.view(n) for n in self.names]
         if self.dry_run:
             app.answer(queue_view(jobs), queue_table(jobs))
-            raise click.exceptions.Exit(int(Exit.OK))
+            raise click.exceptions.Exit(int(ExitCode.OK))
         if len(jobs) > HANDFUL and not self.yes:
             _ask(app, jobs, verb)
         return [job.name for job in jobs]
@@ -236,4 +236,4 @@ def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
         raise interrupted() from None
     if not sure:
         click.echo("slotq: nothing was changed", err=True)
-        raise click.exceptions.Exit(int(Exit.NO))
+        raise click.exceptions.Exit(int(ExitCode.NO))

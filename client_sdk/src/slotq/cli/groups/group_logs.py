@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.client import QueueClient
 from slotq.errors import NotAllowed
 from slotq.jobs.follow import ended
@@ -31,7 +31,9 @@ def group_logs(
             raise app.fail(NotAllowed(why), RIGHTS)
     if following:
         click.echo(group_explanation(group), err=True)
-        raise click.exceptions.Exit(int(Exit.OK if group.state == JobState.COMPLETED else Exit.NO))
+        raise click.exceptions.Exit(
+            int(ExitCode.OK if group.state == JobState.COMPLETED else ExitCode.NO)
+        )
 
 
 def _follow(

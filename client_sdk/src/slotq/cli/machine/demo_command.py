@@ -9,7 +9,7 @@ import warnings
 import click
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.words import Amount
 from slotq.demo.environment import bare
 from slotq.installation import needs_extra
@@ -40,7 +40,7 @@ def demo(app: App, speed: float, *, ui: bool) -> None:
             from slotq.demo.driver import Page, run
         page = Page(files=files, environment=environment) if files else None
         held = run(console, speed=speed, page=page)
-    raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))
+    raise click.exceptions.Exit(int(ExitCode.OK if held else ExitCode.NO))
 
 
 def _hush() -> None:

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from slotq.cli.app import App
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.installation import needs_extra
 from slotq.output.job_tables import explanation
 from slotq.simulate import Record, Scenario, load, simulate
@@ -115,7 +115,7 @@ def simulate_command(
         _show(app, scenario, record, figures)
         _judge(file, scenario, wrong, check=check, live=live)
     if wrong:
-        raise SystemExit(Exit.NO)
+        raise SystemExit(ExitCode.NO)
 
 
 def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Scenario:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.document.configuration_file import ConfigurationFile, load
 from slotq.document.document_text import compared, diff_lines, document_text, entries
 from slotq.errors import DocumentError, Refused
@@ -57,7 +57,7 @@ def diff(app: App, file: Path) -> None:
     changes = compared(view.configuration, wanted.document)
     _tell(app, AppliedView(revision=view.revision, dry_run=True, changes=changes), file)
     if changes:
-        raise click.exceptions.Exit(int(Exit.NO))
+        raise click.exceptions.Exit(int(ExitCode.NO))
 
 
 @config.command

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from slotq.checkup import CheckResult, checkup
 from slotq.cli.app import App, json_option
-from slotq.cli.exits import Exit, exit_of
+from slotq.cli.exits import ExitCode, exit_of
 from slotq.errors import NotAllowed
 from slotq.output import job_tables
 from slotq.output.json_views import CheckupView, CheckView
@@ -51,7 +51,7 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
     if wrong:
         raise click.exceptions.Exit(int(exit_of(wrong[0])))
     well = all(finding.mended for finding in found or [])
-    raise click.exceptions.Exit(int(Exit.OK if well else Exit.NO))
+    raise click.exceptions.Exit(int(ExitCode.OK if well else ExitCode.NO))
 
 
 OPERATORS_ONLY = CheckResult(

@@ -13,7 +13,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.verbs.request_file import name_of, read_object
 from slotq.client import QueueClient
 from slotq.output.group_tables import group_page, sweep_page
@@ -89,7 +89,7 @@ def sweep(
         made.wait(say=lambda line: click.echo(line, err=True), clock=app.clock, sleep=app.sleep)
     show_sweep(app, client, made)
     if wait and made.rounds[-1].state != JobState.COMPLETED:
-        raise click.exceptions.Exit(int(Exit.NO))
+        raise click.exceptions.Exit(int(ExitCode.NO))
 
 
 def show_sweep(app: App, client: QueueClient, made: Sweep, sort: str = "") -> None:

@@ -11,7 +11,7 @@ import click
 
 from slotq.cli.app import App
 from slotq.cli.each import named
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.words import forward_option
 from slotq.client import QueueClient
@@ -91,7 +91,7 @@ def _shell(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
         code = _in_emulator(client, entry, job)
     else:
         code = Container(client, host=entry.host).shell(job)
-    return code if 0 <= code <= _HIGHEST else int(Exit.NO)
+    return code if 0 <= code <= _HIGHEST else int(ExitCode.NO)
 
 
 def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> int:
@@ -104,7 +104,7 @@ def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> i
     goes_on = now.state not in TERMINAL_STATES
     back = f"; `{entry.command}` comes back to it" if goes_on else ""
     _aside(f"{now.name}: forwarding has ended; the job is {standing(now)}{back}")
-    return int(Exit.OK if now.state == JobState.COMPLETED else Exit.NO)
+    return int(ExitCode.OK if now.state == JobState.COMPLETED else ExitCode.NO)
 
 
 def _afterwards(app: App, client: QueueClient, before: JobView) -> JobView:
@@ -131,7 +131,7 @@ def _in_emulator(client: QueueClient, entry: EnterTarget, job: JobView) -> int:
         _forward_locally(url, entry, str(job.training_job))
     except NoProcess as error:
         raise NotYet(str(error)) from None
-    return int(Exit.OK)
+    return int(ExitCode.OK)
 
 
 def _forward_locally(url: str, entry: EnterTarget, training_job: str) -> None:

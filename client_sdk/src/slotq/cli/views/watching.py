@@ -13,7 +13,7 @@ from rich.live import Live
 from slotq.cli.app import App, json_option
 from slotq.cli.each import named
 from slotq.cli.encoding import as_json
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
@@ -78,7 +78,9 @@ def follow_job(
     if logs is not None and job.attempts:
         app.sleep(min(LAST_LOGS, every))
         logs(job)
-    raise click.exceptions.Exit(int(Exit.OK if job.state == JobState.COMPLETED else Exit.NO))
+    raise click.exceptions.Exit(
+        int(ExitCode.OK if job.state == JobState.COMPLETED else ExitCode.NO)
+    )
 
 
 def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.exits import Exit
+from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
 from slotq.cli.whatif.tables import answer_tables
@@ -195,6 +195,6 @@ def _apply(
             raise click.UsageError("--apply asks before it changes anything; confirm with --yes")
         if not click.confirm("Put this into force?", err=True):
             click.echo("Nothing was changed.", err=True)
-            raise click.exceptions.Exit(int(Exit.NO))
+            raise click.exceptions.Exit(int(ExitCode.NO))
     configures = told.settings != after.settings
     put(client, wanted, written(after.settings) if configures else None, told.revision)
