@@ -14,7 +14,7 @@ from typing import Any
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.request_check import PlaneError
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import WorkEnd
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.dynamodb.layout.table import CALLERS, LINES, YIELD_PREFIX, revision_key
@@ -37,7 +37,7 @@ from tests.faults.gate import Gate
 from tests.faults.world import START, TABLE, TYPES, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
-RELEASE = Exit(code=EXIT_RELEASED, failure=RELEASED)
+RELEASE = WorkEnd(code=EXIT_RELEASED, failure=RELEASED)
 """The end of a script that gives its slots back."""
 
 S = JobState

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import WorkEnd
 from slotq_core.adapters.dynamodb.layout.table import active_key, job_key
 from slotq_core.operations.effects import REPORT_PATIENCE
 from tests.functional.account import Account, sample
@@ -98,7 +98,7 @@ def test_a_member_whose_event_tells_no_metrics_keeps_what_sagemaker_describes(
 ):
     submit(account)
     job = account.plane.job("a")
-    job.exit = Exit(metrics={"loss": 0.5})
+    job.exit = WorkEnd(metrics={"loss": 0.5})
     ends(account, "a")
     assert group(account)["jobs"][0]["metrics"] == {"loss": 0.5}
 

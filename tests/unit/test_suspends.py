@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import WorkEnd
 from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.model.attempts import AttemptOutcome
@@ -219,7 +219,7 @@ def test_a_stop_after_the_release_is_no_error():
 
 def released_after(seconds: float, runtime: float = 1_000) -> Work:
     """A script that releases its slots by itself, so long after each start."""
-    failure = Exit(code=EXIT_RELEASED, failure=RELEASED)
+    failure = WorkEnd(code=EXIT_RELEASED, failure=RELEASED)
     return Work(runtime=round(runtime * 1000), fails_after=round(seconds * 1000), failure=failure)
 
 

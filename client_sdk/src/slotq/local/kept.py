@@ -28,7 +28,7 @@ from slotq.local.endpoint import Endpoint
 from slotq.local.keys import write_private
 from slotq.local.services.aws import TABLE
 from slotq.local.training.plane import Plane
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import WorkEnd
 from slotq.local.training.training_job import TrainingJob, Transition
 from slotq_core.names import LOG_GROUP
 
@@ -174,7 +174,7 @@ def read_jobs(values: Iterable[dict[str, Any]]) -> list[TrainingJob]:
 def _training_job(value: dict[str, Any]) -> TrainingJob:
     parts = {
         "transitions": [Transition(**each) for each in value["transitions"]],
-        "exit": None if value["exit"] is None else Exit(**value["exit"]),
+        "exit": None if value["exit"] is None else WorkEnd(**value["exit"]),
     }
     return TrainingJob(**{**value, **parts})
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotq.local.training.knobs import Knobs
-from slotq.local.training.runner import Exit, Report, Runner, Step
+from slotq.local.training.runner import Report, Runner, Step, WorkEnd
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.ports.surroundings import Clock
 
@@ -142,10 +142,10 @@ class Life:
             if job.status == "InProgress":
                 self._enter(job, "InProgress", "Uploading")
         elif report.step is Step.FINISHED:
-            ended = report.exit or job.exit or Exit(client_error="it ended without a message")
+            ended = report.exit or job.exit or WorkEnd(client_error="it ended without a message")
             self._finish(job, ended)
 
-    def _finish(self, job: TrainingJob, ended: Exit) -> None:
+    def _finish(self, job: TrainingJob, ended: WorkEnd) -> None:
         """End a job. Completed always wins; Stopped requires that the stop killed the work."""
         if ended.code == 0 and not ended.client_error:
             self._end(job, "Completed", "Completed")

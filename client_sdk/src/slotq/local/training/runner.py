@@ -14,7 +14,7 @@ _KILLED = {-signal.SIGTERM, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exit:
+class WorkEnd:
     """How a training job's work ended."""
 
     code: int = 0
@@ -54,7 +54,7 @@ class Step(Enum):
 class Report:
     training_job: str
     step: Step
-    exit: Exit | None = None
+    exit: WorkEnd | None = None
 
 
 class Runner(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slotq.local.training.runner import LONGEST_REASON, Exit
+from slotq.local.training.runner import LONGEST_REASON, WorkEnd
 from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
@@ -76,7 +76,7 @@ class TrainingJob:
     runtime or of the grace."""
     stopped_as: str = "Stopped"
     """The secondary status after a stop: Stopped or MaxRuntimeExceeded."""
-    exit: Exit | None = None
+    exit: WorkEnd | None = None
     """The result of the work. None until the work ends."""
 
     @property

@@ -23,7 +23,7 @@ from slotq.local.container.job_output import LogStream, MetricsInOutput
 from slotq.local.container.transfer import Fault, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
-from slotq.local.training.runner import Exit, Report, Step
+from slotq.local.training.runner import Report, Step, WorkEnd
 
 _REST_SECONDS = 10.0
 """Seconds that the other processes have to end after one has failed."""
@@ -110,20 +110,20 @@ class TrainingRun:
         try:
             ended = self._see_through()
         except Fault as fault:
-            ended = Exit(code=1, client_error=str(fault))
+            ended = WorkEnd(code=1, client_error=str(fault))
         except Exception as error:  # noqa: BLE001 - a bug here must not leave a job that never ends
             traceback.print_exc()
-            ended = Exit(code=1, client_error=f"the emulator failed: {error!r}")
+            ended = WorkEnd(code=1, client_error=f"the emulator failed: {error!r}")
         finally:
             self._to_rest(_SIGKILL)
             shutil.rmtree(self._work, ignore_errors=True)
         self._report(Step.FINISHED, ended)
 
-    def _see_through(self) -> Exit:
+    def _see_through(self) -> WorkEnd:
         self._prepare()
         with self._lock:
             if self._stopping:
-                return Exit(code=-_SIGTERM)
+                return WorkEnd(code=-_SIGTERM)
         self._report(Step.TRAINING)
         done = threading.Event()
         keeping = threading.Thread(target=self._keep, args=(done,), daemon=True)
@@ -207,7 +207,7 @@ class TrainingRun:
     def _await(self, name: str) -> None:
         self._ended.put((name, self._processes[name].wait()))
 
-    def _wait(self) -> Exit:
+    def _wait(self) -> WorkEnd:
         """Wait until all processes have ended. One failure fails the job and stops the others."""
         codes: dict[str, int] = {}
         blame: str | None = None
@@ -224,13 +224,13 @@ class TrainingRun:
                 blame, patience = name, _REST_SECONDS
                 self._to_rest(_SIGTERM)
         name = blame or _telling(codes)
-        return self._exit_of(name, Exit(code=codes[name]))
+        return self._exit_of(name, WorkEnd(code=codes[name]))
 
     def _to_rest(self, number: int) -> None:
         for process in self._processes.values():
             process.signal(number)
 
-    def _exit_of(self, name: str, ended: Exit) -> Exit:
+    def _exit_of(self, name: str, ended: WorkEnd) -> WorkEnd:
         """How the job ended, if this host decides."""
         host = next(host for host in self._hosts if host.name == name)
         if ended.code == 0 or not self._script_mode or (self._stopping and ended.killed):
@@ -238,16 +238,16 @@ class TrainingRun:
         if self._image.toolkit is None:
             return self._exit_of_toolkit(host, ended.code)
         if self._stopping and script.ended_by(_SIGTERM, host.failure):
-            return Exit(code=-_SIGTERM)  # The toolkit has turned the signal into a failure.
+            return WorkEnd(code=-_SIGTERM)  # The toolkit has turned the signal into a failure.
         return replace(ended, failure=host.failure)
 
-    def _exit_of_toolkit(self, host: Host, code: int) -> Exit:
+    def _exit_of_toolkit(self, host: Host, code: int) -> WorkEnd:
         """What the toolkit would have made of the script's exit code."""
         process = self._processes.get(host.name)
         command = script.shown_command(self._request, host, self._images[host.name])
         lines = list(process.last_lines) if process else []
         failure = host.failure or script.failure_of(command, code, lines)
-        return Exit(code=script.TOOLKITS_EXIT, failure=failure)
+        return WorkEnd(code=script.TOOLKITS_EXIT, failure=failure)
 
     def _keep(self, done: threading.Event) -> None:
         """Upload log lines and checkpoints while the job runs, and once more after its end."""
@@ -264,17 +264,17 @@ class TrainingRun:
             except (Fault, OSError) as error:
                 print(f"checkpoints of {self._name}: {error}", flush=True)
 
-    def _upload(self, ended: Exit) -> Exit:
+    def _upload(self, ended: WorkEnd) -> WorkEnd:
         """Upload the model and output of a job that completed or was stopped."""
         if ended.code != 0 and not (self._stopping and ended.killed):
             return ended
         try:
             transfer.upload_artifacts(self._services.storage, self._request, self._hosts)
         except Fault as fault:
-            return Exit(code=1, client_error=str(fault))
+            return WorkEnd(code=1, client_error=str(fault))
         return ended
 
-    def _report(self, step: Step, ended: Exit | None = None) -> None:
+    def _report(self, step: Step, ended: WorkEnd | None = None) -> None:
         self._tell(Report(training_job=self._name, step=step, exit=ended))
 
 
@@ -283,7 +283,7 @@ def _telling(codes: Mapping[str, int]) -> str:
 
     def weight(name: str) -> int:
         code = codes[name]
-        return 0 if code == 0 else 1 if Exit(code=code).killed else 2
+        return 0 if code == 0 else 1 if WorkEnd(code=code).killed else 2
 
     return max(sorted(codes), key=weight)
 

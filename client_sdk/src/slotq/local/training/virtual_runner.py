@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotq.local.training.runner import Exit, Report, Step
+from slotq.local.training.runner import Report, Step, WorkEnd
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.ports.surroundings import Clock
@@ -50,7 +50,7 @@ class Work:
     fails_after: int | None = None
     """The time after which this attempt fails, if the work is not done by then. None: no
     failure."""
-    failure: Exit = field(default_factory=lambda: Exit(code=1))
+    failure: WorkEnd = field(default_factory=lambda: WorkEnd(code=1))
     """The result of the failure."""
 
 
@@ -142,11 +142,11 @@ class VirtualRunner:
         if run.work.checkpoint:
             self.done[run.job] = self.done.get(run.job, 0) + due - run.began
         released = run.releases is not None and run.releases <= due
-        ended = Exit(code=-15)
+        ended = WorkEnd(code=-15)
         if completed:
-            ended = Exit(code=run.work.exit_code, metrics=run.work.metrics)
+            ended = WorkEnd(code=run.work.exit_code, metrics=run.work.metrics)
         if released and not completed:
-            ended = Exit(code=EXIT_RELEASED, failure=RELEASED)
+            ended = WorkEnd(code=EXIT_RELEASED, failure=RELEASED)
         if failed and not completed and not released:
             ended = run.work.failure
         return [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
-from slotq.local.training.runner import Exit
+from slotq.local.training.runner import WorkEnd
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
@@ -235,7 +235,7 @@ def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
     )
 
 
-SCRIPT = Exit(code=1, failure="as the scenario has it")
+SCRIPT = WorkEnd(code=1, failure="as the scenario has it")
 """The exit of a script that fails by a scenario's wish."""
 
 
