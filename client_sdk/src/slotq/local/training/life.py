@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotq.local.training.knobs import Knobs
-from slotq.local.training.runner import Report, Runner, Step, WorkEnd
+from slotq.local.training.runner import Runner, Step, StepReport, WorkEnd
 from slotq.local.training.training_job import TrainingJob
 from slotq_core.ports.surroundings import Clock
 
@@ -134,7 +134,7 @@ class Life:
             job.due = now + int(self._knobs.grace_seconds * 1000)
             self._runner.terminate(job.name)
 
-    def _reported(self, job: TrainingJob, report: Report) -> None:
+    def _reported(self, job: TrainingJob, report: StepReport) -> None:
         if report.step is Step.TRAINING and job.status == "InProgress":
             self._enter(job, "InProgress", "Training")
         elif report.step is Step.EXITED:

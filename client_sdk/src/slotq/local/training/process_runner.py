@@ -13,7 +13,7 @@ from slotq.local.container.host_process import sweep
 from slotq.local.container.image import Image, JobPythons
 from slotq.local.container.transfer import Storage
 from slotq.local.endpoint import Endpoint
-from slotq.local.training.runner import Report, Step
+from slotq.local.training.runner import Step, StepReport
 from slotq.local.training.training_run import Services, TrainingRun
 
 
@@ -42,7 +42,7 @@ class ProcessRunner:
         self._sync_seconds = sync_seconds
         self._services: Services | None = None
         self._runs: dict[str, TrainingRun] = {}
-        self._reports: list[Report] = []
+        self._reports: list[StepReport] = []
         self._lock = threading.Lock()
 
     @property
@@ -88,7 +88,7 @@ class ProcessRunner:
     def next_due(self) -> int | None:
         return None
 
-    def reports(self) -> Sequence[Report]:
+    def reports(self) -> Sequence[StepReport]:
         with self._lock:
             reports, self._reports = self._reports, []
         return reports
@@ -104,7 +104,7 @@ class ProcessRunner:
             run.join(max(0.0, until - time.monotonic()))
         sweep(f"{self._mark}/")
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: StepReport) -> None:
         with self._lock:
             self._reports.append(report)
             if report.step is Step.FINISHED:

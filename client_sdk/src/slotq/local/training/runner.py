@@ -45,13 +45,13 @@ class Step(Enum):
     TRAINING = auto()
     """All downloads are done. The work has begun."""
     EXITED = auto()
-    """The work has ended (`Report.exit`)."""
+    """The work has ended (`StepReport.exit`)."""
     FINISHED = auto()
-    """The upload has ended. `Report.exit` has the error if it failed."""
+    """The upload has ended. `StepReport.exit` has the error if it failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class StepReport:
     training_job: str
     step: Step
     exit: WorkEnd | None = None
@@ -70,7 +70,7 @@ class Runner(Protocol):
     def kill(self, training_job: str) -> None:
         """Send SIGKILL to every process."""
 
-    def reports(self) -> Sequence[Report]:
+    def reports(self) -> Sequence[StepReport]:
         """The new reports up to now, in a deterministic order."""
 
     def next_due(self) -> int | None:

@@ -23,7 +23,7 @@ from slotq.local.container.job_output import LogStream, MetricsInOutput
 from slotq.local.container.transfer import Fault, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
-from slotq.local.training.runner import Report, Step, WorkEnd
+from slotq.local.training.runner import Step, StepReport, WorkEnd
 
 _REST_SECONDS = 10.0
 """Seconds that the other processes have to end after one has failed."""
@@ -53,7 +53,7 @@ class TrainingRun:
         work: Path,
         mark: str,
         services: Services,
-        report: Callable[[Report], None],
+        report: Callable[[StepReport], None],
     ) -> None:
         self._request = request
         self._name = str(request["TrainingJobName"])
@@ -275,7 +275,7 @@ class TrainingRun:
         return ended
 
     def _report(self, step: Step, ended: WorkEnd | None = None) -> None:
-        self._tell(Report(training_job=self._name, step=step, exit=ended))
+        self._tell(StepReport(training_job=self._name, step=step, exit=ended))
 
 
 def _telling(codes: Mapping[str, int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotq.local.training.runner import Report, Step, WorkEnd
+from slotq.local.training.runner import Step, StepReport, WorkEnd
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.adapters.sagemaker.service import JOB_TAG
 from slotq_core.ports.surroundings import Clock
@@ -90,7 +90,7 @@ class VirtualRunner:
         self._clock = clock
         self._work_of = work_of
         self._runs: dict[str, _Run] = {}
-        self._begun: list[Report] = []
+        self._begun: list[StepReport] = []
 
     def start(self, training_job: str, request: Mapping[str, Any]) -> None:
         tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
@@ -100,7 +100,7 @@ class VirtualRunner:
         self._runs[training_job] = _Run(
             job=job, work=work, began=now, ends=None if left is None else now + left
         )
-        self._begun.append(Report(training_job=training_job, step=Step.TRAINING))
+        self._begun.append(StepReport(training_job=training_job, step=Step.TRAINING))
 
     def ask(self, training_job: str) -> None:
         """Ask the work to release its slots, as the queue's marker does. Asking again changes
@@ -121,7 +121,7 @@ class VirtualRunner:
             return self._clock.now()
         return min((run.due for run in self._runs.values() if run.due is not None), default=None)
 
-    def reports(self) -> Sequence[Report]:
+    def reports(self) -> Sequence[StepReport]:
         """Starts first, then ends by time. Ties keep the order of the starts."""
         now, begun = self._clock.now(), self._begun
         self._begun = []
@@ -133,7 +133,7 @@ class VirtualRunner:
         ended = [report for _, name in sorted(over, key=_by_due) for report in self._end(name)]
         return [*begun, *ended]
 
-    def _end(self, training_job: str) -> Sequence[Report]:
+    def _end(self, training_job: str) -> Sequence[StepReport]:
         run = self._runs.pop(training_job)
         due = run.due or 0
         # Work that ends at the moment of the stop has ended: completed or failed.
@@ -150,8 +150,8 @@ class VirtualRunner:
         if failed and not completed and not released:
             ended = run.work.failure
         return [
-            Report(training_job=training_job, step=Step.EXITED, exit=ended),
-            Report(training_job=training_job, step=Step.FINISHED),
+            StepReport(training_job=training_job, step=Step.EXITED, exit=ended),
+            StepReport(training_job=training_job, step=Step.FINISHED),
         ]
 
 
