@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotq.local.container.image import Image, JobPythons
-from slotq.local.container.transfer import Fault
+from slotq.local.container.transfer import JobInputError
 from slotq.local.container.workdir import Host
 
 SAYS = "import sys, word; print(word.WORD, sys.prefix)\n"
@@ -110,5 +110,5 @@ def test_a_python_that_can_make_none_fails_the_job(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no module named venv >&2\nexit 1\n")
     broken.chmod(0o755)
-    with pytest.raises(Fault, match="no module named venv"):
+    with pytest.raises(JobInputError, match="no module named venv"):
         JobPythons(Image(python=str(broken)), tmp_path / "jobs").made_for(host(tmp_path))

@@ -14,7 +14,7 @@ import pytest
 from slotq.local.container import transfer
 from slotq.local.container.archives import Unsafe, below, is_own_file, unpack
 from slotq.local.container.checkpoints import Checkpoints
-from slotq.local.container.transfer import Fault, Storage, fetch_channels, fetch_code
+from slotq.local.container.transfer import JobInputError, Storage, fetch_channels, fetch_code
 from slotq.local.container.workdir import Host, lay_out
 
 INSIDE = {
@@ -87,7 +87,7 @@ def channel(name: str, uri: str) -> dict[str, Any]:
     [("data/../../../../../../out", "train"), ("data/x", ".."), ("data/x", "..//..")],
 )
 def test_a_channel_stays_in_its_folder(key: str, name: str, host: Host, tmp_path: Path) -> None:
-    with pytest.raises(Fault, match="points outside"):
+    with pytest.raises(JobInputError, match="points outside"):
         fetch_channels(Storage(Bucket(key)), channel(name, "s3://b/data/"), host, 0)
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
 
@@ -101,19 +101,19 @@ def test_a_key_with_a_double_slash_is_not_an_absolute_path(host: Host, tmp_path:
 
 @pytest.mark.parametrize("local", ["/opt/ml/../../out", "/opt/ml/a/../../x", "/opt/ml/..", "/out"])
 def test_checkpoints_stay_below_opt_ml(local: str, host: Host) -> None:
-    with pytest.raises(Fault, match="below /opt/ml only"):
+    with pytest.raises(JobInputError, match="below /opt/ml only"):
         Checkpoints(Storage(Bucket()), {"S3Uri": "s3://b/c", "LocalPath": local}, host)
 
 
 def test_checkpoints_are_restored_into_their_folder(host: Host) -> None:
     kept = Checkpoints(Storage(Bucket("c/../../../x")), {"S3Uri": "s3://b/c"}, host)
-    with pytest.raises(Fault, match="points outside"):
+    with pytest.raises(JobInputError, match="points outside"):
         kept.restore()
 
 
 @pytest.mark.parametrize("source", ["/opt/ml/../../etc", "/etc", "file:///opt/ml/input/../../x"])
 def test_code_stays_below_opt_ml(source: str, host: Host) -> None:
-    with pytest.raises(Fault, match="below /opt/ml"):
+    with pytest.raises(JobInputError, match="below /opt/ml"):
         fetch_code(Storage(Bucket()), source, host)
     assert (host.root / "code").is_dir()
 
@@ -147,7 +147,7 @@ UNSAFE = [
 def test_an_archive_that_leads_out_is_refused(
     what: str, members: list[tuple[str, str, bytes]], host: Host, tmp_path: Path
 ) -> None:
-    with pytest.raises(Fault, match=r"code\.tar\.gz: "):
+    with pytest.raises(JobInputError, match=r"code\.tar\.gz: "):
         fetch_code(
             Storage(Bucket(content={"code.tar.gz": packed(*members)})), "s3://b/code.tar.gz", host
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.container.archives import is_own_file
-from slotq.local.container.transfer import Fault, Storage, in_folder, split
+from slotq.local.container.transfer import JobInputError, Storage, in_folder, split
 from slotq.local.container.workdir import OPT_ML, Host
 
 Signature = tuple[int, int]
@@ -48,7 +48,7 @@ class Checkpoints:
         try:
             self._folder = host.path(local)
         except ValueError:
-            raise Fault(
+            raise JobInputError(
                 f"CheckpointConfig.LocalPath '{local}': the emulator keeps checkpoints below "
                 f"{OPT_ML} only"
             ) from None

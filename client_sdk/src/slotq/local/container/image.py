@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slotq.local.container.transfer import Fault
+from slotq.local.container.transfer import JobInputError
 from slotq.local.container.workdir import Host
 from slotq_core.errors import SlotQError
 
@@ -161,7 +161,7 @@ class JobPythons:
             )
         except (OSError, subprocess.SubprocessError) as error:
             said = str(getattr(error, "stderr", "") or error).strip()
-            raise Fault(
+            raise JobInputError(
                 f"{self._image.python} cannot make an environment for the job: {said[-500:]}"
             ) from None
         _add_commands(self._image, self._pattern / "bin")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.container.image import Image
-from slotq.local.container.transfer import Fault
+from slotq.local.container.transfer import JobInputError
 from slotq.local.container.workdir import Host
 
 TOOLKITS_EXIT = 1
@@ -33,7 +33,7 @@ def command_of(request: Mapping[str, Any], host: Host, image: Image) -> tuple[li
     algorithm = request.get("AlgorithmSpecification") or {}
     entry = algorithm.get("ContainerEntrypoint")
     if not entry:
-        raise Fault(
+        raise JobInputError(
             "the emulator cannot run images: give the estimator an entry_point and a "
             "source_dir, or give AlgorithmSpecification.ContainerEntrypoint a command of this "
             "machine"
@@ -45,7 +45,7 @@ def command_of(request: Mapping[str, Any], host: Host, image: Image) -> tuple[li
 def _script_command(request: Mapping[str, Any], host: Host, image: Image) -> tuple[list[str], str]:
     program, code = str(hyperparameters(request)[PROGRAM]), host.root / "code"
     if not (code / program).is_file() and not _is_package(code, program):
-        raise Fault(f"the script '{program}' is not in {source_of(request)}")
+        raise JobInputError(f"the script '{program}' is not in {source_of(request)}")
     if image.toolkit is not None:
         return [image.python, image.toolkit], host.seen
     command = shown_command(request, host, image)

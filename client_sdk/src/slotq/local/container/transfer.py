@@ -14,7 +14,7 @@ from slotq.local.container.archives import Unsafe, below, is_own_file, unpack
 from slotq.local.container.workdir import OPT_ML, Host
 
 
-class Fault(Exception):
+class JobInputError(Exception):
     """The user's input prevents the job from running. The job ends Failed with `ClientError: …`."""
 
 
@@ -33,14 +33,14 @@ class Storage:
                 for found in page.get("Contents", ()):
                     yield found["Key"]
         except (BotoCoreError, ClientError) as error:
-            raise Fault(f"Data download failed: {uri}: {error}") from error
+            raise JobInputError(f"Data download failed: {uri}: {error}") from error
 
     def read(self, uri: str) -> bytes:
         bucket, key = split(uri)
         try:
             content: bytes = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read()
         except (BotoCoreError, ClientError) as error:
-            raise Fault(f"Data download failed: {uri}: {error}") from error
+            raise JobInputError(f"Data download failed: {uri}: {error}") from error
         return content
 
     def fetch(self, bucket: str, key: str, to: Path) -> None:
@@ -48,21 +48,21 @@ class Storage:
         try:
             self._s3.download_file(bucket, key, str(to))
         except (BotoCoreError, ClientError) as error:
-            raise Fault(f"Data download failed: s3://{bucket}/{key}: {error}") from error
+            raise JobInputError(f"Data download failed: s3://{bucket}/{key}: {error}") from error
 
     def put(self, file: Path, uri: str) -> None:
         bucket, key = split(uri)
         try:
             self._s3.upload_file(str(file), bucket, key)
         except (Boto3Error, BotoCoreError, ClientError) as error:
-            raise Fault(f"Artifact upload failed: {uri}: {error}") from error
+            raise JobInputError(f"Artifact upload failed: {uri}: {error}") from error
 
 
 def split(uri: str) -> tuple[str, str]:
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket:
-        raise Fault(f"'{uri}' is not an S3 URI (s3://bucket/key)")
+        raise JobInputError(f"'{uri}' is not an S3 URI (s3://bucket/key)")
     return bucket, key
 
 
@@ -73,16 +73,16 @@ def fetch_code(storage: Storage, source: str, host: Host) -> None:
         try:
             brought = host.path(source.removeprefix("file://"))
         except ValueError:
-            raise Fault(f"{source}: code that is not in S3 is below {OPT_ML}") from None
+            raise JobInputError(f"{source}: code that is not in S3 is below {OPT_ML}") from None
         code.rmdir()
         code.symlink_to(brought)
         return
     try:
         unpack(storage.read(source), code)
     except Unsafe as error:
-        raise Fault(f"{source}: {error}") from error
+        raise JobInputError(f"{source}: {error}") from error
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise Fault(f"{source} is not a tar file: {error}") from error
+        raise JobInputError(f"{source} is not a tar file: {error}") from error
 
 
 def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, place: int) -> None:
@@ -94,13 +94,15 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
         folder.mkdir(parents=True, exist_ok=True)
         source = (channel.get("DataSource") or {}).get("S3DataSource")
         if source is None:
-            raise Fault(f"channel '{channel['ChannelName']}': the emulator reads S3 only")
+            raise JobInputError(f"channel '{channel['ChannelName']}': the emulator reads S3 only")
         if source.get("S3DataType", "S3Prefix") != "S3Prefix":
-            raise Fault(f"channel '{channel['ChannelName']}': the emulator reads S3Prefix only")
+            raise JobInputError(
+                f"channel '{channel['ChannelName']}': the emulator reads S3Prefix only"
+            )
         uri = source["S3Uri"]
         keys = [key for key in storage.keys(uri) if not key.endswith("/")]
         if not keys:
-            raise Fault(f'Data download failed: no S3 objects found under S3 URL "{uri}"')
+            raise JobInputError(f'Data download failed: no S3 objects found under S3 URL "{uri}"')
         if source.get("S3DataDistributionType") == "ShardedByS3Key":
             keys = keys[place::count]
         for key in keys:
@@ -118,7 +120,7 @@ def in_folder(folder: Path, name: str) -> Path:
     try:
         return below(folder, name)
     except ValueError:
-        raise Fault(f"'{name}' points outside its folder") from None
+        raise JobInputError(f"'{name}' points outside its folder") from None
 
 
 def _relative(key: str, prefix: str) -> str:

@@ -20,7 +20,7 @@ from slotq.local.container.checkpoints import Checkpoints
 from slotq.local.container.host_process import HostProcess
 from slotq.local.container.image import Image, JobPythons
 from slotq.local.container.job_output import LogStream, MetricsInOutput
-from slotq.local.container.transfer import Fault, Storage
+from slotq.local.container.transfer import JobInputError, Storage
 from slotq.local.container.variables import environment_of, own_ports
 from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.runner import Step, StepReport, WorkEnd
@@ -109,7 +109,7 @@ class TrainingRun:
     def _run(self) -> None:
         try:
             ended = self._see_through()
-        except Fault as fault:
+        except JobInputError as fault:
             ended = WorkEnd(code=1, client_error=str(fault))
         except Exception as error:  # noqa: BLE001 - a bug here must not leave a job that never ends
             traceback.print_exc()
@@ -169,7 +169,7 @@ class TrainingRun:
             try:
                 log.open()
             except (BotoCoreError, ClientError) as error:
-                raise Fault(f"the logs service does not answer: {error}") from error
+                raise JobInputError(f"the logs service does not answer: {error}") from error
         for host, command, folder in prepared:
             with self._lock:
                 if self._stopping:
@@ -198,7 +198,7 @@ class TrainingRun:
                 line=partial(self._take_line, self._logs[host.name]),
             )
         except OSError as error:
-            raise Fault(f"cannot run {command[0]}: {error.strerror}") from error
+            raise JobInputError(f"cannot run {command[0]}: {error.strerror}") from error
 
     def _take_line(self, log: LogStream, text: str) -> None:
         log.line(text)
@@ -261,7 +261,7 @@ class TrainingRun:
         for kept in self._checkpoints:
             try:
                 kept.sync(last=last)
-            except (Fault, OSError) as error:
+            except (JobInputError, OSError) as error:
                 print(f"checkpoints of {self._name}: {error}", flush=True)
 
     def _upload(self, ended: WorkEnd) -> WorkEnd:
@@ -270,7 +270,7 @@ class TrainingRun:
             return ended
         try:
             transfer.upload_artifacts(self._services.storage, self._request, self._hosts)
-        except Fault as fault:
+        except JobInputError as fault:
             return WorkEnd(code=1, client_error=str(fault))
         return ended
 
