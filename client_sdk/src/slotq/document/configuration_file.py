@@ -14,7 +14,7 @@ from typing import Any
 from slotq.document.yaml_file import Document, told
 from slotq.errors import DocumentError, InvalidRequest, Refused
 from slotq_core.wire.document.contents import read
-from slotq_core.wire.document.faults import Fault
+from slotq_core.wire.document.faults import DocumentFault
 from slotq_core.wire.document.writing import written
 
 _OF_SIMULATIONS = ("jobs", "groups", "until", "expect")
@@ -96,6 +96,6 @@ def _not_json(value: Any, path: str) -> Iterator[tuple[str, str]]:
 def _by_line(source: Document, faults: Iterable[tuple[str, str]]) -> str:
     """Return a line for each fault: FILE:LINE: key: what would be right."""
     return told(
-        (Fault((path,), message) for path, message in faults),
+        (DocumentFault((path,), message) for path, message in faults),
         lambda loc: (source.path, source.line(source.loc(str(loc[0]))), str(loc[0])),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from slotq.errors import DocumentError
-from slotq_core.wire.document.faults import Fault, Loc
+from slotq_core.wire.document.faults import DocumentFault, Loc
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml reads a file of 10,000 jobs in one second, the Python loader in ten."""
@@ -153,7 +153,7 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
             yield from _mappings(each, seen)
 
 
-def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
+def told(faults: Iterable[DocumentFault], where: Callable[[Loc], Place]) -> str:
     """One line per fault, in the order of the file's lines."""
     placed = sorted((*where(fault.loc), fault.message) for fault in faults)
     lines = [

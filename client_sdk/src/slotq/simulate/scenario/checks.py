@@ -17,57 +17,59 @@ from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import GROUP_END
 from slotq_core.spelling import listed
 from slotq_core.wire.document import checks
-from slotq_core.wire.document.faults import Fault, unknown
+from slotq_core.wire.document.faults import DocumentFault, unknown
 
-Check = Callable[[Contents], Iterable[Fault]]
+Check = Callable[[Contents], Iterable[DocumentFault]]
 
 
-def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
+def turns_come_to_an_end(scenario: Contents) -> Iterator[DocumentFault]:
     """With time slices, jobs without an end would take turns for ever."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
-        yield Fault(
+        yield DocumentFault(
             (), ("until is needed: with time slices, jobs without a runtime take turns for ever")
         )
 
 
-def budgets_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
+def budgets_come_to_an_end(scenario: Contents) -> Iterator[DocumentFault]:
     """A job without an end would spend the budgets of all months to come."""
     has_budget = any(project.budget for project in scenario.projects)
     if has_budget and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
-        yield Fault(
+        yield DocumentFault(
             (), ("until is needed: with budgets, jobs without a runtime spend them month by month")
         )
 
 
-def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
+def groups_are_whole(scenario: Contents) -> Iterator[DocumentFault]:
     """A gang has members, includes its mandatory ones, and belongs to one project."""
     for place, group in enumerate(scenario.groups):
         members = [job for job in scenario.jobs if job.group == group.name]
         names = [job.name for job in members]
         projects = sorted({job.project or "" for job in members})
         if not members:
-            yield Fault(("groups", place, "name"), f"group '{group.name}' has no members")
+            yield DocumentFault(("groups", place, "name"), f"group '{group.name}' has no members")
         rules: list[tuple[tuple[str | int, ...], str]]
         rules = [(("mandatory", index), name) for index, name in enumerate(group.mandatory)]
         rules += [(("ends_with",), group.ends_with)] if group.ends_with else []
         for rule, name in rules:
             if members and name not in names:
                 where = ("groups", place, *rule)
-                yield Fault(where, f"'{name}' is not a member; the members are {listed(names)}")
+                yield DocumentFault(
+                    where, f"'{name}' is not a member; the members are {listed(names)}"
+                )
         if members and (group.min_members or 0) > len(members):
-            yield Fault(
+            yield DocumentFault(
                 ("groups", place, "min_members"),
                 f"it has {len(members)} members, fewer than {group.min_members}",
             )
         if len(projects) > 1 and group.max_parallel is None:
-            yield Fault(
+            yield DocumentFault(
                 ("groups", place, "name"),
                 f"a gang belongs to one project; its members belong to {listed(projects)}",
             )
 
 
-def dependencies_end(scenario: Contents) -> Iterator[Fault]:
+def dependencies_end(scenario: Contents) -> Iterator[DocumentFault]:
     """Dependencies name other jobs of the file, or groups, and form no circle. A gang starts as
     one, so its name stands for its members here. A queue's groups are submitted whole, so nothing
     comes after a group before all of its members are there."""
@@ -92,10 +94,12 @@ def dependencies_end(scenario: Contents) -> Iterator[Fault]:
             for member in members.get(name, ()):
                 after.setdefault(units[job.name], set()).add(units[member.name])
                 if _comes_later(member, job):
-                    yield Fault(where, f"its member '{member.name}' is submitted after this job")
+                    yield DocumentFault(
+                        where, f"its member '{member.name}' is submitted after this job"
+                    )
     if found := circle(after):
         places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
-        yield Fault(
+        yield DocumentFault(
             ("jobs", places[0], "after"),
             f"the jobs depend on each other in a circle: {' -> '.join(found)}",
         )
@@ -120,7 +124,7 @@ def _comes_later(member: JobSpec, job: JobSpec) -> bool:
     return member.submit_at > job.submit_at
 
 
-def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
+def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[DocumentFault]:
     room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     properties = {pool.name: pool.properties for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
@@ -133,9 +137,11 @@ def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
             for name in required:
                 if required[name] > (has := properties[pool][name]):
                     message = f"needs {name} of {required[name]}, but pool '{pool}' has {has}"
-                    yield Fault(("jobs", place, "running_since"), f"job '{job.name}' {message}")
+                    yield DocumentFault(
+                        ("jobs", place, "running_since"), f"job '{job.name}' {message}"
+                    )
             if not needed.within(room[pool]):
-                yield Fault(
+                yield DocumentFault(
                     ("jobs", place, "running_since"),
                     f"job '{job.name}' needs {_amounts(needed)}, but pool '{pool}' has only "
                     f"{_amounts(room[pool])} left for what runs at the start",

@@ -28,7 +28,7 @@ from slotq_core.spelling import as_known
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.checks import resources_of
 from slotq_core.wire.document.contents import SECTIONS as CONFIGURED
-from slotq_core.wire.document.faults import Fault, Loc, unknown
+from slotq_core.wire.document.faults import DocumentFault, Loc, unknown
 from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import (
     ClassSection,
@@ -137,11 +137,11 @@ SPARED = codes(outlook, outlook.Spared)
 STATES = (*(state.value for state in JobState), "refused", "not submitted")
 
 
-def names_are_unique(scenario: Contents) -> Iterator[Fault]:
+def names_are_unique(scenario: Contents) -> Iterator[DocumentFault]:
     yield from checks.names_are_unique(scenario, NAMED)
 
 
-def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[Fault]:
+def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         named: list[tuple[Loc, str]] = [(("pools", i), name) for i, name in enumerate(job.pools)]
@@ -152,10 +152,10 @@ def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[Fault]:
                 yield unknown(("jobs", place, *where), "pool", name, pools)
         for index, name in enumerate(job.pools):
             if name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' occurs twice")
+                yield DocumentFault(("jobs", place, "pools", index), f"pool '{name}' occurs twice")
 
 
-def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+def jobs_name_what_there_is(scenario: Contents) -> Iterator[DocumentFault]:
     projects = {project.name for project in scenario.projects}
     classes = {*scenario.known_classes, AUTO}
     groups = {group.name for group in scenario.groups}
@@ -168,7 +168,7 @@ def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
             yield unknown(("jobs", place, "group"), "group", job.group, groups)
 
 
-def changes_are_of_what_there_is(scenario: Contents) -> Iterator[Fault]:
+def changes_are_of_what_there_is(scenario: Contents) -> Iterator[DocumentFault]:
     for place, pool in enumerate(scenario.pools):
         named: list[tuple[Loc, Demand]] = [(("pools", place, "foreign"), pool.foreign)]
         for index, change in enumerate(pool.changes):
@@ -181,7 +181,7 @@ def changes_are_of_what_there_is(scenario: Contents) -> Iterator[Fault]:
                     yield unknown((*where, resource), "resource", resource, pool.capacity)
 
 
-def expectations_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+def expectations_name_what_there_is(scenario: Contents) -> Iterator[DocumentFault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
     until = inf if scenario.until is None else scenario.until
@@ -191,7 +191,7 @@ def expectations_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
     }
     for place, expected in enumerate(scenario.expect):
         if not isinstance(expected.at, str) and expected.at > until:
-            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
+            yield DocumentFault(("expect", place, "at"), "that is after until: the run ends before")
         for key, (what, there) in known.items():
             for name in getattr(expected, key):
                 if name not in there:
@@ -201,14 +201,14 @@ def expectations_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
                 yield unknown(("expect", place, "states", name), "state", state, STATES)
 
 
-def questions_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+def questions_name_what_there_is(scenario: Contents) -> Iterator[DocumentFault]:
     jobs = {job.name for job in scenario.jobs}
     for place, expected in enumerate(scenario.expect):
         for index, why in enumerate(expected.why):
             yield from _unknown_in(("expect", place, "why", index), why, jobs)
 
 
-def _unknown_in(where: Loc, why: WhySpec, jobs: Collection[str]) -> Iterator[Fault]:
+def _unknown_in(where: Loc, why: WhySpec, jobs: Collection[str]) -> Iterator[DocumentFault]:
     if why.job not in jobs:
         yield unknown((*where, "job"), "job", why.job, jobs)
     for name in why.reserved:

@@ -40,7 +40,15 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.state.user_limits import Rights
 from slotq_core.spelling import as_known
-from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, said, spelled
+from slotq_core.wire.document.faults import (
+    DocumentFault,
+    Keys,
+    Loc,
+    faults_of,
+    refuse,
+    said,
+    spelled,
+)
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
@@ -227,7 +235,7 @@ class Trace:
         self._lines: list[int] = []
         self.jobs: list[dict[str, Any]] = []
         """The jobs, as in a scenario's `jobs`."""
-        faults: list[Fault] = []
+        faults: list[DocumentFault] = []
         for line, row in _rows(path):
             job = _job(row, line, faults)
             if not projects or not job["project"]:
@@ -272,7 +280,7 @@ def _stripped(cells: Sequence[str]) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _job(row: Mapping[str, str], line: int, faults: list[Fault]) -> dict[str, Any]:
+def _job(row: Mapping[str, str], line: int, faults: list[DocumentFault]) -> dict[str, Any]:
     """The row as a job. Adds a fault for each value that is no number."""
     job: dict[str, Any] = {COLUMNS[column]: text for column, text in row.items()}
     for column in ("submit_s", "runtime_s"):
@@ -280,9 +288,11 @@ def _job(row: Mapping[str, str], line: int, faults: list[Fault]) -> dict[str, An
             job[COLUMNS[column]] = float(row[column])
         else:
             message = f"a number of seconds is needed, not {said(row[column])}"
-            faults.append(Fault((line, column), message))
+            faults.append(DocumentFault((line, column), message))
     if _WHOLE.fullmatch(row["slots"]):
         job["slots"] = int(row["slots"])
     else:
-        faults.append(Fault((line, "slots"), f"a whole number is needed, not {said(row['slots'])}"))
+        faults.append(
+            DocumentFault((line, "slots"), f"a whole number is needed, not {said(row['slots'])}")
+        )
     return job

@@ -29,7 +29,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Workload
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.sharing import NO_SHARING
-from slotq_core.wire.document.faults import Fault, refuse
+from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.sections import PoolSection, Section
 from slotq_core.wire.document.values import (
     Count,
@@ -99,7 +99,7 @@ class GroupSpec(Section):
         mixed = of_gangs & self.model_fields_set
         if self.max_parallel is not None and mixed:
             message = "a group with max_parallel is a sweep: this key is for gangs"
-            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+            refuse(*(DocumentFault((key,), message) for key in sorted(mixed)))
         return self
 
 
@@ -196,46 +196,54 @@ def _slots(amount: int) -> Demand:
     return Demand(slots=amount)
 
 
-def _job_faults(job: JobSpec) -> Iterator[Fault]:
+def _job_faults(job: JobSpec) -> Iterator[DocumentFault]:
     """The faults between the keys of one job."""
     if not names.is_legal(job.name):
-        yield Fault(
+        yield DocumentFault(
             ("name",),
             f"SageMaker does not accept the name '{job.name}': use {names.RULE}",
         )
     if job.demand is not None and "slots" in job.model_fields_set:
-        yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
+        yield DocumentFault(
+            ("slots",), "slots is short for demand: {slots: n}; give one of the two"
+        )
     for key in ("slots", "demand", "pools", "pool", "group") if job.parts else ():
         if key in job.model_fields_set and getattr(job, key) is not None:
-            yield Fault(
+            yield DocumentFault(
                 (key,),
                 ("leave this out: parts give pools and demands, and a job with parts has no group"),
             )
     if (job.submit_at is None) == (job.running_since is None):
-        yield Fault((), f"give job '{job.name}' either submit_at or running_since")
+        yield DocumentFault((), f"give job '{job.name}' either submit_at or running_since")
         return
     if job.running_since is None:
         for key in ("pool", "entry_at"):
             if getattr(job, key) is not None:
-                yield Fault((key,), f"{key} belongs to running_since")
+                yield DocumentFault((key,), f"{key} belongs to running_since")
     else:
         yield from _running_faults(job, job.running_since)
 
 
-def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
+def _running_faults(job: JobSpec, since: int) -> Iterator[DocumentFault]:
     """The faults of a job that runs at the start."""
     for key in ("after", "after_any"):
         if getattr(job, key):
-            yield Fault((key,), "it runs at the start, so it cannot come after a job")
+            yield DocumentFault((key,), "it runs at the start, so it cannot come after a job")
     first = next(iter(job.fails), None)
     if first is not None and not (isinstance(first, int) and first > -since):
-        yield Fault(("fails", 0), "it runs at the start, so it must fail later or not at all")
+        yield DocumentFault(
+            ("fails", 0), "it runs at the start, so it must fail later or not at all"
+        )
     if since > 0:
-        yield Fault(("running_since",), "it runs at the start, so this must be at most 0")
+        yield DocumentFault(("running_since",), "it runs at the start, so this must be at most 0")
     if job.at is None:
-        yield Fault((), f"job '{job.name}' runs at the start (running_since): give its pool")
+        yield DocumentFault(
+            (), f"job '{job.name}' runs at the start (running_since): give its pool"
+        )
     elif job.pools and job.pool not in job.pools:
-        yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")
+        yield DocumentFault(
+            ("pool",), f"it runs in pool '{job.pool}', which is not among its pools"
+        )
 
 
 class WhySpec(Section):

@@ -13,7 +13,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
 from slotq_core.wire.document.contents import MOST_PROJECTS, SECTIONS
-from slotq_core.wire.document.faults import Fault, Keys, faults_of, refused
+from slotq_core.wire.document.faults import DocumentFault, Keys, faults_of, refused
 from slotq_core.wire.document.models import project_of
 from slotq_core.wire.document.sections import (
     ClassSection,
@@ -130,12 +130,12 @@ def _check(before: _Sections, after: _Sections, place: int) -> None:
         raise refused(new)
 
 
-def _faults(sections: _Sections) -> Iterator[Fault]:
+def _faults(sections: _Sections) -> Iterator[DocumentFault]:
     for check in checks.CHECKS:
         yield from check(sections)
 
 
-def _placed(fault: Fault, place: int) -> Fault:
+def _placed(fault: DocumentFault, place: int) -> DocumentFault:
     """Return the fault with the path in the project's entry, if it is there."""
     loc = fault.loc[2:] if fault.loc[:2] == ("projects", place) else fault.loc
     return replace(fault, loc=loc)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from slotq_core.wire.document import time_sharing
-from slotq_core.wire.document.faults import Fault, Loc, unknown
+from slotq_core.wire.document.faults import DocumentFault, Loc, unknown
 from slotq_core.wire.document.models import by_pool, scopes
 from slotq_core.wire.document.requests.request_checks import faults_of_requests
 from slotq_core.wire.document.sections import (
@@ -32,26 +32,26 @@ class Shared(time_sharing.TimeSharing, Protocol):
     def departments(self) -> Sequence[DepartmentSection]: ...
 
 
-Check = Callable[[Shared], Iterable[Fault]]
+Check = Callable[[Shared], Iterable[DocumentFault]]
 
 
-def there_is_a_pool(document: Shared) -> Iterator[Fault]:
+def there_is_a_pool(document: Shared) -> Iterator[DocumentFault]:
     if not document.pools:
-        yield Fault(("pools",), "at least one is needed")
+        yield DocumentFault(("pools",), "at least one is needed")
 
 
-def names_are_unique(document: Any, sections: Iterable[str]) -> Iterator[Fault]:
+def names_are_unique(document: Any, sections: Iterable[str]) -> Iterator[DocumentFault]:
     for section in sections:
         first: dict[str, int] = {}
         for place, entry in enumerate(getattr(document, section)):
             if first.setdefault(entry.name, place) != place:
-                yield Fault(
+                yield DocumentFault(
                     (section, place, "name"),
                     f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
                 )
 
 
-def projects_are_of_departments(document: Shared) -> Iterator[Fault]:
+def projects_are_of_departments(document: Shared) -> Iterator[DocumentFault]:
     departments = [department.name for department in document.departments]
     for place, project in enumerate(document.projects):
         if project.department and project.department not in departments:
@@ -60,7 +60,7 @@ def projects_are_of_departments(document: Shared) -> Iterator[Fault]:
             )
 
 
-def projects_name_pools_that_there_are(document: Shared) -> Iterator[Fault]:
+def projects_name_pools_that_there_are(document: Shared) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in document.pools}
     for place, project in enumerate(document.projects):
         lists: list[tuple[Loc, Sequence[str]]] = [
@@ -73,24 +73,26 @@ def projects_name_pools_that_there_are(document: Shared) -> Iterator[Fault]:
                 if name not in pools:
                     yield unknown(("projects", place, *where, index), "pool", name, pools)
                 elif name in seen:
-                    yield Fault(("projects", place, *where, index), f"pool '{name}' occurs twice")
+                    yield DocumentFault(
+                        ("projects", place, *where, index), f"pool '{name}' occurs twice"
+                    )
                 seen.add(name)
 
 
-def a_name_has_one_meaning(document: Shared) -> Iterator[Fault]:
+def a_name_has_one_meaning(document: Shared) -> Iterator[DocumentFault]:
     places = {pool.name: place for place, pool in enumerate(document.pools)}
     for clash in clashes(document.pools):
-        yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
+        yield DocumentFault(("pools", places[clash.pool], "properties", clash.name), str(clash))
 
 
-def requests_agree(document: Shared) -> Iterator[Fault]:
+def requests_agree(document: Shared) -> Iterator[DocumentFault]:
     """What a project prescribes for requests does not contradict itself."""
     for place, project in enumerate(document.projects):
         for fault in faults_of_requests(project):
-            yield Fault(("projects", place, *fault.loc), fault.message)
+            yield DocumentFault(("projects", place, *fault.loc), fault.message)
 
 
-def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
+def quotas_are_of_one_kind(document: Shared) -> Iterator[DocumentFault]:
     """ "Numeric quotas … over all pools together; … per-pool maps, per pool; the two are not
     mixed." """
     resources = resources_of(document.pools)
@@ -106,7 +108,7 @@ def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
             first = of_pools, name
         elif first[0] != of_pools:
             kind = "by pool" if first[0] else "over all pools together"
-            yield Fault(
+            yield DocumentFault(
                 where,
                 (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
             )
@@ -114,13 +116,13 @@ def quotas_are_of_one_kind(document: Shared) -> Iterator[Fault]:
 
 def _wrong_keys(
     where: Loc, quota: Mapping[str, Any], pools: Sequence[str], resources: Sequence[str]
-) -> Iterator[Fault]:
+) -> Iterator[DocumentFault]:
     of_pools = by_pool(quota, resources)
     for key in quota:
         if key not in pools and key not in resources:
             yield unknown((*where, key), "pool or resource", key, [*pools, *resources])
     if of_pools and any(key in resources and key not in pools for key in quota):
-        yield Fault(where, "its keys are either all pools or all resources")
+        yield DocumentFault(where, "its keys are either all pools or all resources")
     if quota and not of_pools and all(key in pools for key in quota):
         yield _ambiguous(where, next(iter(quota)))
     for pool, own in quota.items():
@@ -129,21 +131,21 @@ def _wrong_keys(
                 yield unknown((*where, pool, resource), "resource", resource, resources)
 
 
-def _ambiguous(where: Loc, key: str) -> Fault:
+def _ambiguous(where: Loc, key: str) -> DocumentFault:
     if key == "slots":
         whole = "write n"
     elif where[-1] == "quota":
         whole = f"write {{slots: 0, {key}: n}}"
     else:
         whole = "give the pool another name"
-    return Fault(
+    return DocumentFault(
         (*where, key),
         f"'{key}' is a pool and a resource: write {{{key}: {{slots: n}}}} for the pool; for the "
         f"resource in all pools, {whole}",
     )
 
 
-def weights_are_of_shared_resources(document: Shared) -> Iterator[Fault]:
+def weights_are_of_shared_resources(document: Shared) -> Iterator[DocumentFault]:
     """Only resources that take part in shares have a surplus: those of which somebody has a quota,
     or slots if nobody has any."""
     resources = resources_of(document.pools)
@@ -153,7 +155,7 @@ def weights_are_of_shared_resources(document: Shared) -> Iterator[Fault]:
             if resource not in resources:
                 yield unknown((*where, resource), "resource", resource, resources)
             elif resource not in shared:
-                yield Fault(
+                yield DocumentFault(
                     (*where, resource),
                     f"nobody has a quota of {resource}, so {resource} are not shared: give a quota "
                     f"of {resource}, or weights of {', '.join(shared)} only",

@@ -14,7 +14,7 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document import checks
-from slotq_core.wire.document.faults import Fault, Keys, Loc, faults_of, refuse, refused
+from slotq_core.wire.document.faults import DocumentFault, Keys, Loc, faults_of, refuse, refused
 from slotq_core.wire.document.models import (
     class_of,
     department_of,
@@ -108,7 +108,9 @@ class ConfigurationDocument(Section):
     def _is_not_too_long(cls, data: Any) -> Any:
         """Refuse too many entries first: reporting the faults of each would take long."""
         faults = [
-            Fault((name,), f"at most {most:,} entries are possible, not {len(data[name]):,}")
+            DocumentFault(
+                (name,), f"at most {most:,} entries are possible, not {len(data[name]):,}"
+            )
             for name, most in _MOST.items()
             if isinstance(data, dict)
             and isinstance(data.get(name), list)
@@ -124,7 +126,7 @@ class ConfigurationDocument(Section):
             refuse(*faults)
         return self
 
-    def _contradictions(self) -> Iterator[Fault]:
+    def _contradictions(self) -> Iterator[DocumentFault]:
         for check in checks.CHECKS:
             yield from check(self)
         yield from notification_faults(self)
@@ -156,7 +158,7 @@ class ConfigurationDocument(Section):
             ),
         )
 
-    def _pools_read(self) -> Iterator[tuple[Pool | None, Fault | None]]:
+    def _pools_read(self) -> Iterator[tuple[Pool | None, DocumentFault | None]]:
         """Yield each pool, or its fault: a queue's pools have more rules than a scenario's."""
         for place, section in enumerate(self.pools):
 
@@ -165,7 +167,7 @@ class ConfigurationDocument(Section):
 
             yield _read(read, ("pools", place))
 
-    def _limits_read(self) -> tuple[Limits | None, Fault | None]:
+    def _limits_read(self) -> tuple[Limits | None, DocumentFault | None]:
         return _read(lambda: limits_from(self.limits), ("limits",))
 
 
@@ -179,7 +181,7 @@ def read(data: Any) -> Settings:
         raise refused([*faults, *_faults_beside(data, faults)]) from None
 
 
-def _faults_beside(data: Any, faults: Sequence[Fault]) -> list[Fault]:
+def _faults_beside(data: Any, faults: Sequence[DocumentFault]) -> list[DocumentFault]:
     """Return what the rules across sections find beside faults of single values, which keep these
     rules from being asked: the document is read again without those values. Nothing if it cannot be
     read then either, or if a pool is wrong, on which much depends."""
@@ -207,25 +209,27 @@ def _left_out(document: Any, loc: Loc) -> bool:
     return True
 
 
-def _names_are_short(document: ConfigurationDocument) -> Iterator[Fault]:
+def _names_are_short(document: ConfigurationDocument) -> Iterator[DocumentFault]:
     """A queue's projects, departments, classes and user groups have names like its pools, because
     these become part of keys, tags and paths. A scenario's may have any."""
     for section in ("departments", "projects", "user_groups", "classes", "notifications"):
         for place, entry in enumerate(getattr(document, section)):
             if not NAME.fullmatch(entry.name):
-                yield Fault((section, place, "name"), f"'{entry.name[:64]}': use {NAME_RULE}")
+                yield DocumentFault(
+                    (section, place, "name"), f"'{entry.name[:64]}': use {NAME_RULE}"
+                )
             elif section == "classes" and not CLASS_NAME.fullmatch(entry.name):
                 message = f"'{entry.name}': begin with a letter, so that it is no number"
-                yield Fault((section, place, "name"), message)
+                yield DocumentFault((section, place, "name"), message)
 
 
-def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, Fault | None]:
+def _read(make: Callable[[], T], where: Loc) -> tuple[T | None, DocumentFault | None]:
     try:
         return make(), None
     except InvalidRequest as error:
         parts = [part for part in error.field.split(".") if part]
         keys = (int(part) if part.isdecimal() else _KEYS.get(part, part) for part in parts)
-        return None, Fault((*where, *keys), error.message)
+        return None, DocumentFault((*where, *keys), error.message)
 
 
 def _pool_settings(section: PoolSection) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import did_you_mean, listed, plain_name
 from slotq_core.wire.training.training_request import MOST_FAULTS, refusal
-from slotq_core.wire.training.training_request import Fault as BodyFault
+from slotq_core.wire.training.training_request import DocumentFault as BodyFault
 
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""
@@ -38,7 +38,7 @@ whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DocumentFault:
     """One fault. `loc` is relative to where the fault is raised."""
 
     loc: Loc
@@ -56,7 +56,7 @@ class Fault:
         return self.message + did_you_mean(name, sorted(known))
 
 
-def refuse(*faults: Fault) -> NoReturn:
+def refuse(*faults: DocumentFault) -> NoReturn:
     """Raise faults in a validator of the data model, which adds the path to the section."""
     raise ValidationError.from_exception_data(
         "document",
@@ -75,7 +75,9 @@ def refuse(*faults: Fault) -> NoReturn:
     )
 
 
-def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") -> list[Fault]:
+def faults_of(
+    error: ValidationError, keys: Keys | None = None, what: str = ""
+) -> list[DocumentFault]:
     """The faults that the data model found. `what`: the whole document's name in a message. The
     first unknown key of a section lists its keys. Faults beyond `MOST_FAULTS`, which nobody is
     shown, do not say what was meant: of a hostile document that would take seconds."""
@@ -91,20 +93,20 @@ def faults_of(error: ValidationError, keys: Keys | None = None, what: str = "") 
                 message += f"{'' if message.endswith('?') else ';'} {here} takes "
                 message += ", ".join(known[section].keys())
             listed_keys.add(section)
-        faults.append(Fault(tuple(each["loc"]), message))
+        faults.append(DocumentFault(tuple(each["loc"]), message))
     return faults
 
 
-def unknown(where: Loc, what: str, name: str, known: Collection[str]) -> Fault:
+def unknown(where: Loc, what: str, name: str, known: Collection[str]) -> DocumentFault:
     message = f"there is no {what} '{name}'; these exist: {listed(sorted(known))}"
-    return Fault(where, message, unknown=(name, known))
+    return DocumentFault(where, message, unknown=(name, known))
 
 
 _LONGEST_PATH, _LONGEST_MESSAGE = 200, 500
 """The most characters of a fault. A key from the document may be part of it."""
 
 
-def refused(faults: Iterable[Fault]) -> InvalidRequest:
+def refused(faults: Iterable[DocumentFault]) -> InvalidRequest:
     """The error that lists all faults by their paths."""
     return refusal(
         [

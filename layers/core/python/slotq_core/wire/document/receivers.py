@@ -13,7 +13,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from slotq_core.model.notices import JobEvent, Receiver
 from slotq_core.notices.channels import CHANNELS, SECRET
 from slotq_core.notices.places import fault_in_reference
-from slotq_core.wire.document.faults import Fault, Loc, refuse, unknown
+from slotq_core.wire.document.faults import DocumentFault, Loc, refuse, unknown
 
 ALL = "all"
 
@@ -55,18 +55,20 @@ def _receiver(value: object) -> Receiver:
     return Receiver(channel=channel, place=value[channel], secret=value.get(SECRET, ""))
 
 
-def _faults(given: dict[Any, Any]) -> list[Fault]:
+def _faults(given: dict[Any, Any]) -> list[DocumentFault]:
     if any(key not in _CHECKS for key in given):
-        return [Fault((), f"its keys are {', '.join(_CHECKS)}; another one is there")]
+        return [DocumentFault((), f"its keys are {', '.join(_CHECKS)}; another one is there")]
     if sum(key in given for key in CHANNELS) != 1:
-        return [Fault((), f"exactly one of {', '.join(CHANNELS)} is needed")]
+        return [DocumentFault((), f"exactly one of {', '.join(CHANNELS)} is needed")]
     signs = any(key in given for key in _SIGNING)
     if signs and SECRET not in given:
-        return [Fault((SECRET,), "a webhook needs a secret, with which its messages are signed")]
+        return [
+            DocumentFault((SECRET,), "a webhook needs a secret, with which its messages are signed")
+        ]
     if SECRET in given and not signs:
-        return [Fault((SECRET,), "only messages to a webhook are signed")]
+        return [DocumentFault((SECRET,), "only messages to a webhook are signed")]
     found = [(key, _CHECKS[key](own)) for key, own in given.items()]
-    return [Fault((key,), fault) for key, fault in found if fault]
+    return [DocumentFault((key,), fault) for key, fault in found if fault]
 
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -106,7 +108,7 @@ To = Annotated[
 """A channel's key with a place: `{sns: ARN}`. `secret` beside it, if the channel signs."""
 
 
-def notification_faults(document: Any) -> Iterator[Fault]:
+def notification_faults(document: Any) -> Iterator[DocumentFault]:
     """Yield what notifications contradict: in the rest of the document, and in themselves."""
     projects = [project.name for project in document.projects]
     where: Loc
@@ -117,7 +119,7 @@ def notification_faults(document: Any) -> Iterator[Fault]:
             yield unknown(where, "project", project, projects)
         if not rule.events and rule.digest is None:
             where = ("notifications", place, "events")
-            yield Fault(where, "name an event, or write digest: daily")
+            yield DocumentFault(where, "name an event, or write digest: daily")
         if rule.stuck_after is not None and JobEvent.STUCK not in rule.events and not rule.digest:
             where = ("notifications", place, "stuck_after")
-            yield Fault(where, f"it does nothing here: add {JobEvent.STUCK} to the events")
+            yield DocumentFault(where, f"it does nothing here: add {JobEvent.STUCK} to the events")

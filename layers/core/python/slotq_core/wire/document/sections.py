@@ -18,7 +18,7 @@ from slotq_core.model.pools import CheckpointRule, OnStall, PoolState
 from slotq_core.model.projects import Beyond, Fairness
 from slotq_core.model.sharing import NO_SHARING, Subscription
 from slotq_core.wire.base import BaseModel
-from slotq_core.wire.document.faults import Fault, refuse
+from slotq_core.wire.document.faults import DocumentFault, refuse
 from slotq_core.wire.document.receivers import About, To
 from slotq_core.wire.document.values import (
     Capacity,
@@ -226,7 +226,7 @@ class SchedulerSection(Section):
         if self.max_schedule_interval < self.min_schedule_interval:
             shortest = self.min_schedule_interval / 1000
             message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
-            refuse(Fault(("max_schedule_interval",), message))
+            refuse(DocumentFault(("max_schedule_interval",), message))
         return self
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from slotq_core.model.users import AUTO, classes_of
-from slotq_core.wire.document.faults import Fault, unknown
+from slotq_core.wire.document.faults import DocumentFault, unknown
 from slotq_core.wire.document.models import class_of
 from slotq_core.wire.document.sections import ClassSection, UserGroupSection, UserSection
 
@@ -24,14 +24,14 @@ class TimeSharing(Protocol):
     def users(self) -> Sequence[UserSection]: ...
 
 
-def classes_demote_downwards(document: TimeSharing) -> Iterator[Fault]:
+def classes_demote_downwards(document: TimeSharing) -> Iterator[DocumentFault]:
     classes = {each.name: each for each in document.classes}
     for place, each in enumerate(document.classes):
         where = ("classes", place, "demote_to")
         if not each.demote_to:
             continue
         if AUTO in (each.name, each.demote_to):
-            yield Fault(
+            yield DocumentFault(
                 where,
                 (
                     "the queue chooses the class of AUTO at each admission: nothing demotes to or "
@@ -41,12 +41,14 @@ def classes_demote_downwards(document: TimeSharing) -> Iterator[Fault]:
         elif each.demote_to not in classes:
             yield unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
-            yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
+            yield DocumentFault(where, f"classes demote in a circle: {' -> '.join(circle)}")
         elif classes[each.demote_to].value >= each.value:
-            yield Fault(where, f"'{each.demote_to}' is not lower: a class demotes to a lower one")
+            yield DocumentFault(
+                where, f"'{each.demote_to}' is not lower: a class demotes to a lower one"
+            )
 
 
-def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Fault]:
+def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
     groups = {group.name for group in document.user_groups}
     known = groups | {user.name for user in document.users}
     for place, each in enumerate(document.classes):
@@ -56,7 +58,7 @@ def classes_are_chosen_by_whom_there_is(document: TimeSharing) -> Iterator[Fault
                 yield unknown(where, "user or user group", name, known)
 
 
-def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Fault]:
+def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[DocumentFault]:
     groups = {group.name for group in document.user_groups}
     for place, user in enumerate(document.users):
         for index, name in enumerate(user.groups):
@@ -64,7 +66,7 @@ def users_name_groups_that_there_are(document: TimeSharing) -> Iterator[Fault]:
                 yield unknown(("users", place, "groups", index), "user group", name, groups)
 
 
-def limits_name_what_there_is(document: TimeSharing) -> Iterator[Fault]:
+def limits_name_what_there_is(document: TimeSharing) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in document.pools}
     classes = classes_of(map(class_of, document.classes))
     owners: Mapping[str, Sequence[UserGroupSection | UserSection]] = {
@@ -82,7 +84,7 @@ def limits_name_what_there_is(document: TimeSharing) -> Iterator[Fault]:
                         yield unknown((*where, name), "class", name, classes)
 
 
-CHECKS: tuple[Callable[[TimeSharing], Iterable[Fault]], ...] = (
+CHECKS: tuple[Callable[[TimeSharing], Iterable[DocumentFault]], ...] = (
     classes_demote_downwards,
     classes_are_chosen_by_whom_there_is,
     users_name_groups_that_there_are,

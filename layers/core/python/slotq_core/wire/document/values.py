@@ -15,7 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.projects import HOUR
 from slotq_core.privacy.identity import fault_in
 from slotq_core.timestamps import WITH_UNITS, seconds_in
-from slotq_core.wire.document.faults import Fault, faults_of, refuse, said
+from slotq_core.wire.document.faults import DocumentFault, faults_of, refuse, said
 from slotq_core.wire.document.requests.request_fields import request_fields
 from slotq_core.wire.pool_definition import GRACE, SIZE, sized
 
@@ -213,17 +213,19 @@ def _quota(value: object) -> int | dict[str, Any]:
 
 def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
     """Check every value of a map by its key. A fault is reported at its key."""
-    faults: list[Fault] = []
+    faults: list[DocumentFault] = []
     for name, value in values.items():
         if not isinstance(name, str) or not name:
-            faults.append(Fault((), f"names are needed as keys, not {said(name)}"))
+            faults.append(DocumentFault((), f"names are needed as keys, not {said(name)}"))
             continue
         try:
             check_of(name)(value)
         except ValidationError as error:
-            faults += [Fault((name, *deeper.loc), deeper.message) for deeper in faults_of(error)]
+            faults += [
+                DocumentFault((name, *deeper.loc), deeper.message) for deeper in faults_of(error)
+            ]
         except ValueError as error:
-            faults.append(Fault((name,), str(error)))
+            faults.append(DocumentFault((name,), str(error)))
     if faults:
         refuse(*faults)
 

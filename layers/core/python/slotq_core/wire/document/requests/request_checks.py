@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from slotq_core.model.access import fits
-from slotq_core.wire.document.faults import Fault, said
+from slotq_core.wire.document.faults import DocumentFault, said
 from slotq_core.wire.document.requests.request_fields import TAGS, overlaps
 from slotq_core.wire.document.sections import ProjectSection, RequestsSection
 from slotq_core.wire.training import image_patterns, place_patterns
@@ -13,34 +13,38 @@ from slotq_core.wire.training import image_patterns, place_patterns
 _ROLE = "RoleArn"
 
 
-def faults_of_requests(project: ProjectSection) -> Iterator[Fault]:
+def faults_of_requests(project: ProjectSection) -> Iterator[DocumentFault]:
     """The faults, relative to the project's entry."""
     rules = project.requests
     faults = [*_fields(rules), *_tags(rules), *_patterns(rules), *_role(rules)]
-    yield from (Fault(("requests", *fault.loc), fault.message) for fault in faults)
+    yield from (DocumentFault(("requests", *fault.loc), fault.message) for fault in faults)
     if rules.approval and not project.admins:
-        yield Fault(("requests", "approval"), "name admins of the project: only they release jobs")
+        yield DocumentFault(
+            ("requests", "approval"), "name admins of the project: only they release jobs"
+        )
 
 
-def _fields(rules: RequestsSection) -> Iterator[Fault]:
+def _fields(rules: RequestsSection) -> Iterator[DocumentFault]:
     for name in ("defaults", "fixed"):
         for path, outer in overlaps(getattr(rules, name)):
-            yield Fault((name, path), f"'{outer}' is given too; name one of them")
+            yield DocumentFault((name, path), f"'{outer}' is given too; name one of them")
     fixed = set(rules.fixed) - {TAGS}
     for path in rules.defaults:
         parts = path.split(".")
         if fixed.intersection(".".join(parts[:length]) for length in range(1, len(parts) + 1)):
-            yield Fault(("defaults", path), "it is fixed, so a default means nothing")
+            yield DocumentFault(("defaults", path), "it is fixed, so a default means nothing")
 
 
-def _tags(rules: RequestsSection) -> Iterator[Fault]:
+def _tags(rules: RequestsSection) -> Iterator[DocumentFault]:
     fixed = {tag["Key"] for tag in rules.fixed.get(TAGS, ())}
     for number, tag in enumerate(rules.defaults.get(TAGS, ())):
         if tag["Key"] in fixed:
-            yield Fault(("defaults", TAGS, number, "Key"), f"the tag '{tag['Key']}' is fixed")
+            yield DocumentFault(
+                ("defaults", TAGS, number, "Key"), f"the tag '{tag['Key']}' is fixed"
+            )
 
 
-def _patterns(rules: RequestsSection) -> Iterator[Fault]:
+def _patterns(rules: RequestsSection) -> Iterator[DocumentFault]:
     image = "a repository, with or without tag or digest, or the ARN of an algorithm, is needed"
     place = (
         "s3://bucket/path (without dots as parts), fs-…/path or an ARN is needed; * matches "
@@ -52,17 +56,17 @@ def _patterns(rules: RequestsSection) -> Iterator[Fault]:
 
 def _of_form(
     name: str, patterns: Sequence[str], legal: Callable[[str], bool], needed: str
-) -> Iterator[Fault]:
+) -> Iterator[DocumentFault]:
     for number, pattern in enumerate(patterns):
         if not legal(pattern):
-            yield Fault((name, number), f"{needed}, not {said(pattern)}")
+            yield DocumentFault((name, number), f"{needed}, not {said(pattern)}")
 
 
-def _role(rules: RequestsSection) -> Iterator[Fault]:
+def _role(rules: RequestsSection) -> Iterator[DocumentFault]:
     """A role that the project itself does not allow could never be used."""
     for name, fields in (("defaults", rules.defaults), ("fixed", rules.fixed)):
         if rules.roles and _ROLE in fields and not _any(rules.roles, fields[_ROLE]):
-            yield Fault((name, _ROLE), "the project's 'roles' do not allow this role")
+            yield DocumentFault((name, _ROLE), "the project's 'roles' do not allow this role")
 
 
 def _any(patterns: Iterable[str], text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core.names import MAX_TAGS
 from slotq_core.spelling import similar_name
-from slotq_core.wire.document.faults import Fault, refuse, said
+from slotq_core.wire.document.faults import DocumentFault, refuse, said
 from slotq_core.wire.training.field_paths import paths_ending, shape_at
 from slotq_core.wire.training.training_request import (
     MOST_FAULTS,
@@ -50,7 +50,7 @@ def request_fields(value: object) -> dict[str, Any]:
     every = (fault for path, own in value.items() for fault in _faults(path, own))
     faults = [*islice(every, MOST_FAULTS + 1)]
     if len(str(value)) > LONGEST:
-        faults.append(Fault((), f"at most {LONGEST:,} characters are possible"))
+        faults.append(DocumentFault((), f"at most {LONGEST:,} characters are possible"))
     if faults:
         refuse(*faults)
     return dict(value)
@@ -67,19 +67,19 @@ def overlaps(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield path, outer
 
 
-def _faults(path: object, value: Any) -> Iterator[Fault]:
+def _faults(path: object, value: Any) -> Iterator[DocumentFault]:
     if not isinstance(path, str) or not path:
-        yield Fault((), f"names of fields are needed as keys, not {said(path)}")
+        yield DocumentFault((), f"names of fields are needed as keys, not {said(path)}")
         return
     shape = shape_at(path)
     if path in _NOT_PRESCRIBED:
-        yield Fault((path,), _NOT_PRESCRIBED[path])
+        yield DocumentFault((path,), _NOT_PRESCRIBED[path])
     elif shape is None:
-        yield Fault((path,), f"CreateTrainingJob has no such field{_hint(path)}")
+        yield DocumentFault((path,), f"CreateTrainingJob has no such field{_hint(path)}")
     else:
         for fault in value_faults("", value, shape):
             inner = tuple(fault.path.split(".")) if fault.path else ()
-            yield Fault((path, *inner), fault.message)
+            yield DocumentFault((path, *inner), fault.message)
         if path == TAGS and isinstance(value, list):
             yield from _tag_faults(value)
 
@@ -95,9 +95,9 @@ def _hint(path: str) -> str:
     return f"; did you mean {f'{outer}.{near}' if outer else near}?" if near else ""
 
 
-def _tag_faults(tags: list[Any]) -> Iterator[Fault]:
+def _tag_faults(tags: list[Any]) -> Iterator[DocumentFault]:
     if len(tags) > MAX_TAGS:
-        yield Fault((TAGS,), f"at most {MAX_TAGS} tags are possible")
+        yield DocumentFault((TAGS,), f"at most {MAX_TAGS} tags are possible")
     seen: set[str] = set()
     for number, tag in enumerate(tags):
         if not isinstance(tag, dict):
@@ -105,13 +105,13 @@ def _tag_faults(tags: list[Any]) -> Iterator[Fault]:
         key, value = tag.get("Key"), tag.get("Value")
         if isinstance(key, str):
             for wrong in _wrong_key(key, seen):
-                yield Fault((TAGS, number, "Key"), wrong)
+                yield DocumentFault((TAGS, number, "Key"), wrong)
             seen.add(key)
         if isinstance(value, str) and not (len(value) <= _LONGEST_VALUE and _TAG.fullmatch(value)):
             what = (
                 f"a tag's value has at most {_LONGEST_VALUE} letters, digits, spaces and _.:/=+-@"
             )
-            yield Fault((TAGS, number, "Value"), what)
+            yield DocumentFault((TAGS, number, "Value"), what)
 
 
 def _wrong_key(key: str, seen: Iterable[str]) -> Iterator[str]:
