@@ -15,7 +15,7 @@ import botocore.session
 
 from slotq.errors import InvalidRequest
 from slotq_core import names
-from slotq_core.wire.training.training_request import Fault, Shape, faults_by, refusal
+from slotq_core.wire.training.training_request import RequestFault, Shape, faults_by, refusal
 
 KINDS = {"long": "integer", "double": "float"}
 """The JSON type of botocore's types that have another name."""
@@ -111,7 +111,7 @@ def _as_it_is_sent(request: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**request, "Tags": names.sagemaker_tags(tags)} if isinstance(tags, list) else request
 
 
-def _refused(faults: list[Fault]) -> InvalidRequest:
+def _refused(faults: list[RequestFault]) -> InvalidRequest:
     refused = refusal(faults)
     if not any(fault.dated for fault in faults):
         return refused

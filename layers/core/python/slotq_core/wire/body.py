@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.wire import strict_json
-from slotq_core.wire.training.training_request import Fault, refusal
+from slotq_core.wire.training.training_request import RequestFault, refusal
 
 MAX_BODY = 1_000_000
 """The most bytes of a submission, by any route. API Gateway takes up to 10 MB, an asynchronous
@@ -45,13 +45,13 @@ def invalid(error: ValidationError) -> InvalidRequest:
     return refusal(faults_in(error))
 
 
-def faults_in(error: ValidationError) -> list[Fault]:
+def faults_in(error: ValidationError) -> list[RequestFault]:
     return [_fault(each["loc"], each["msg"]) for each in error.errors(include_input=False)]
 
 
-def _fault(place: tuple[int | str, ...], message: str) -> Fault:
+def _fault(place: tuple[int | str, ...], message: str) -> RequestFault:
     path = ".".join(str(part) for part in place)[:_SHOWN]
     message = message.removeprefix("Value error, ")
     if not path and "tag '" in message:
         path = "Tags"
-    return Fault(path=path, message=message)
+    return RequestFault(path=path, message=message)

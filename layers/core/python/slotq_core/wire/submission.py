@@ -24,7 +24,7 @@ from slotq_core.wire.pool_definition import (
 )
 from slotq_core.wire.setting_tags import TAGS, integer, read_settings
 from slotq_core.wire.training.field_paths import keeps_checkpoints
-from slotq_core.wire.training.training_request import Fault, RequestCheck, refusal
+from slotq_core.wire.training.training_request import RequestCheck, RequestFault, refusal
 
 PRIORITY_LIMIT = 1_000_000
 MAX_TAGS = names.MAX_TAGS
@@ -288,7 +288,9 @@ def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, A
     return _read(request, [])
 
 
-def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submission, dict[str, Any]]:
+def _read(
+    request: Mapping[str, Any], structural: list[RequestFault]
+) -> tuple[Submission, dict[str, Any]]:
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
     if len(canonical.encode()) > MAX_BODY:
         raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")

@@ -80,7 +80,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
+class RequestFault:
     path: str
     """`ResourceConfig.InstanceCount`, `Tags.0.Key`; empty: the whole request."""
     message: str
@@ -95,7 +95,7 @@ class Fault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def refusal(faults: Sequence[Fault]) -> InvalidRequest:
+def refusal(faults: Sequence[RequestFault]) -> InvalidRequest:
     """The error that lists all faults, one a line. Its field is the first fault's."""
     pairs = tuple((fault.path, fault.message) for fault in faults[:MOST_FAULTS])
     if len(faults) == 1:
@@ -124,7 +124,7 @@ class RequestCheck:
     def __init__(self) -> None:
         self._reading = _Reading(refuse_unknown=False)
 
-    def faults(self, request: Mapping[str, Any]) -> list[Fault]:
+    def faults(self, request: Mapping[str, Any]) -> list[RequestFault]:
         """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
         return _with_rules(self._reading.faults(request, known_shape()), request)
 
@@ -140,32 +140,32 @@ def check_complete(request: Mapping[str, Any]) -> None:
     RequestCheck().check_complete(request)
 
 
-def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
+def submission_faults(request: Mapping[str, Any]) -> list[RequestFault]:
     """`RequestCheck.faults`, of one request."""
     return RequestCheck().faults(request)
 
 
-def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
+def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[RequestFault]:
     """The faults by the user's own structure. Unknown fields are faults too. Not the fields that
     are missing by a rule between fields: a project may fill them in."""
     faults = _with_rules(_Reading(refuse_unknown=True).faults(request, shape), request)
     return [fault for fault in faults if not fault.by_rule or not fault.lacks]
 
 
-def _with_rules(faults: list[Fault], request: Mapping[str, Any]) -> list[Fault]:
+def _with_rules(faults: list[RequestFault], request: Mapping[str, Any]) -> list[RequestFault]:
     """The faults, with those by the rules between fields. These are asked only of a request whose
     values have the right types."""
     if not all(fault.lacks or fault.dated for fault in faults):
         return faults
     found = (
-        Fault(path=path, message=message, lacks=rule.is_curable(request), by_rule=True)
+        RequestFault(path=path, message=message, lacks=rule.is_curable(request), by_rule=True)
         for rule, path, message in breaches(request)
         if rule.certain
     )
     return [*faults, *islice(found, MOST_FAULTS + 1 - len(faults))]
 
 
-def value_faults(path: str, value: Any, shape: Shape) -> list[Fault]:
+def value_faults(path: str, value: Any, shape: Shape) -> list[RequestFault]:
     """The faults of one field's value, at most MOST_FAULTS + 1. Unknown fields are faults too."""
     return [*islice(_Reading(refuse_unknown=True).of_value(value, shape, path), MOST_FAULTS + 1)]
 
@@ -201,26 +201,26 @@ class _Reading:
         """Containers without faults, with their shapes, by both identities. Kept, so that no other
         object gets one of these identities."""
 
-    def faults(self, request: Mapping[str, Any], shape: Shape) -> list[Fault]:
+    def faults(self, request: Mapping[str, Any], shape: Shape) -> list[RequestFault]:
         found = [*islice(self._all(request, shape), MOST_FAULTS + 1)]
         if self._unknown > MOST_UNKNOWN:
-            found.insert(0, Fault(path="", message=_too_many_unknown()))
+            found.insert(0, RequestFault(path="", message=_too_many_unknown()))
         return found[: MOST_FAULTS + 1]
 
-    def _all(self, request: Mapping[str, Any], shape: Shape) -> Iterator[Fault]:
+    def _all(self, request: Mapping[str, Any], shape: Shape) -> Iterator[RequestFault]:
         yield from self.of_value(request, _on_instances(shape, request), "")
         if "ServerlessJobConfig" not in request:
             name = "AlgorithmSpecification"
             yield from _program(request.get(name), shape.members.get(name))
 
-    def of_value(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+    def of_value(self, value: Any, shape: Shape, path: str) -> Iterator[RequestFault]:
         """The faults of the value and all that is in it."""
         what, fits = _KINDS[shape.kind]
         if not fits(value):
-            yield Fault(path=path, message=f"must be {what}, not {_said(value)}")
+            yield RequestFault(path=path, message=f"must be {what}, not {_said(value)}")
             return
         for wrong in _beyond(value, shape):
-            yield Fault(path=path, message=wrong, dated=True)
+            yield RequestFault(path=path, message=wrong, dated=True)
         if shape.kind in _CONTAINERS and (id(value), id(shape)) not in self._faultless:
             found = False
             for fault in self._of_parts(value, shape, path):
@@ -229,7 +229,7 @@ class _Reading:
             if not found:
                 self._faultless[id(value), id(shape)] = value, shape
 
-    def _of_parts(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+    def _of_parts(self, value: Any, shape: Shape, path: str) -> Iterator[RequestFault]:
         """The faults of what is in a container."""
         if shape.kind == "structure":
             yield from self._of_structure(value, shape, path)
@@ -240,20 +240,22 @@ class _Reading:
             for number, part in enumerate(value):
                 yield from self.of_value(part, shape.item, _join(path, number))
 
-    def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+    def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[RequestFault]:
         if shape.key:
             for wrong in _beyond(key, shape.key):
-                yield Fault(path=path, message=f"its name {wrong}", dated=True)
+                yield RequestFault(path=path, message=f"its name {wrong}", dated=True)
         if shape.item:
             yield from self.of_value(value, shape.item, path)
 
-    def _of_structure(self, value: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Fault]:
+    def _of_structure(
+        self, value: Mapping[str, Any], shape: Shape, path: str
+    ) -> Iterator[RequestFault]:
         meant = set()
         for name, part in value.items():
             if name in shape.members:
                 yield from self.of_value(part, shape.members[name], _join(path, name))
                 if part == "" and not path and name in shape.required:
-                    yield Fault(
+                    yield RequestFault(
                         path=_join(path, name), message="is required, and must not be empty"
                     )
             else:
@@ -262,10 +264,10 @@ class _Reading:
                     meant.add(near)
                 if near or self._refuse_unknown:
                     message = _unknown_field(near or similar_name(name, shape.members))
-                    yield Fault(path=_join(path, name), message=message, dated=True)
+                    yield RequestFault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
-                yield Fault(path=_join(path, name), message="is required", lacks=True)
+                yield RequestFault(path=_join(path, name), message="is required", lacks=True)
 
     def _misspelt(self, name: str, shape: Shape, value: Mapping[str, Any]) -> str | None:
         """The known field that the name misspells. Only absent fields count, because SageMaker adds
@@ -287,7 +289,7 @@ def _on_instances(shape: Shape, request: Mapping[str, Any]) -> Shape:
     return replace(shape, required=shape.required.union(ON_INSTANCES))
 
 
-def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
+def _program(algorithm: Any, shape: Shape | None) -> Iterator[RequestFault]:
     """The faults in how the request names its program. SageMaker requires exactly one way; the
     API's structure does not say so."""
     if not isinstance(algorithm, Mapping) or shape is None:
@@ -295,10 +297,10 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
     given = [name for name in PROGRAMS if algorithm.get(name)]
     if not given and algorithm.keys() <= shape.members.keys():
         message = "give TrainingImage or AlgorithmName"
-        yield Fault(path="AlgorithmSpecification", message=message, lacks=True)
+        yield RequestFault(path="AlgorithmSpecification", message=message, lacks=True)
     if len(given) > 1:
         message = "give TrainingImage or AlgorithmName, not both"
-        yield Fault(path="AlgorithmSpecification", message=message)
+        yield RequestFault(path="AlgorithmSpecification", message=message)
 
 
 def _unknown_field(near: str | None) -> str:
