@@ -88,7 +88,7 @@ def one_goes_on_without_its_server() -> Broken:
     """The end of a gang stops all members but the last."""
     right = gangs._ended
 
-    def wrong(gang: gangs.Gang) -> Iterator[LeaveOut | EndGroup]:
+    def wrong(gang: gangs.LiveGang) -> Iterator[LeaveOut | EndGroup]:
         for decision in right(gang):
             if isinstance(decision, EndGroup):
                 yield replace(decision, jobs=decision.jobs[:-1])

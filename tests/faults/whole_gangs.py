@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from tests.faults.fake_dynamodb import Change
 
 GANG = "a gang starts and is evicted whole"
@@ -63,7 +63,7 @@ class WholeGangs:
         started, stopped = self._started & {*group.members}, self._stopped & {*group.members}
         members = [self.jobs[name] for name in group.members if name in self.jobs]
         ended = {job.name: job.state for job in members if job.terminal}
-        there = Gang(group=_with_ends(group, ended), waiting=(), active=())
+        there = LiveGang(group=_with_ends(group, ended), waiting=(), active=())
         if started and not there.enough(job.name for job in members if job.attempt):
             yield f"{sorted(started)} of {group.name} have slots, which are not enough"
         running = [job.name for job in members if job.attempt and not job.attempt.stop]

@@ -19,7 +19,7 @@ from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
-from slotq_core.policy.state.groups.gangs import Gang, gangs
+from slotq_core.policy.state.groups.gangs import LiveGang, gangs
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
 
@@ -82,7 +82,7 @@ def _job(draw: st.DrawFn, name: str, pools: tuple[str, ...], group: str | None) 
     )
 
 
-def _live(gang: Gang) -> set[str]:
+def _live(gang: LiveGang) -> set[str]:
     return {job.name for job in gang.active if job.state is not S.STOPPING}
 
 

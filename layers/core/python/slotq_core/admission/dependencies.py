@@ -21,7 +21,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.lifecycle import move
 from slotq_core.model.groups import LEFT_OUT, Group, end_of
 from slotq_core.model.jobs import GROUP_END, MAX_AFTER, TERMINAL_STATES, Job, JobState
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 
 DEPENDENCY = "dependency"
 """The cause of a job that is cancelled because an earlier job did not complete."""
@@ -111,7 +111,7 @@ def _enough(group: Group, ended: Mapping[str, JobState | None]) -> bool:
     """Whether enough of a gang has completed."""
     states = {name: state for name, state in ended.items() if state is not None}
     whole = dict.fromkeys(group.members, JobState.CANCELLED) | states
-    gang = Gang(group=replace(group, ended=whole), waiting=(), active=())
+    gang = LiveGang(group=replace(group, ended=whole), waiting=(), active=())
     return JobState.COMPLETED in states.values() and not gang.needed and not gang.mandatory
 
 

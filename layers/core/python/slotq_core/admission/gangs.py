@@ -17,7 +17,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.policy.state.groups.concurrency import Bounded
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.user_limits import Rights
 
@@ -63,16 +63,16 @@ def check_room(
         )
 
 
-def _whole(group: Group, jobs: Iterable[Job]) -> Gang:
-    return Gang(group=group, waiting=tuple(jobs), active=())
+def _whole(group: Group, jobs: Iterable[Job]) -> LiveGang:
+    return LiveGang(group=group, waiting=tuple(jobs), active=())
 
 
-def _must_start(gang: Gang) -> str:
+def _must_start(gang: LiveGang) -> str:
     where = " in one pool" if gang.group.same_pool else ""
     return f"gang '{gang.group.name}' must start {gang.needed} of its jobs at once{where}"
 
 
-def _check_common_pool(gang: Gang) -> None:
+def _check_common_pool(gang: LiveGang) -> None:
     """Raises InvalidRequest unless enough members accept one and the same pool."""
     accepting = {
         pool: [job.name for job in gang.waiting if pool in job.pools] for pool in gang.lead.pools
@@ -87,7 +87,7 @@ def _check_common_pool(gang: Gang) -> None:
     )
 
 
-def _fits(gang: Gang, room: Mapping[str, Demand], bounded: Bounded | None = None) -> bool:
+def _fits(gang: LiveGang, room: Mapping[str, Demand], bounded: Bounded | None = None) -> bool:
     """Whether enough of the gang finds room at once. `bounded`: the users' limits to count."""
     for order in gang.orders():
         jobs = [bounded.counted(job) if bounded else job for job in order]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 
 _ENDED = {
     JobState.COMPLETED: "has completed",
@@ -55,10 +55,10 @@ def standing_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) ->
     )
 
 
-def _gang(group: Group, jobs: Sequence[Job]) -> Gang:
+def _gang(group: Group, jobs: Sequence[Job]) -> LiveGang:
     """The gang with its members as they are, whatever else a pass would know."""
     ended = {job.name: job.state for job in jobs if job.terminal}
-    return Gang(
+    return LiveGang(
         group=replace(group, ended={**group.ended, **ended}),
         waiting=tuple(job for job in jobs if job.waits),
         active=tuple(job for job in jobs if job.active),
@@ -79,7 +79,7 @@ def _state(jobs: Sequence[Job], *, completed: bool) -> JobState | None:
     return JobState.FAILED if failed else JobState.CANCELLED
 
 
-def _has_completed(gang: Gang, jobs: Sequence[Job]) -> bool:
+def _has_completed(gang: LiveGang, jobs: Sequence[Job]) -> bool:
     """Whether enough of a gang has completed: the member that it ends with, where there is one."""
     if gang.group.ends_with:
         return gang.group.ended.get(gang.group.ends_with) is JobState.COMPLETED
@@ -91,7 +91,7 @@ def _all_completed(jobs: Sequence[Job]) -> bool:
     return all(job.state is JobState.COMPLETED for job in jobs)
 
 
-def _trouble(gang: Gang, jobs: Sequence[Job]) -> str:
+def _trouble(gang: LiveGang, jobs: Sequence[Job]) -> str:
     """What has broken the gang; empty if it is whole, or can be."""
     if not gang.broken:
         return ""

@@ -17,7 +17,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
     takes_only_free_slots,
 )
 from slotq_core.policy.order import outranks, rank, same_user_and_rank
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.job_parts import whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -76,7 +76,7 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
     return reasons.HeldForOthers(**_numbers(job, room), holder="a project that deserves it")
 
 
-def incomplete(gang: Gang) -> Reason:
+def incomplete(gang: LiveGang) -> Reason:
     """The reason of a gang with too few waiting members."""
     here = {job.name for job in gang.waiting}
     return reasons.GangIncomplete(
@@ -87,7 +87,7 @@ def incomplete(gang: Gang) -> Reason:
     )
 
 
-def gang_blocked(gang: Gang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
+def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with what keeps it back besides."""
     rooms = [state.rooms[name] for name in gang.lead.pools if name in state.rooms]
     return reasons.GangBlocked(
@@ -100,7 +100,7 @@ def gang_blocked(gang: Gang, state: PlanState, rules: Rules) -> reasons.GangBloc
     )
 
 
-def _lacks(gang: Gang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
+def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
     """The first member, in the order of service, for which the others leave no room."""
     left = {name: state.rooms[name].free for name in gang.lead.pools if name in state.rooms}
     for job in gang.standing:
@@ -118,7 +118,7 @@ def _lacks(gang: Gang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks |
 
 
 def _lacks_in(
-    room: PoolRoom, job: Job, left: Demand, gang: Gang, drains: Job | None
+    room: PoolRoom, job: Job, left: Demand, gang: LiveGang, drains: Job | None
 ) -> reasons.Lacks:
     """What the member lacks in its first pool, and who holds most there: first the job that the
     pool drains for, if that keeps the member out."""
@@ -141,7 +141,7 @@ def _lacks_in(
     )
 
 
-def _also_of_gang(gang: Gang, state: PlanState) -> Reason | None:
+def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
     """Pools that are shut to a member, or else a limit or quota that keeps back one member or, if
     all are needed, all of them."""
     alike = {

@@ -10,7 +10,7 @@ from slotq_core.model.projects import EVERYWHERE
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.order import Position, position
 from slotq_core.policy.plan import Evict
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 
@@ -74,7 +74,7 @@ class Eligibility:
             return None
         return admitted_in(waiting, users.classes[admitting], users.classes)
 
-    def _gang_to_start(self, job: Job) -> Gang | None:
+    def _gang_to_start(self, job: Job) -> LiveGang | None:
         gang = self._state.gangs.get(job.group)
         return gang if gang and not gang.runs else None
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import RunningGang
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs
 
@@ -19,7 +19,7 @@ class RunningJobs:
     """The jobs by pool. A gang is evicted from all its pools: it is one candidate in each."""
 
     def __init__(
-        self, snapshot: Snapshot, now: int, gangs: Mapping[str, Gang], journal: Journal
+        self, snapshot: Snapshot, now: int, gangs: Mapping[str, LiveGang], journal: Journal
     ) -> None:
         self._journal = journal
         self._gangs = {name: RunningGang(name, gang.ranked, now) for name, gang in gangs.items()}

@@ -15,7 +15,7 @@ from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.lifecycle.missing_rights import takes_only_free_slots
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import Drain, PoolRoom
 from slotq_core.policy.turn.prospects import has_prospects
@@ -88,7 +88,7 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
     return [*bounds, explain.no_room(job, room, state, steps.rules)]
 
 
-def gang_blocked(steps: Steps, gang: Gang, may_be_whole: Callable[[], bool]) -> bool:
+def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool]) -> bool:
     """Explain why the gang waits, and let a pool drain for each member that is due, unless its
     pools and limits could never hold the gang. Return False."""
     state, whole = steps.state, gang.lead

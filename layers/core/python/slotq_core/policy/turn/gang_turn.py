@@ -11,7 +11,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.groups.concurrency import Bounded
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.gate import Taken, deserved_of
@@ -32,7 +32,7 @@ Target = dict[str, str]
 """By member, the best pool for the member."""
 
 
-def take_turn(steps: Steps, gang: Gang) -> bool:
+def take_turn(steps: Steps, gang: LiveGang) -> bool:
     """Serve the gang. Return False if the whole gang is blocked."""
     for job in gang.standing if gang.lead.claim else ():
         steps.state.take_its_claim(job)
@@ -44,7 +44,7 @@ def take_turn(steps: Steps, gang: Gang) -> bool:
 class GangTurn:
     """The turn of one gang."""
 
-    def __init__(self, steps: Steps, gang: Gang) -> None:
+    def __init__(self, steps: Steps, gang: LiveGang) -> None:
         self._steps, self._state, self._rules = steps, steps.state, steps.rules
         self._gang = gang
         self._orders = gang.orders()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Chain
@@ -41,7 +41,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool
     return False
 
 
-def gang_has_prospects(gang: Gang, state: PlanState) -> bool:
+def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
     with all that it may preempt."""
     lead = gang.lead

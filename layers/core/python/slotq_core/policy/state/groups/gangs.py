@@ -30,7 +30,7 @@ _CANCELS = frozenset({StopCause.CANCELLED, StopCause.GROUP_ENDED})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gang:
+class LiveGang:
     """A group and its members that have not ended."""
 
     group: Group
@@ -166,7 +166,9 @@ class Gang:
         )
 
 
-def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
+def starts_together(
+    decisions: Iterable[Decision], gangs: Mapping[str, LiveGang]
+) -> Iterator[Decision]:
     """The decisions, with the starts of each gang's members merged in place of the first."""
     starts: dict[str, list[Start]] = {}
     ordered: list[Decision | str] = []
@@ -183,14 +185,14 @@ def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) ->
         yield StartGang(group=each, starts=tuple(starts[each])) if isinstance(each, str) else each
 
 
-def gangs(snapshot: Snapshot) -> dict[str, Gang]:
+def gangs(snapshot: Snapshot) -> dict[str, LiveGang]:
     """The gangs by group name. A sweep is no gang: its jobs are independent (concurrency.py)."""
     if not snapshot.groups:
         return {}
     waiting = _by_group(snapshot.waiting)
     active = _by_group(snapshot.active)
     return {
-        group.name: Gang(
+        group.name: LiveGang(
             group=_with_last_stops(group, active.get(group.name, ())),
             waiting=tuple(waiting.get(group.name, ())),
             active=tuple(active.get(group.name, ())),
@@ -233,7 +235,7 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
                 yield LeaveOut(job=job)
 
 
-def _ended(gang: Gang) -> Iterator[LeaveOut | EndGroup]:
+def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
     """The end of a gang that ends with one of its members: nobody starts any more."""
     live = [job for job in gang.active if job.attempt and not job.attempt.stop]
     if live:
@@ -243,7 +245,7 @@ def _ended(gang: Gang) -> Iterator[LeaveOut | EndGroup]:
         yield LeaveOut(job=job)
 
 
-def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
+def _to_roll_back(gang: LiveGang) -> tuple[Job, ...]:
     """The running members of a gang that could be whole but is not: a start has failed, or a needed
     member was cancelled. What is left of a broken gang runs to its end."""
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
@@ -252,7 +254,7 @@ def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
     return () if gang.enough(job.name for job in live) else tuple(sorted(live, key=position))
 
 
-def _is_over(gang: Gang) -> bool:
+def _is_over(gang: LiveGang) -> bool:
     """Whether the gang has run and no member that ran waits for another attempt."""
     ran = any(state is not JobState.CANCELLED for state in gang.group.ended.values())
     return ran and not any(job.attempts for job in gang.waiting)
