@@ -21,7 +21,7 @@ from slotq_core.operations.usage.report import Position, UsageReport
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.usage import DaySum
-from slotq_core.usage.amounts import Amounts, Group, Totals, cells, merge
+from slotq_core.usage.amounts import Amounts, Totals, UsageGroup, cells, merge
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.usage.calendar_days import DAY, begin_of, day_of
 from slotq_core.usage.day_rows import parts_of
@@ -111,10 +111,10 @@ def read(
 
 def in_all(totals: Totals) -> Amounts:
     found: Totals = {}
-    merge(found, [(Group(), Amounts())])
+    merge(found, [(UsageGroup(), Amounts())])
     for amounts in totals.values():
-        merge(found, [(Group(), amounts)])
-    return found[Group()]
+        merge(found, [(UsageGroup(), amounts)])
+    return found[UsageGroup()]
 
 
 def slot_hours(totals: Totals) -> float:
@@ -252,13 +252,13 @@ def test_a_sum_is_extended_only_as_it_was_seen(store: Store) -> None:
     book = store.usage
     assert book.last_sum() is None
     fresh = DaySum(day=TODAY)
-    (part,) = parts_of(cells({TODAY: {Group(project="a"): Amounts(slot_ms=5)}}))
+    (part,) = parts_of(cells({TODAY: {UsageGroup(project="a"): Amounts(slot_ms=5)}}))
     book.extend(fresh, replace(fresh, attempts=1, through="x", begins=TODAY), [part])
     with pytest.raises(Conflict):
         book.extend(fresh, replace(fresh, whole=True), [])
     stored = book.last_sum()
     assert stored
-    assert [*book.cells(stored.parts[0])] == [(TODAY, Group(project="a"), Amounts(slot_ms=5))]
+    assert [*book.cells(stored.parts[0])] == [(TODAY, UsageGroup(project="a"), Amounts(slot_ms=5))]
     book.extend(stored, replace(stored, attempts=2, through="y", whole=True), [part])
     with pytest.raises(Conflict):
         book.extend(stored, replace(stored, attempts=3, through="z"), [part])
@@ -621,7 +621,9 @@ def test_an_unreadable_part_is_counted(dynamo: DynamoStore, items: Table) -> Non
     add_up(dynamo, MIDNIGHT + DAY + SETTLED)
     part = next(key for key in items.all() if key[0].startswith("USAGE#"))
     later = StandingClock(MIDNIGHT + 4 * DAY)
-    another = zlib.compress(next(iter(parts_of([(TODAY, Group(), Amounts(slot_ms=1))]))).encode())
+    another = zlib.compress(
+        next(iter(parts_of([(TODAY, UsageGroup(), Amounts(slot_ms=1))]))).encode()
+    )
     for wrong in (b"?", zlib.compress(b"{}"), another):
         items.change(part, cells={"B": wrong})
         page = UsageReport(dynamo.usage, later).page(start=MIDNIGHT)

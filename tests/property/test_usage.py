@@ -12,8 +12,8 @@ from slotq_core.model.attempts import Beneficiary
 from slotq_core.usage.amounts import (
     BY,
     Amounts,
-    Group,
     Totals,
+    UsageGroup,
     Waits,
     Window,
     add_attempt,
@@ -77,9 +77,9 @@ def added(*parts: Totals) -> Totals:
 
 
 def in_all(totals: Totals) -> Amounts:
-    found: Totals = {Group(): Amounts()}
-    merge(found, ((Group(), amounts) for amounts in totals.values()))
-    return found[Group()]
+    found: Totals = {UsageGroup(): Amounts()}
+    merge(found, ((UsageGroup(), amounts) for amounts in totals.values()))
+    return found[UsageGroup()]
 
 
 @given(_some, _moments, _moments)

@@ -16,8 +16,8 @@ from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.plan import Evict, RollBack, Start
 from slotq_core.usage.amounts import (
     Amounts,
-    Group,
     Totals,
+    UsageGroup,
     Waits,
     Window,
     add_attempt,
@@ -97,7 +97,7 @@ def test_what_an_eviction_lost_is_at_most_known_without_a_report(saved_at, at_mo
     assert shown is not None
     assert shown.lost_at_most is (saved_at is None)
     day = day_of(NOW)
-    cell = (day, Group(pool="p5"), amounts)
+    cell = (day, UsageGroup(pool="p5"), amounts)
     (part,) = parts_of([cell])
     assert [*read_part(part)] == [cell]
     earlier = {key: it for key, it in json.loads(part).items() if key != "at_most"}
@@ -225,7 +225,7 @@ def test_a_record_that_cannot_be_is_refused(wrong: dict[str, int]):
     ],
 )
 def test_a_part_that_cannot_be_read_is_refused(change: dict[str, object]):
-    (text,) = parts_of([("2026-11-20", Group(project="a"), Amounts(slot_ms=1))])
+    (text,) = parts_of([("2026-11-20", UsageGroup(project="a"), Amounts(slot_ms=1))])
     assert [*read_part(text)]
     with pytest.raises((ValueError, KeyError, TypeError, IndexError)):
         [*read_part(json.dumps({**json.loads(text), **change}))]
@@ -233,5 +233,5 @@ def test_a_part_that_cannot_be_read_is_refused(change: dict[str, object]):
 
 def test_a_group_is_named_as_users_name_it():
     group = group_of({"project": "a", "class": "training"}, "ml.x")
-    assert group == Group(project="a", workload="training", instance_type="ml.x")
+    assert group == UsageGroup(project="a", workload="training", instance_type="ml.x")
     assert field_of(group, "class") == "training"

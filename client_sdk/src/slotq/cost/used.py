@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from slotq.cost.instance_prices import InstancePrices
-from slotq_core.usage.amounts import Amounts, Group, Totals, field_of, grouped, merge
+from slotq_core.usage.amounts import Amounts, Totals, UsageGroup, field_of, grouped, merge
 
 _HOUR = 3_600_000
 _COSTLY = 95
@@ -55,7 +55,7 @@ class UsageLineView(BaseModel):
 
 def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
     """A line for each group, the largest use first."""
-    groups: dict[Group, Totals] = {}
+    groups: dict[UsageGroup, Totals] = {}
     for group, amounts in used.totals.items():
         one = groups.setdefault(group._replace(instance_type=""), {})
         merge(one, [(group, amounts)])
@@ -65,7 +65,7 @@ def usage_lines(used: Used, prices: InstancePrices) -> list[UsageLineView]:
 
 def total_line(used: Used, prices: InstancePrices) -> UsageLineView:
     """A line for everything."""
-    return _line(Group(), grouped(used.totals, ()), (), prices)
+    return _line(UsageGroup(), grouped(used.totals, ()), (), prices)
 
 
 def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
@@ -79,7 +79,9 @@ def unpriced_types(used: Used, prices: InstancePrices) -> list[str]:
     )
 
 
-def _line(group: Group, totals: Totals, by: Sequence[str], prices: InstancePrices) -> UsageLineView:
+def _line(
+    group: UsageGroup, totals: Totals, by: Sequence[str], prices: InstancePrices
+) -> UsageLineView:
     known = {its: its.instance_type in prices.usd_per_hour for its in totals}
     usd = [
         amounts.instance_ms / _HOUR * prices.usd_per_hour[its.instance_type]

@@ -15,7 +15,7 @@ from slotq_core.operations.usage.report import Position
 from slotq_core.operations.usage.timeline import Cursor
 from slotq_core.privacy.withholding import use_as_seen
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.usage.amounts import BY, Group
+from slotq_core.usage.amounts import BY, UsageGroup
 from slotq_core.usage.calendar_days import begin_of, is_day
 from slotq_core.wire.views.usage import SettledView, attempts_view, usage_view
 
@@ -82,11 +82,11 @@ class UsageRoutes:
 
         return sees
 
-    def _names_to_caller(self) -> Callable[[Group], bool]:
+    def _names_to_caller(self) -> Callable[[UsageGroup], bool]:
         """Whether the caller may see whose use a group is."""
         caller, permissions = self._request.caller(), self._manager().authorizer.now()
 
-        def names(group: Group) -> bool:
+        def names(group: UsageGroup) -> bool:
             return permissions.may_among(
                 Action.SEE_PERSON, caller, project=group.project, submitter=group.submitter
             )

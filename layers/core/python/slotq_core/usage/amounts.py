@@ -80,7 +80,7 @@ def waits_of(count: int, total: int, buckets: Mapping[int, int]) -> Waits:
     return Waits(count=count, total=total, buckets=dict(buckets))
 
 
-class Group(NamedTuple):
+class UsageGroup(NamedTuple):
     """Whose use it is, and where."""
 
     project: str = ""
@@ -132,7 +132,7 @@ class Amounts:
         self.waits.add(other.waits)
 
 
-Totals = dict[Group, Amounts]
+Totals = dict[UsageGroup, Amounts]
 DayTotals = dict[str, Totals]
 """By calendar day."""
 
@@ -206,7 +206,7 @@ def by_day(uses: Iterable[AttemptUse]) -> DayTotals:
     return {day: totals for day, totals in found.items() if totals}
 
 
-def merge(totals: Totals, more: Iterable[tuple[Group, Amounts]]) -> None:
+def merge(totals: Totals, more: Iterable[tuple[UsageGroup, Amounts]]) -> None:
     for group, amounts in more:
         there = totals.get(group)
         if there is None:
@@ -214,7 +214,7 @@ def merge(totals: Totals, more: Iterable[tuple[Group, Amounts]]) -> None:
         there.add(amounts)
 
 
-def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
+def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
     """The same, with only the fields of BY that `by` names, and instance types, kept apart."""
     found: Totals = {}
     kept = grouping(by)
@@ -223,39 +223,39 @@ def grouped(totals: Mapping[Group, Amounts], by: Iterable[str]) -> Totals:
 
 
 def grouping(
-    by: Iterable[str], names: Callable[[Group], bool] = lambda _: True
-) -> Callable[[Group], Group]:
+    by: Iterable[str], names: Callable[[UsageGroup], bool] = lambda _: True
+) -> Callable[[UsageGroup], UsageGroup]:
     """What reduces a group to the fields that `by` names, and the instance type; without the
     submitter unless `names` allows it."""
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
-    blank = {name: "" for name in Group._fields if name not in kept}
+    blank = {name: "" for name in UsageGroup._fields if name not in kept}
 
-    def reduced(group: Group) -> Group:
+    def reduced(group: UsageGroup) -> UsageGroup:
         told = "submitter" in blank or names(group)
         return group._replace(**(blank if told else {**blank, "submitter": ""}))
 
     return cache(reduced)
 
 
-def field_of(group: Group, name: str) -> str:
+def field_of(group: UsageGroup, name: str) -> str:
     """A group's field as users name it."""
     return str(getattr(group, _FIELDS.get(name, name)))
 
 
-def group_of(fields: Mapping[str, str], instance_type: str) -> Group:
+def group_of(fields: Mapping[str, str], instance_type: str) -> UsageGroup:
     """The group with these fields as users name them. Raises TypeError for an unknown one."""
     named = {_FIELDS.get(name, name): text for name, text in fields.items()}
-    return Group(**named, instance_type=instance_type)
+    return UsageGroup(**named, instance_type=instance_type)
 
 
-def cells(totals: DayTotals) -> Iterator[tuple[str, Group, Amounts]]:
+def cells(totals: DayTotals) -> Iterator[tuple[str, UsageGroup, Amounts]]:
     for day in sorted(totals):
         for group in sorted(totals[day]):
             yield day, group, totals[day][group]
 
 
-def _own(use: AttemptUse, part: PartUse) -> Group:
-    return Group(
+def _own(use: AttemptUse, part: PartUse) -> UsageGroup:
+    return UsageGroup(
         project=use.project,
         submitter=use.submitter,
         pool=part.pool,
@@ -264,7 +264,7 @@ def _own(use: AttemptUse, part: PartUse) -> Group:
     )
 
 
-def _gaining(use: AttemptUse) -> Group:
+def _gaining(use: AttemptUse) -> UsageGroup:
     assert use.beneficiary is not None
     who = use.beneficiary
     there = _own(use, use.held[0])

@@ -12,15 +12,15 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from slotq_core.usage.amounts import Amounts, Group, Waits
+from slotq_core.usage.amounts import Amounts, UsageGroup, Waits
 
-Cell = tuple[str, Group, Amounts]
+Cell = tuple[str, UsageGroup, Amounts]
 """A calendar day, and what a group used on it."""
 
 FORMAT = 1
 MOST_CHARACTERS = 250_000
 """The length at which a part ends. One more row fits into an item of the store all the same."""
-_TEXTS = 1 + len(Group._fields)
+_TEXTS = 1 + len(UsageGroup._fields)
 
 
 class _Part:
@@ -30,7 +30,7 @@ class _Part:
         self._at_most: list[int] = []
         self.length = 0
 
-    def take(self, day: str, group: Group, amounts: Amounts) -> None:
+    def take(self, day: str, group: UsageGroup, amounts: Amounts) -> None:
         row = [*(self._place(text) for text in (day, *group)), *_numbers(amounts)]
         self._rows.append(row)
         self._at_most.append(amounts.lost_at_most_ms)
@@ -69,7 +69,7 @@ def read_part(text: str) -> Iterator[Cell]:
     texts, rows = found["texts"], found["rows"]
     for row, at_most in zip(rows, found.get("at_most") or [None] * len(rows), strict=True):
         day, *group = (texts[place] for place in row[:_TEXTS])
-        yield day, Group(*group), _amounts(row[_TEXTS:], at_most)
+        yield day, UsageGroup(*group), _amounts(row[_TEXTS:], at_most)
 
 
 def _numbers(amounts: Amounts) -> list[int]:

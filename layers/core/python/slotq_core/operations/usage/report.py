@@ -23,7 +23,7 @@ from slotq_core.operations.usage.record_marks import NO_RECORD, RecordMark, mark
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.usage import DaySum, EndedAttempts, UsageBook
 from slotq_core.timestamps import FAR_OFF, iso
-from slotq_core.usage.amounts import Group, Totals, Window, add_attempt, grouping, merge
+from slotq_core.usage.amounts import Totals, UsageGroup, Window, add_attempt, grouping, merge
 from slotq_core.usage.attempt_use import AttemptUse, use_of
 from slotq_core.usage.calendar_days import begin_of, day_of, days, is_day, month_of
 
@@ -102,7 +102,7 @@ class UsageReport:
         end: int | None = None,
         by: Sequence[str] = (),
         after: Position | None = None,
-        names: Callable[[Group], bool] = lambda _: True,
+        names: Callable[[UsageGroup], bool] = lambda _: True,
     ) -> UsagePage:
         """What was used from `start` to before `end` (ms), by fields of `usage.amounts.BY`.
 
@@ -139,7 +139,7 @@ class _Reading:
         clock: Clock,
         *,
         window: Window,
-        kept: Callable[[Group], Group],
+        kept: Callable[[UsageGroup], UsageGroup],
         now: int,
     ) -> None:
         self._book = usage

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from slotq_core.model.attempts import Beneficiary
 from slotq_core.timestamps import iso, iso_or_none, seconds
-from slotq_core.usage.amounts import BY, Amounts, Group, Totals, field_of, group_of, waits_of
+from slotq_core.usage.amounts import BY, Amounts, Totals, UsageGroup, field_of, group_of, waits_of
 from slotq_core.usage.attempt_use import AttemptUse
 from slotq_core.wire.base import VERSION, BaseModel
 
@@ -227,13 +227,13 @@ def usage_view(
     )
 
 
-def totals_in(rows: Iterable[UsageRowView]) -> Iterable[tuple[Group, Amounts]]:
+def totals_in(rows: Iterable[UsageRowView]) -> Iterable[tuple[UsageGroup, Amounts]]:
     """The groups and amounts in the rows, for whoever adds pages up."""
     for row in rows:
         yield group_of(row.group, row.instance_type), _amounts(row)
 
 
-def _row(group: Group, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
+def _row(group: UsageGroup, amounts: Amounts, by: Sequence[str]) -> UsageRowView:
     waits = amounts.waits
     return UsageRowView(
         group={name: field_of(group, name) for name in BY if name in by},
