@@ -32,7 +32,7 @@ _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|.", re.DOTALL)
 _END_OF_INPUT = "q"
 
 
-class Keys(Protocol):
+class KeySource(Protocol):
     """A source of keys."""
 
     def read(self, timeout: float) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from rich.text import Text
 
 from slotq.cli.top.draw import Frame, lines
-from slotq.cli.top.keyboard import Keys
+from slotq.cli.top.keyboard import KeySource
 from slotq.cli.top.scene import LIVING, Scene, Wish, press, seen, told
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
@@ -66,7 +66,7 @@ class Top:
         self,
         client: QueueClient,
         screen: Screen,
-        keys: Keys,
+        keys: KeySource,
         *,
         projects: tuple[str, ...] = (),
         every: float,
