@@ -17,7 +17,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from slotq.local.endpoint import Endpoint
 from slotq.local.entry.signatures import Caller, CoveredRequest
-from slotq.local.keys import Keys
+from slotq.local.keys import EmulatorKeys
 from slotq.local.services.gateway import Gateway, GatewayAnswer, _as_http, headers_of, read_body
 from slotq_core.api.openapi import document
 from slotq_core.wire.base import ErrorView
@@ -43,7 +43,7 @@ class Door:
         self.wrong: list[str] = []
         self._account, self._renews = account, renews
         self._gateway = Gateway(
-            endpoint=Endpoint(url="http://127.0.0.1", keys=Keys.made()),
+            endpoint=Endpoint(url="http://127.0.0.1", keys=EmulatorKeys.made()),
             find_caller=lambda _: CALLER,
             call=self._call,
         )

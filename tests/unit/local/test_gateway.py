@@ -15,10 +15,10 @@ from botocore.credentials import Credentials
 
 from slotq.local.endpoint import API_ID, Endpoint
 from slotq.local.entry.signatures import Caller
-from slotq.local.keys import Keys
+from slotq.local.keys import EmulatorKeys
 from slotq.local.services.gateway import MAX_BODY, Gateway, is_ours
 
-ENDPOINT = Endpoint(url="http://127.0.0.1:4777", keys=Keys.made())
+ENDPOINT = Endpoint(url="http://127.0.0.1:4777", keys=EmulatorKeys.made())
 ANNE = Caller(arn="arn:aws:iam::123456789012:user/anne", access_key="ANNE", secret_key="secret")
 ROLE = Caller(
     arn="arn:aws:sts::123456789012:assumed-role/r/s",

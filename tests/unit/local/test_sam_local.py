@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slotq.local.keys import Keys
+from slotq.local.keys import EmulatorKeys
 from slotq.local.sam_local import NotBuilt, OutOfReach, write
 from slotq.local.state import Running
 from tests.unit.test_template import LOCAL
@@ -34,7 +34,7 @@ Resources:
 def running() -> Iterator[Running]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        keys = Keys(access_key="AKIA", secret_key="secret", token="token")
+        keys = EmulatorKeys(access_key="AKIA", secret_key="secret", token="token")
         yield Running(run="r", pid=1, url=url, region="us-east-1", pools="main=2", keys=keys)
 
 

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from slotq.local.keys import Keys
+from slotq.local.keys import EmulatorKeys
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -30,7 +30,7 @@ def session_of(**settings: str) -> Any:
 class Endpoint:
     url: str
     """`http://127.0.0.1:PORT`, without a final slash."""
-    keys: Keys
+    keys: EmulatorKeys
     region: str = REGION
     account: str = ACCOUNT
 

@@ -21,14 +21,14 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys:
+class EmulatorKeys:
     access_key: str
     secret_key: str = field(repr=False)
     token: str = field(repr=False)
     """Opens the emulator's controls (header `x-slotq-token`)."""
 
     @classmethod
-    def made(cls) -> Keys:
+    def made(cls) -> EmulatorKeys:
         """New keys. The access key has the form of AWS's own."""
         return cls(
             access_key="AKIA" + "".join(secrets.choice(_LETTERS) for _ in range(16)),
@@ -37,22 +37,22 @@ class Keys:
         )
 
 
-def read(folder: Path) -> Keys | None:
+def read(folder: Path) -> EmulatorKeys | None:
     """The folder's keys. None without keys, or if another user could have read them."""
     try:
         with (folder / _FILE).open() as file:
             seen = os.fstat(file.fileno())
             private = seen.st_uid == os.geteuid() and not stat.S_IMODE(seen.st_mode) & 0o077
-            return Keys(**json.load(file)) if private else None
+            return EmulatorKeys(**json.load(file)) if private else None
     except (OSError, ValueError, TypeError):
         return None
 
 
-def kept(folder: Path) -> Keys:
+def kept(folder: Path) -> EmulatorKeys:
     """The folder's keys. Creates them if there are none."""
     if found := read(folder):
         return found
-    made = Keys.made()
+    made = EmulatorKeys.made()
     write_private(folder / _FILE, json.dumps(asdict(made)))
     return made
 

@@ -24,7 +24,7 @@ from typing import Any
 from slotq.local import keys
 from slotq.local.container.host_process import sweep
 from slotq.local.endpoint import Endpoint
-from slotq.local.keys import TOKEN_HEADER, Keys
+from slotq.local.keys import TOKEN_HEADER, EmulatorKeys
 from slotq_core.errors import SlotQError
 
 _STOP_SECONDS = 60.0
@@ -68,7 +68,7 @@ class Running:
     url: str
     region: str
     pools: str
-    keys: Keys
+    keys: EmulatorKeys
 
     @property
     def endpoint(self) -> Endpoint:
