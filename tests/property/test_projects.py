@@ -23,7 +23,7 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 from slotq_core.policy.state.quotas.gate import Taking, givers, may_reclaim
-from slotq_core.policy.state.quotas.limits import Limits
+from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.wire.document.sections import ProjectSection
 from tests.property.first_jobs import plan_from_first_jobs
@@ -269,7 +269,7 @@ def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -
         if planned.decisions or stopping:
             return
         accounts = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
-        limits = Limits(accounts, Shares(accounts))
+        limits = QuotaLimits(accounts, Shares(accounts))
         for pool in snapshot.pools:
             used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
             for job in snapshot.waiting:

@@ -28,7 +28,7 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.budgets import Budgets
-from slotq_core.policy.state.quotas.limits import Limits
+from slotq_core.policy.state.quotas.limits import QuotaLimits
 from slotq_core.policy.state.quotas.shares import Shares
 from slotq_core.policy.state.running_jobs import RunningJobs
 
@@ -63,7 +63,7 @@ class PlanState:
         self.shares = Shares(self.accounts)
         self.entitled = Entitlement(self.accounts, self.shares)
         self.rooms = rooms_of(snapshot, self.running, self.entitled, now, journal)
-        self.limits = Limits(self.accounts, self.shares)
+        self.limits = QuotaLimits(self.accounts, self.shares)
         self.lines = self._turn_takers(lines)
         self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}

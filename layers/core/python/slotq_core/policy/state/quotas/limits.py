@@ -17,7 +17,7 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.shares import Shares
 
 
-class Limits:
+class QuotaLimits:
     """Answers questions about the limits and quotas of the accounts and the users."""
 
     def __init__(self, accounts: Accounts, shares: Shares) -> None:
