@@ -38,7 +38,7 @@ class Pack:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class FolderListing:
     """What a folder holds for a job, as relative paths with slashes, in order."""
 
     files: tuple[str, ...]
@@ -58,7 +58,7 @@ class Listing:
         return not any(file == name or file.startswith(f"{name}/") for file in self.files)
 
 
-def listed(folder: Path, *, without: Collection[str] = ()) -> Listing:
+def listed(folder: Path, *, without: Collection[str] = ()) -> FolderListing:
     """Everything in the folder that is not ignored. `without`: folders at its top that do
     not count.
 
@@ -71,7 +71,7 @@ def listed(folder: Path, *, without: Collection[str] = ()) -> Listing:
         found = [*_walked(folder, without)]
     except OSError as error:
         raise _cannot_read(error) from None
-    return Listing(
+    return FolderListing(
         files=tuple(path for path, is_whole in found if is_whole),
         lost=tuple(path for path, is_whole in found if not is_whole),
         ignored_by=_ignore_file(folder) or "SlotQ",

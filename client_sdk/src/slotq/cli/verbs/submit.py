@@ -29,7 +29,7 @@ from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import submission
 from slotq.packaging import training_file
-from slotq.packaging.archive import Listing, Pack, listed, pack
+from slotq.packaging.archive import FolderListing, Pack, listed, pack
 from slotq.packaging.command_job import CommandJob, code_uri, job_name, request_of, under, upload
 from slotq.remote_shell.ports import Forward
 from slotq.sweeps.members import read_range
@@ -389,7 +389,7 @@ def _from_command(
     return request, lambda: _upload(app, client, code, packed, command)
 
 
-def _left_at_home(folder: Path, found: Listing, command: list[str]) -> Iterator[str]:
+def _left_at_home(folder: Path, found: FolderListing, command: list[str]) -> Iterator[str]:
     """What the job may miss of the folder, as sentences."""
     for name in found.lost:
         yield f"{name} is not packed: it is a link to nothing, or no file"
