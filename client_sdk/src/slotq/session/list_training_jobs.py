@@ -30,7 +30,7 @@ _KEYS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-class Listing:
+class TrainingJobListing:
     """The answers to ListTrainingJobs."""
 
     def __init__(self, jobs: JobCalls) -> None:

@@ -33,7 +33,7 @@ from slotq.jobs.notices import Warned
 from slotq.jobs.submission import jsonable
 from slotq.session.describe import arn_of, as_the_job, description, has_training_job
 from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
-from slotq.session.list_training_jobs import Listing
+from slotq.session.list_training_jobs import TrainingJobListing
 from slotq_core.wire.groups.views import GroupView
 from slotq_core.wire.views.jobs import JobView
 
@@ -92,7 +92,7 @@ class TrainingCalls:
         """Tells the warnings of jobs, each once."""
 
     def calls(self) -> tuple[TakenCall, ...]:
-        listing = Listing(self._queue.jobs)
+        listing = TrainingJobListing(self._queue.jobs)
         return (
             TakenCall(operation="sagemaker.CreateTrainingJob", before=self._create),
             TakenCall(
