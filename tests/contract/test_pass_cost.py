@@ -10,7 +10,14 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.ports.training import CallResult, Listing, Observation, Request, Sighting, Verdict
+from slotq_core.ports.training import (
+    CallResult,
+    LiveTrainingJobs,
+    Observation,
+    Request,
+    Sighting,
+    Verdict,
+)
 from tests.contract.evented_dynamodb import EventedDynamo
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
@@ -34,7 +41,7 @@ class Training:
         self.calls.append("describe")
         return None
 
-    def live(self) -> Listing:
+    def live(self) -> LiveTrainingJobs:
         raise AssertionError("a pass must not list: 2 calls a second for the whole account")
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:

@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.adapters.sagemaker.service import LONGEST_LISTING
 from slotq_core.errors import Unavailable
-from slotq_core.ports.training import Listing, Sighting
+from slotq_core.ports.training import LiveTrainingJobs, Sighting
 from tests.unit.sagemaker.adapter_world import (
     TYPE,
     World,
@@ -34,7 +34,7 @@ def test_live_lists_each_live_training_job_once_across_pages() -> None:
         world.client.create_training_job(**request(name))
     world.plane.advance()
     world.client.stop_training_job(TrainingJobName="stopping")
-    assert world.training.live() == Listing(names=frozenset({"running", "stopping"}))
+    assert world.training.live() == LiveTrainingJobs(names=frozenset({"running", "stopping"}))
     assert world.plane.calls["ListTrainingJobs"] == 3
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable, match="ListTrainingJobs: Rate exceeded"):

@@ -34,7 +34,7 @@ from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Finding
 from slotq_core.ports.surroundings import Clock
 from slotq_core.ports.training import (
-    Listing,
+    LiveTrainingJobs,
     Observation,
     Phase,
     Sighting,
@@ -115,7 +115,7 @@ class Reconciler:
         found += run.unexpected(listing, expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]
 
-    def _listed(self) -> Listing:
+    def _listed(self) -> LiveTrainingJobs:
         try:
             return self._training.live()
         except Unavailable as error:
@@ -150,7 +150,7 @@ class _Run:
         return crc32(f"{self.began // RECONCILE_EVERY} {job.name}".encode())
 
     def unexpected(
-        self, listing: Listing, expected: AbstractSet[str], foreign: list[Sighting]
+        self, listing: LiveTrainingJobs, expected: AbstractSet[str], foreign: list[Sighting]
     ) -> Iterator[Finding]:
         """Yield findings about training jobs that no job expects. Put those of other owners into
         `foreign`."""

@@ -128,7 +128,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class LiveTrainingJobs:
     """The names of training jobs that have not ended."""
 
     names: frozenset[str]
@@ -156,7 +156,7 @@ class TrainingService(Protocol):
         """Describe a training job; None if it does not exist. Raises Unavailable if SageMaker
         cannot say."""
 
-    def live(self) -> Listing:
+    def live(self) -> LiveTrainingJobs:
         """List the account's training jobs that have not ended, the newest first. For
         reconciliation only, never in a pass: the whole account has 2 calls a second. Raises
         Unavailable."""

@@ -30,7 +30,7 @@ from slotq_core.ports.training import (
     MAX_RUNTIME,
     RIGHTS,
     CallResult,
-    Listing,
+    LiveTrainingJobs,
     Observation,
     Request,
     Sighting,
@@ -199,7 +199,7 @@ class SageMakerTraining:
             kind = type(error).__name__
             raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
-    def live(self) -> Listing:
+    def live(self) -> LiveTrainingJobs:
         """List without a status filter: with StatusEquals, SageMaker cuts its pages before it
         filters. A filter therefore saves nothing, and each status would cost a listing.
 
@@ -223,9 +223,9 @@ class SageMakerTraining:
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     names.add(summary["TrainingJobName"])
             if not (token := page.get("NextToken")):
-                return Listing(names=frozenset(names))
+                return LiveTrainingJobs(names=frozenset(names))
             asked["NextToken"] = token
-        return Listing(names=frozenset(names), complete=False)
+        return LiveTrainingJobs(names=frozenset(names), complete=False)
 
     def look_into(self, training_job: str, *, now: int) -> Sighting | None:
         try:
