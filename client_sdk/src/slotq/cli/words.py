@@ -37,7 +37,7 @@ class Priority(click.IntRange):
 PRIORITY = Priority(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 
 
-class Moment(Word):
+class MomentWord(Word):
     """A moment: `90s`, `30m`, `2h`, `7d` or `1w` ago, or a date or ISO 8601 time; UTC if no zone is
     given."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.words import Moment
+from slotq.cli.words import MomentWord
 from slotq.errors import CannotReach, NotAllowed, NotConfigured
 from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
 from slotq_core.timestamps import from_datetime
@@ -50,7 +50,7 @@ def save(app: App, *, file: Path, table: str, region: str | None) -> None:
 @click.option("--replace", is_flag=True, help="First delete everything in the table.")
 @click.option(
     "--copied-at",
-    type=Moment(),
+    type=MomentWord(),
     metavar="MOMENT",
     help="When the table was as it is in FILE.  [as FILE says]",
 )

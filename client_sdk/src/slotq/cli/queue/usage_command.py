@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from slotq.cli.app import App, json_option, wide_option
-from slotq.cli.words import Moment
+from slotq.cli.words import MomentWord
 from slotq.configuration.settings import at_home
 from slotq.cost.instance_prices import InstancePrices, instance_prices
 from slotq.cost.used import Used, total_line, unpriced_types, usage_lines
@@ -38,11 +38,11 @@ slotq usage --from 2026-10-01 --to 2026-11-01 --by project,submitter --csv > oct
 @click.option(
     "--from",
     "start",
-    type=Moment(),
+    type=MomentWord(),
     metavar="MOMENT",
     help="From then on (7d, a date, a time).  [the first of this month, UTC]",
 )
-@click.option("--to", "end", type=Moment(), metavar="MOMENT", help="Until before then.  [now]")
+@click.option("--to", "end", type=MomentWord(), metavar="MOMENT", help="Until before then.  [now]")
 @click.option(
     "--by",
     multiple=True,

@@ -12,7 +12,7 @@ from slotq.cli.app import App, json_option, projects_option, wide_option
 from slotq.cli.name_arguments import PoolNames, check_pool
 from slotq.cli.selection import who_i_am
 from slotq.cli.views.watching import every_option, show_changes
-from slotq.cli.words import Moment
+from slotq.cli.words import MomentWord
 from slotq.client import QueueClient
 from slotq.errors import NotAllowed, UnexpectedAnswer
 from slotq.jobs.job_calls import MOST_AT_ONCE
@@ -57,13 +57,13 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
 @click.option("--pool", type=PoolNames(), help="Only jobs that run or may run in this pool.")
 @click.option(
     "--since",
-    type=Moment(),
+    type=MomentWord(),
     metavar="MOMENT",
     help="Only jobs that entered since then (2h, 7d, a date).",
 )
 @click.option(
     "--until",
-    type=Moment(),
+    type=MomentWord(),
     metavar="MOMENT",
     help="Only jobs that entered before (2h, 7d, a date).",
 )

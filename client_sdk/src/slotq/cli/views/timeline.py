@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.words import Moment
+from slotq.cli.words import MomentWord
 from slotq.output.timeline_text import timeline_text
 from slotq_core.wire.views.usage import AttemptsPageView
 
@@ -17,9 +17,9 @@ IN_A_FILE = 100
 
 @click.command(epilog="\b\nslotq timeline --since 7d --pool p5\nslotq ui /timeline")
 @click.option(
-    "--since", type=Moment(), metavar="MOMENT", help="From then on (2h, 7d, a time).  [1d]"
+    "--since", type=MomentWord(), metavar="MOMENT", help="From then on (2h, 7d, a time).  [1d]"
 )
-@click.option("--until", type=Moment(), metavar="MOMENT", help="Until before then.  [now]")
+@click.option("--until", type=MomentWord(), metavar="MOMENT", help="Until before then.  [now]")
 @click.option("--pool", default="", metavar="NAME", help="Only this pool.")
 @json_option
 @click.pass_obj
