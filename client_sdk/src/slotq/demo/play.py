@@ -19,7 +19,7 @@ from sagemaker.estimator import Estimator
 
 from slotq.client import QueueClient
 from slotq.demo.proof import Evidence
-from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Moment, Part
+from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Part, StoryMoment
 from slotq.errors import SlotQError
 from slotq.session.installed_sdk import QueueTrainingJobSession
 from slotq_core.model.jobs import JobState
@@ -115,7 +115,7 @@ class Player:
             sagemaker_session=session,
         )
 
-    def _wait_for(self, part: Moment) -> None:
+    def _wait_for(self, part: StoryMoment) -> None:
         """Wait until the moment has come and the other jobs are in the states that it
         requires."""
         patience = time.monotonic() + part.at / self.speed + PATIENCE
@@ -125,7 +125,7 @@ class Player:
             time.sleep(POLL)
             self._look()
 
-    def _ready(self, part: Moment) -> bool:
+    def _ready(self, part: StoryMoment) -> bool:
         there = all(
             name in self.jobs and self.jobs[name].state == state
             for name, state in part.after.items()

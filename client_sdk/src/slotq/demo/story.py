@@ -14,7 +14,7 @@ INSTANCE_TYPE = "ml.p5.48xlarge"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
+class StoryMoment:
     """When the story goes on."""
 
     at: int
@@ -26,7 +26,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part(Moment):
+class Part(StoryMoment):
     """One job of the story, submitted at its moment."""
 
     name: str
@@ -48,7 +48,7 @@ PARTS = (
     ),
 )
 
-EVICTION = Moment(at=60, after={"job1": "preempted", "job4": "running"})
+EVICTION = StoryMoment(at=60, after={"job1": "preempted", "job4": "running"})
 """No job ends before this moment, however slow the machine is."""
 
 STARTS = (("job1", 1), ("job2", 1), ("job4", 1), ("job1", 2), ("job3", 1))
