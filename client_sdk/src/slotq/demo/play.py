@@ -19,7 +19,7 @@ from sagemaker.estimator import Estimator
 
 from slotq.client import QueueClient
 from slotq.demo.proof import Evidence
-from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, Part, StoryMoment
+from slotq.demo.story import EVICTED, EVICTION, INSTANCE_TYPE, PARTS, StoryJob, StoryMoment
 from slotq.errors import SlotQError
 from slotq.session.installed_sdk import QueueTrainingJobSession
 from slotq_core.model.jobs import JobState
@@ -45,7 +45,7 @@ class TookTooLong(SlotQError):
 class Screen(Protocol):
     """Shows the demo's events. `at` is in seconds since the first submission."""
 
-    def submits(self, at: float, part: Part) -> None: ...
+    def submits(self, at: float, part: StoryJob) -> None: ...
     def changed(self, at: float, before: JobView | None, now: JobView) -> None: ...
     def settled(self, at: float, jobs: list[JobView]) -> None: ...
 
@@ -92,7 +92,7 @@ class Player:
         return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)
 
     def _estimator(
-        self, part: Part, session: QueueTrainingJobSession, source: Path, evicted: Path
+        self, part: StoryJob, session: QueueTrainingJobSession, source: Path, evicted: Path
     ) -> Estimator:
         """An estimator of the part's job, which ends only after the file `evicted` exists."""
         bucket = session.default_bucket()

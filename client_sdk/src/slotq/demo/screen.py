@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.demo.proof import ProofResult
-from slotq.demo.story import TELLING, Part
+from slotq.demo.story import TELLING, StoryJob
 from slotq.jobs.follow import place_text
 from slotq.output.job_tables import COLORS, outcome, why
 from slotq_core.timestamps import from_iso
@@ -31,7 +31,7 @@ class ConsoleScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def submits(self, at: float, part: Part) -> None:
+    def submits(self, at: float, part: StoryJob) -> None:
         self._console.print(heading(f"{part.name}, priority {part.priority}: fit(wait=False)"))
         self._line(at, TELLING[part.name])
 

@@ -26,7 +26,7 @@ class StoryMoment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part(StoryMoment):
+class StoryJob(StoryMoment):
     """One job of the story, submitted at its moment."""
 
     name: str
@@ -35,10 +35,12 @@ class Part(StoryMoment):
 
 
 PARTS = (
-    Part(name="job1", at=0, priority=1, steps=300, after={}),
-    Part(name="job2", at=20, priority=2, steps=100, after={"job1": "running"}),
-    Part(name="job3", at=40, priority=1, steps=100, after={"job1": "running", "job2": "running"}),
-    Part(
+    StoryJob(name="job1", at=0, priority=1, steps=300, after={}),
+    StoryJob(name="job2", at=20, priority=2, steps=100, after={"job1": "running"}),
+    StoryJob(
+        name="job3", at=40, priority=1, steps=100, after={"job1": "running", "job2": "running"}
+    ),
+    StoryJob(
         name="job4",
         at=60,
         priority=3,
