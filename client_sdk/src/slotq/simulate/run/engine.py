@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.opening import Course, Fate, Given, Opening, fate_of, opening_of, ranks
+from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.standing import Spent, Standing
 from slotq.simulate.scenario.scenario import Scenario
@@ -52,13 +52,13 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
     return _World(scenario, opening_of(scenario), watch).run()
 
 
-def go_on(given: Given, opening: Opening, watch: Watcher | None = None) -> Record:
+def go_on(given: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
     """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
     return _World(given, opening, watch).run()
 
 
 class _World:
-    def __init__(self, scenario: Given, opening: Opening, watch: Watcher | None) -> None:
+    def __init__(self, scenario: Given, opening: InitialQueue, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()

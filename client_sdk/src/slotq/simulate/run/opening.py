@@ -89,7 +89,7 @@ class AssumedCourse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Opening:
+class InitialQueue:
     """The queue at the first moment of a run."""
 
     at: int = 0
@@ -109,11 +109,11 @@ class Opening:
     spent: Spending = NOTHING_SPENT
 
 
-def opening_of(scenario: Scenario) -> Opening:
+def opening_of(scenario: Scenario) -> InitialQueue:
     """How the scenario begins."""
     jobs = tuple(running_jobs(scenario))
     specs = {spec.name: spec for spec in scenario.jobs}
-    return Opening(
+    return InitialQueue(
         jobs=jobs,
         courses={job.name: specs[job.name] for job in jobs},
         left={job.name: specs[job.name].runtime for job in jobs},

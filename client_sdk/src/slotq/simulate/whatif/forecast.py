@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from slotq.simulate.run.engine import go_on
-from slotq.simulate.run.opening import AssumedCourse, Opening
+from slotq.simulate.run.opening import AssumedCourse, InitialQueue
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
 from slotq.simulate.whatif.told import Told
@@ -43,7 +43,7 @@ class Forecast:
 def forecast(told: Told, *, hours: float, runtimes: Runtimes) -> Forecast:
     """Reckon the queue on for so many hours."""
     snapshot, until = told.snapshot(), told.at + round(hours * 3_600_000)
-    opening = Opening(
+    opening = InitialQueue(
         at=told.at,
         soonest=told.at + SOON,
         jobs=told.jobs,
