@@ -22,7 +22,7 @@ from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_vie
 
 if TYPE_CHECKING:
     # What reads a request is imported with the first such request: most cold starts answer another.
-    from slotq_core.operations.bulk import Outcome
+    from slotq_core.operations.bulk import ChangeOutcome
     from slotq_core.wire.job_changes import OutcomeView
 
 
@@ -84,7 +84,7 @@ class JobRoutes:
             HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes])
         )
 
-    def _outcome(self, outcome: Outcome) -> OutcomeView:
+    def _outcome(self, outcome: ChangeOutcome) -> OutcomeView:
         from slotq_core.wire.job_changes import OutcomeView
 
         job = _view(outcome.status) if outcome.status else None

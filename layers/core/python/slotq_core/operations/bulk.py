@@ -32,7 +32,7 @@ LARGEST_COMMIT = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """The result of one requested change: the job's status without its place and reason, or the
     error."""
 
@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Done:
-    outcome: Outcome
+    outcome: ChangeOutcome
     anew: bool = False
     """Whether something was written."""
 
@@ -73,7 +73,7 @@ class Bulk:
         self._decisions, self._clock = decisions, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
-    def run(self, wishes: Sequence[Wish], *, by: str) -> list[Outcome]:
+    def run(self, wishes: Sequence[Wish], *, by: str) -> list[ChangeOutcome]:
         """Return an outcome for each change, in the given order. A refused change stops no other.
 
         Raises Unavailable if nothing could be done.
@@ -114,7 +114,7 @@ class Bulk:
             return
         for wish, it in zip(batch, decided, strict=True):
             if isinstance(it, SlotQError):
-                done.append(_Done(outcome=Outcome(name=wish.name, error=it)))
+                done.append(_Done(outcome=ChangeOutcome(name=wish.name, error=it)))
             elif isinstance(it, Job):
                 done.append(_done(wish, ChangedJob(job=it, anew=False)))
             else:
@@ -144,7 +144,7 @@ class Bulk:
         except Unavailable:
             raise
         except SlotQError as error:
-            return _Done(outcome=Outcome(name=wish.name, error=error))
+            return _Done(outcome=ChangeOutcome(name=wish.name, error=error))
         return _done(wish, changed)
 
 
@@ -175,10 +175,10 @@ def _size(change: Change) -> int:
 
 def _done(wish: Wish, changed: ChangedJob) -> _Done:
     status = Status(job=changed.job, notices=changed.notices)
-    outcome = Outcome(name=wish.name, status=status)
+    outcome = ChangeOutcome(name=wish.name, status=status)
     return _Done(outcome=outcome, anew=changed.anew)
 
 
-def _not_reached(wish: Wish) -> Outcome:
+def _not_reached(wish: Wish) -> ChangeOutcome:
     error = NotReached("time ran out before this change; send it again")
-    return Outcome(name=wish.name, error=error)
+    return ChangeOutcome(name=wish.name, error=error)
