@@ -26,7 +26,7 @@ from slotq.ui.page_server import PageServer
 from slotq.ui.relay import Relay
 
 
-def run(console: Console, *, speed: float, page: Page | None = None) -> bool:
+def run(console: Console, *, speed: float, page: DemoPage | None = None) -> bool:
     """Play the story. Returns whether every check held. Cleans up, after Ctrl-C too.
 
     With a page, the queue stays in the browser after the story, until Ctrl-C.
@@ -81,7 +81,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class DemoPage:
     files: BuiltPage
     environment: Mapping[str, str]
     """The user's own variables, which say what browser there is: the demo has few of them."""

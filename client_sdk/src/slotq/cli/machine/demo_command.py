@@ -37,8 +37,8 @@ def demo(app: App, speed: float, *, ui: bool) -> None:
     with bare():
         with needs_extra("local", "sagemaker2", command="slotq demo"):
             _hush()
-            from slotq.demo.driver import Page, run
-        page = Page(files=files, environment=environment) if files else None
+            from slotq.demo.driver import DemoPage, run
+        page = DemoPage(files=files, environment=environment) if files else None
         held = run(console, speed=speed, page=page)
     raise click.exceptions.Exit(int(ExitCode.OK if held else ExitCode.NO))
 
