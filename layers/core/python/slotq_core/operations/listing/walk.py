@@ -22,7 +22,7 @@ ENDED = (S.COMPLETED, S.FAILED, S.CANCELLED, S.STOPPED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class JobPage:
     """The jobs of one page."""
 
     jobs: tuple[Job, ...]
@@ -52,7 +52,7 @@ class Walk:
         self._in_projects: tuple[Job, ...] | None = None
         self._lines_asked = False
 
-    def page(self, limit: int, after: ListCursor | None) -> Page:
+    def page(self, limit: int, after: ListCursor | None) -> JobPage:
         """Read one page of at most `limit` jobs, or of about MOST_TEXT. It examines at most
         MOST_LOOKED_AT, and the rest of those that entered at the last one's moment.
 
@@ -78,7 +78,7 @@ class Walk:
             and WAITING_STATES.issubset(self._states)
         )
         waiting = tuple(job for job in examined if job.waits) if every else None
-        return Page(jobs=tuple(shown), next=None, waiting=waiting)
+        return JobPage(jobs=tuple(shown), next=None, waiting=waiting)
 
     def _behind(self, after: ListCursor | None, *, at_once: int) -> Iterator[Job]:
         """The jobs of the states behind the cursor, in the order of the pages."""
@@ -106,8 +106,8 @@ class Walk:
             self._in_projects = self._jobs.waiting_in(projects, limit=MOST_LOOKED_AT)
         return self._in_projects
 
-    def _stopped(self, shown: list[Job], following: ListCursor) -> Page:
-        return Page(jobs=tuple(shown), next=following, waiting=None)
+    def _stopped(self, shown: list[Job], following: ListCursor) -> JobPage:
+        return JobPage(jobs=tuple(shown), next=following, waiting=None)
 
     def _cursor(self, last: Job, *, name: str) -> ListCursor:
         mark = Mark(entry_time=last.entry_time, name=name)
