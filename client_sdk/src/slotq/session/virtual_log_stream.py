@@ -43,7 +43,7 @@ _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
+class StreamPosition:
     """A reader's position in a virtual stream."""
 
     attempt: int = 1
@@ -59,7 +59,7 @@ class Position:
         return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
 
     @classmethod
-    def read(cls, token: str) -> Position:
+    def read(cls, token: str) -> StreamPosition:
         """Parse a token from `written`. Raises InvalidRequest."""
         try:
             return cls(**json.loads(base64.urlsafe_b64decode(token.encode())))
@@ -113,7 +113,7 @@ class VirtualLogs:
 
     def _page(self, name: str, host: str, token: str) -> Answer:
         """The page after `token`. Lines of the job come before a report of where it stands."""
-        at = Position.read(token) if token else Position()
+        at = StreamPosition.read(token) if token else StreamPosition()
         job = self._jobs.known(name)
         if job is None:
             raise NoSuchJob(f"the queue has no job '{name}'", field="logStreamName")
@@ -128,8 +128,8 @@ class VirtualLogs:
         return {"events": events, "nextForwardToken": written, "nextBackwardToken": written}
 
     def _lines(
-        self, job: JobView, host: str, at: Position
-    ) -> tuple[list[Mapping[str, Any]], Position]:
+        self, job: JobView, host: str, at: StreamPosition
+    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
         """The next lines of the current attempt, or, once it has no more, of the next one."""
         attempts = {attempt.number: attempt for attempt in job.attempts}
         while (attempt := attempts.get(at.attempt)) is not None:
@@ -179,7 +179,9 @@ class VirtualLogs:
             self._streams[key] = found[0]["logStreamName"]
         return self._streams[key]
 
-    def _standing(self, job: JobView, at: Position) -> tuple[list[Mapping[str, Any]], Position]:
+    def _standing(
+        self, job: JobView, at: StreamPosition
+    ) -> tuple[list[Mapping[str, Any]], StreamPosition]:
         now = zlib.crc32(standing(job).encode())
         if now == at.said:
             return [], at
