@@ -17,7 +17,7 @@ from slotq_core.model.attempts import AttemptOutcome, Beneficiary, StopCause, St
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.usage import day_sums, report
 from slotq_core.operations.usage.day_sums import SETTLED, DaySums
-from slotq_core.operations.usage.report import Position, UsageReport
+from slotq_core.operations.usage.report import UsageCursor, UsageReport
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.usage import DaySum
@@ -106,7 +106,7 @@ def read(
         if page.next is None:
             return totals
         assert page.next != after
-        after = Position.parse(page.next.text())
+        after = UsageCursor.parse(page.next.text())
 
 
 def in_all(totals: Totals) -> Amounts:
@@ -529,7 +529,7 @@ def test_the_cursor_names_no_job(
         if page.next is None:
             break
         cursors.append(page.next.text())
-        after = Position.parse(cursors[-1])
+        after = UsageCursor.parse(cursors[-1])
     assert page.next is None
     assert totals == whole
     assert not [text for text in cursors if "secret" in text]
@@ -541,7 +541,7 @@ def test_a_page_ends_when_its_time_is_up(store: Store) -> None:
     lives(store, "job1", admitted=MIDNIGHT, ended=MIDNIGHT + HOUR)
     clock = StandingClock(MIDNIGHT + 5 * DAY)
     clock.ticks = report.PAGE_BUDGET
-    seen = [Position(day=TODAY)]
+    seen = [UsageCursor(day=TODAY)]
     for _ in range(9):
         page = UsageReport(store.usage, clock).page(start=MIDNIGHT, after=seen[-1])
         if page.next is None:

@@ -11,7 +11,7 @@ from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.errors import InvalidRequest
 from slotq_core.manager import QueueManager
 from slotq_core.model.access import Action
-from slotq_core.operations.usage.report import Position
+from slotq_core.operations.usage.report import UsageCursor
 from slotq_core.operations.usage.timeline import Cursor
 from slotq_core.privacy.withholding import use_as_seen
 from slotq_core.timestamps import from_iso, iso
@@ -31,7 +31,7 @@ class UsageRoutes:
             start=_moment("from", query),
             end=_moment("to", query),
             by=by,
-            after=Position.parse(query["next"][-1]) if "next" in query else None,
+            after=UsageCursor.parse(query["next"][-1]) if "next" in query else None,
             names=self._names_to_caller(),
         )
         view = usage_view(

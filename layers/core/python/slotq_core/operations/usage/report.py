@@ -47,7 +47,7 @@ Identity = tuple[str, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
+class UsageCursor:
     """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
     asks may not see every job."""
 
@@ -86,7 +86,7 @@ class UsagePage:
     totals: Totals
     unreadable: int
     """Records that cannot be read and are not counted."""
-    next: Position | None
+    next: UsageCursor | None
     """Where the next page begins; None: this is the last page."""
 
 
@@ -101,7 +101,7 @@ class UsageReport:
         start: int | None = None,
         end: int | None = None,
         by: Sequence[str] = (),
-        after: Position | None = None,
+        after: UsageCursor | None = None,
         names: Callable[[UsageGroup], bool] = lambda _: True,
     ) -> UsagePage:
         """What was used from `start` to before `end` (ms), by fields of `usage.amounts.BY`.
@@ -154,20 +154,20 @@ class _Reading:
         self.totals: Totals = {}
         self.unreadable = 0
 
-    def read(self, after: Position | None) -> Position | None:
+    def read(self, after: UsageCursor | None) -> UsageCursor | None:
         """Read one page; returns where the next one begins."""
         sums = {each.day: each for each in self._book.sums(day_of(self._window.start))}
         first = first_day(sums, start=self._window.start, now=self._now)
-        at = after if after is not None and after.day >= first else Position(day=first)
+        at = after if after is not None and after.day >= first else UsageCursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
-            at = at if at.day == day else Position(day=day)
+            at = at if at.day == day else UsageCursor(day=day)
             stopped = self._read_day(at, sums.get(day))
             if stopped is not None:
                 return stopped
         self._count_running()
         return None
 
-    def _read_day(self, at: Position, there: DaySum | None) -> Position | None:
+    def _read_day(self, at: UsageCursor, there: DaySum | None) -> UsageCursor | None:
         """Read the rest of a day; returns where to go on if the page ends within."""
         if there is None or not there.readable:
             self.unreadable += int(there is not None)
@@ -187,7 +187,7 @@ class _Reading:
         if there.whole:
             self.unreadable += there.unreadable
             return None
-        behind = Position(day=at.day, parts=len(there.parts), records=kept)
+        behind = UsageCursor(day=at.day, parts=len(there.parts), records=kept)
         return self._read_records(behind, after=there.through)
 
     def _add_part(self, name: str) -> None:
@@ -201,7 +201,9 @@ class _Reading:
         kept = self._grouping
         merge(self.totals, ((kept(group), its) for day, group, its in cells if inside(day)))
 
-    def _read_records(self, at: Position, *, kept: int = 0, after: str = "") -> Position | None:
+    def _read_records(
+        self, at: UsageCursor, *, kept: int = 0, after: str = ""
+    ) -> UsageCursor | None:
         """Add records of a day up one by one. `kept`: how many there were when the day was added
         up. `after`: the last record that is counted; empty: that of the position. Raises
         InvalidRequest if some are gone."""
