@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.local.entry.guard import Guard, Refused, without_grants
+from slotq.local.entry.guard import Guard, GuardRefusal, without_grants
 
 LOCAL = Guard(host="127.0.0.1", port=4777)
 EVERYWHERE = Guard(host="0.0.0.0", port=4777, names=["host.docker.internal", "box:80"])
@@ -79,7 +79,7 @@ def test_only_the_emulators_own_origins_are_admitted(
     if welcome:
         LOCAL.check(environ)
     else:
-        with pytest.raises(Refused):
+        with pytest.raises(GuardRefusal):
             LOCAL.check(environ)
 
 

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
-from slotq.local.entry.guard import Guard, Refused, without_grants
+from slotq.local.entry.guard import Guard, GuardRefusal, without_grants
 from slotq.local.entry.signatures import FindCaller, SignatureRefused
 from slotq.local.keys import TOKEN_HEADER
 from slotq.local.services import aws, training_service
@@ -76,7 +76,7 @@ class Front:
         except NoAnswer:
             _hang_up(environ)
             said = "500 Internal Server Error", [], b""
-        except (GatewayAnswer, SignatureRefused, Refused) as no:
+        except (GatewayAnswer, SignatureRefused, GuardRefusal) as no:
             status, headers, body = _no(environ, no)
             said = status, [*headers, _CLOSE], body
         if said is None:

@@ -31,7 +31,7 @@ _FOREIGN = {"cross-site", "same-site"}
 _GRANTS = "access-control-"
 
 
-class Refused(Exception):
+class GuardRefusal(Exception):
     """A refused request (403). The message says why."""
 
 
@@ -47,15 +47,15 @@ class Guard:
         """Check a request's host and origin. Raises Refused."""
         host = environ.get("HTTP_HOST", "")
         if not self.knows(host):
-            raise Refused(
+            raise GuardRefusal(
                 f"the emulator does not answer to '{host[:200]}': use the address that `slotq "
                 "local env` prints, or start the emulator with --name"
             )
         origin = environ.get("HTTP_ORIGIN", f"http://{host}")
         if origin != f"http://{host}" or environ.get("HTTP_SEC_FETCH_SITE") in _FOREIGN:
-            raise Refused("the emulator does not answer pages of another origin")
+            raise GuardRefusal("the emulator does not answer pages of another origin")
         if environ["REQUEST_METHOD"] == "OPTIONS":
-            raise Refused("the emulator allows no other origin (CORS)")
+            raise GuardRefusal("the emulator allows no other origin (CORS)")
 
     def knows(self, host: str) -> bool:
         """Whether a Host header names this emulator."""
