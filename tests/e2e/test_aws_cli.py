@@ -15,7 +15,7 @@ import boto3
 import pytest
 
 from slotq import QueueClient, install
-from slotq.session.relay import Relay, clients, pointed_at, served
+from slotq.session.relay import JsonRelay, clients, pointed_at, served
 from slotq_core.names import LOG_GROUP
 from tests.e2e import test_boto3
 from tests.e2e.test_boto3 import ENDLESS, STOPPED_ONCE, evicted_and_resumed, request
@@ -33,7 +33,7 @@ def environment(aws):
     time."""
     session = boto3.Session()
     install(session, priority=1)
-    with served(Relay(clients(session, aws.region))) as url:
+    with served(JsonRelay(clients(session, aws.region))) as url:
         yield {k: v for k, v in pointed_at(url).items() if k != "PYTHONPATH"}
 
 

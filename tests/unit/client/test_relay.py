@@ -17,7 +17,7 @@ from moto import mock_aws
 
 import slotq
 from slotq.cli.machine.exec import NOT_FOUND
-from slotq.session.relay import Relay, clients, pointed_at, served
+from slotq.session.relay import JsonRelay, clients, pointed_at, served
 from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
     ENDPOINT,
@@ -43,7 +43,7 @@ def queue():
 def url(http):
     with mock_aws():
         slotq.install(boto_session(), queue=client_of(http), endpoint=ENDPOINT, priority=3)
-        with served(Relay(clients(boto_session(), "eu-west-1"))) as address:
+        with served(JsonRelay(clients(boto_session(), "eu-west-1"))) as address:
             yield address
 
 

@@ -60,7 +60,7 @@ def clients(session: Any, region: str | None) -> Client:
     return client
 
 
-class Relay:
+class JsonRelay:
     """Answers requests of the AWS JSON protocol with boto3 calls."""
 
     def __init__(self, client: Client) -> None:
@@ -119,7 +119,7 @@ def _in_protocol(value: Any) -> Any:
 
 
 @contextmanager
-def served(relay: Relay) -> Iterator[str]:
+def served(relay: JsonRelay) -> Iterator[str]:
     """Serve while the context lasts; yields the address, which contains the secret."""
     secret = secrets.token_urlsafe(24)
     with ThreadingHTTPServer((HOST, 0), _handler(relay, secret)) as server:
@@ -145,7 +145,7 @@ def pointed_at(url: str, environment: Mapping[str, str] = os.environ) -> dict[st
     }
 
 
-def _handler(relay: Relay, secret: str) -> type[BaseHTTPRequestHandler]:
+def _handler(relay: JsonRelay, secret: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

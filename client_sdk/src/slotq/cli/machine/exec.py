@@ -14,7 +14,7 @@ import click
 from slotq.cli.app import App
 from slotq.cli.words import PRIORITY
 from slotq.session.install import install
-from slotq.session.relay import Relay, clients, pointed_at, served
+from slotq.session.relay import JsonRelay, clients, pointed_at, served
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
@@ -49,7 +49,7 @@ def execute(
         say=lambda line: click.echo(line, err=True),
     )
     region = client.config.signing_region() or client.aws.region_name
-    with served(Relay(clients(client.aws, region))) as url:
+    with served(JsonRelay(clients(client.aws, region))) as url:
         raise click.exceptions.Exit(run(command or (_shell(),), pointed_at(url)))
 
 
