@@ -12,7 +12,7 @@ from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
-from slotq.ui.relay import Relay
+from slotq.ui.relay import PageRelay
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.about import MeView
 from slotq_core.wire.views.jobs import JobView, QueueView
@@ -81,7 +81,7 @@ def main() -> None:
     server = PageServer(
         port=0,
         page=BuiltPage(),
-        relay=Relay(line),
+        relay=PageRelay(line),
         logs=Logs(line, FakeLogs),
         own=OwnCalls(line),
     )

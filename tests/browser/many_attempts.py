@@ -13,7 +13,7 @@ from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
-from slotq.ui.relay import Relay
+from slotq.ui.relay import PageRelay
 from slotq_core.wire.views.usage import AttemptsPageView, EvictionView, HeldSlotsView
 from tests.browser.long_line import LongLine, Said
 from tests.unit.client.fake_aws import FakeLogs
@@ -109,7 +109,7 @@ def main() -> None:
     server = PageServer(
         port=0,
         page=BuiltPage(),
-        relay=Relay(queue),
+        relay=PageRelay(queue),
         logs=Logs(queue, FakeLogs),
         own=OwnCalls(queue),
     )

@@ -19,7 +19,7 @@ from slotq.ui.gate import Gate, Kept
 from slotq.ui.logs import FIRST_LINES, MOST_LINES, Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import HEADERS, PageServer
-from slotq.ui.relay import LONGEST_BODY, Relay
+from slotq.ui.relay import LONGEST_BODY, PageRelay
 from slotq_core.wire.scenario.views import ScenarioView
 from slotq_core.wire.views.jobs import JobView
 from tests.malformed_requests import MALFORMED, first_line
@@ -124,7 +124,7 @@ def browser(queue: Queue, page: Path, jobs: Jobs, cloudwatch: FakeLogs) -> Itera
     server = PageServer(
         port=0,
         page=BuiltPage(page),
-        relay=Relay(queue),
+        relay=PageRelay(queue),
         logs=Logs(jobs, lambda: cloudwatch),
         own=OwnCalls(jobs),
     )

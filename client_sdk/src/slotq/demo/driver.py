@@ -23,7 +23,7 @@ from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
-from slotq.ui.relay import Relay
+from slotq.ui.relay import PageRelay
 
 
 def run(console: Console, *, speed: float, page: DemoPage | None = None) -> bool:
@@ -91,7 +91,11 @@ class DemoPage:
         """Serve the page during the context, and open it in the browser. Yields its link."""
         logs = Logs(queue.jobs, lambda: queue.aws.client("logs"))
         server = PageServer(
-            port=0, page=self.files, relay=Relay(queue.transport), logs=logs, own=OwnCalls(queue)
+            port=0,
+            page=self.files,
+            relay=PageRelay(queue.transport),
+            logs=logs,
+            own=OwnCalls(queue),
         )
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
         thread.start()

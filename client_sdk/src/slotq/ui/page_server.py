@@ -15,7 +15,7 @@ from slotq.ui.built_page import BuiltPage
 from slotq.ui.gate import Gate, Kept
 from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
-from slotq.ui.relay import LONGEST_BODY, METHODS, Relay, Reply, refusal
+from slotq.ui.relay import LONGEST_BODY, METHODS, PageRelay, Reply, refusal
 
 HEADERS = {
     # No inline script or style, no foreign source: what a user has written can only be text.
@@ -54,7 +54,7 @@ class PageServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, *, port: int, page: BuiltPage, relay: Relay, logs: Logs, own: OwnCalls
+        self, *, port: int, page: BuiltPage, relay: PageRelay, logs: Logs, own: OwnCalls
     ) -> None:
         """Port 0: any free port. Raises OSError: the port is taken."""
         super().__init__(("127.0.0.1", port), _Handler)

@@ -40,7 +40,7 @@ class Calls(Protocol):
     ) -> HttpAnswer: ...
 
 
-class Relay:
+class PageRelay:
     def __init__(self, transport: Transport | Calls) -> None:
         self._transport = transport
 

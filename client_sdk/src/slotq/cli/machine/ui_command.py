@@ -12,7 +12,7 @@ from slotq.ui.built_page import BuiltPage
 from slotq.ui.logs import Logs
 from slotq.ui.own_calls import OwnCalls
 from slotq.ui.page_server import PageServer
-from slotq.ui.relay import Relay
+from slotq.ui.relay import PageRelay
 
 _TRIES = 2
 """Tries of one call. The page itself asks again after some seconds."""
@@ -36,7 +36,7 @@ def ui(app: App, path: str, port: int, *, browser: bool) -> None:
     """
     page = BuiltPage()
     client = app.client()
-    relay = Relay(Transport(client.config, tries=_TRIES))
+    relay = PageRelay(Transport(client.config, tries=_TRIES))
     logs = Logs(client.jobs, lambda: app.aws(client, "logs"))
     try:
         server = PageServer(port=port, page=page, relay=relay, logs=logs, own=OwnCalls(client))
