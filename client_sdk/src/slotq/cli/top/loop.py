@@ -50,7 +50,7 @@ class Task:
         return self._answer
 
 
-class Screen(Protocol):
+class TerminalScreen(Protocol):
     """Where lines are shown."""
 
     def size(self) -> tuple[int, int]:
@@ -65,7 +65,7 @@ class Top:
     def __init__(
         self,
         client: QueueClient,
-        screen: Screen,
+        screen: TerminalScreen,
         keys: KeySource,
         *,
         projects: tuple[str, ...] = (),
