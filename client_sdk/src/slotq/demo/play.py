@@ -42,7 +42,7 @@ class TookTooLong(SlotQError):
     """The story has not ended within LONGEST."""
 
 
-class Screen(Protocol):
+class DemoScreen(Protocol):
     """Shows the demo's events. `at` is in seconds since the first submission."""
 
     def submits(self, at: float, part: StoryJob) -> None: ...
@@ -54,7 +54,7 @@ class Screen(Protocol):
 class Player:
     """Plays the story once, against the queue and the AWS of the environment."""
 
-    screen: Screen
+    screen: DemoScreen
     evidence: Evidence
     queue: QueueClient
     speed: float
