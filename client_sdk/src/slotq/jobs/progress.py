@@ -17,7 +17,7 @@ from slotq.jobs.rendering import Bundle
 from slotq_core.wire.views.jobs import JobView
 
 
-class Screen(Protocol):
+class ProgressScreen(Protocol):
     """Shows permanent lines, and the state of a waiting job."""
 
     def say(self, line: str) -> None:
@@ -132,7 +132,7 @@ class Notebook:
             self._display(f"slotq-{job.name}", made)
 
 
-def here() -> Screen:
+def here() -> ProgressScreen:
     """The screen for this process: a notebook, a terminal, or plain lines."""
     display = display_here()
     if display is not None:

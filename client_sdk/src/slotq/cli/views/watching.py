@@ -20,7 +20,7 @@ from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
 from slotq.jobs.job_logs import failure_log
 from slotq.jobs.notices import Warned
-from slotq.jobs.progress import Plain, Screen, Terminal
+from slotq.jobs.progress import Plain, ProgressScreen, Terminal
 from slotq.jobs.rendering import JobList
 from slotq.output.columns import queue_table
 from slotq.output.plain_table import LIVING
@@ -88,7 +88,7 @@ def failed_log(app: App, client: QueueClient, job: JobView) -> list[str]:
     return [] if app.json else failure_log(lambda: app.aws(client, "logs", quick=True), job)
 
 
-def _screen(app: App, *, with_logs: bool) -> Screen:
+def _screen(app: App, *, with_logs: bool) -> ProgressScreen:
     """Where to show the job. Log lines go past a terminal's bottom line, so they exclude it."""
     if app.console().is_terminal and not with_logs and not app.json:
         return Terminal(sys.stdout)
