@@ -25,7 +25,7 @@ from slotq.local.container import image
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.entry.guard import EVERYWHERE, Guard
 from slotq.local.front import Front
-from slotq.local.kept import Snapshot, forget
+from slotq.local.kept import EmulatorSnapshot, forget
 from slotq.local.services import aws, function
 from slotq.local.services.gateway import Gateway
 from slotq.local.services.invocations import FUNCTION, Handler, Invocations
@@ -103,7 +103,7 @@ class Emulator:
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._kept: Snapshot | None = None
+        self._kept: EmulatorSnapshot | None = None
 
     def start(self) -> Endpoint:
         """Start the emulator. Returns when the emulator answers. Raises CannotStart."""
@@ -181,7 +181,7 @@ class Emulator:
             aws.furnish(self.endpoint)
             if self._options.fresh:
                 forget(self._options.work)
-            snapshot = Snapshot(self._options.work, self.endpoint, self.plane)
+            snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane)
             snapshot.restore()
             self._kept = snapshot
             self._telling = Telling(self.endpoint, say=_say)

@@ -40,7 +40,7 @@ class Unreadable(Exception):
     """The saved state is not readable by this emulator. The message says why, and what to do."""
 
 
-class Snapshot:
+class EmulatorSnapshot:
     def __init__(self, work: Path, endpoint: Endpoint, plane: Plane) -> None:
         self._folder, self._endpoint, self._plane = work / _FOLDER, endpoint, plane
         self._objects = Objects(endpoint.client("s3"), self._folder / "objects", endpoint.region)
