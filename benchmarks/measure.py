@@ -12,7 +12,7 @@ from time import process_time
 
 from benchmarks.worlds import NOW
 from slotq.simulate import Record, Scenario, simulate
-from slotq.simulate.run.standing import Standing
+from slotq.simulate.run.standing import SimulatedJobs
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
@@ -35,7 +35,7 @@ class Figure:
 def plan_figure(snapshot: Snapshot, runs: int) -> Figure:
     """Time a plan that begins with the first job of each line, as a store gives it: the least of so
     many runs."""
-    standing = Standing(replace(snapshot, active=(), waiting=()))
+    standing = SimulatedJobs(replace(snapshot, active=(), waiting=()))
     for job in (*snapshot.active, *snapshot.waiting):
         standing.put(job)
     heads = standing.heads(snapshot)

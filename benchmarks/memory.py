@@ -12,7 +12,7 @@ from dataclasses import replace
 from benchmarks.live.passes import MANY_LINES
 from benchmarks.live.queues import queue
 from benchmarks.worlds import NOW, Size, world
-from slotq.simulate.run.standing import Standing
+from slotq.simulate.run.standing import SimulatedJobs
 from slotq_core.policy.cycle import plan
 
 
@@ -28,7 +28,7 @@ def _pass() -> float:
 
 def _plan(waiting: int) -> float:
     snapshot = world(Size(waiting=waiting))
-    standing = Standing(replace(snapshot, active=(), waiting=()))
+    standing = SimulatedJobs(replace(snapshot, active=(), waiting=()))
     for job in (*snapshot.active, *snapshot.waiting):
         standing.put(job)
     heads = standing.heads(snapshot)

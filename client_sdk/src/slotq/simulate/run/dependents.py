@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from slotq.simulate.run.opening import Given, followers_of
-from slotq.simulate.run.standing import Standing
+from slotq.simulate.run.standing import SimulatedJobs
 from slotq_core.admission.dependencies import (
     GroupProgress,
     after_end_of,
@@ -23,7 +23,11 @@ class Dependents:
     """Finds the jobs that an end frees or cancels. Changes nothing."""
 
     def __init__(
-        self, given: Given, begun: Iterable[Job], jobs: Standing, states: Mapping[str, JobState]
+        self,
+        given: Given,
+        begun: Iterable[Job],
+        jobs: SimulatedJobs,
+        states: Mapping[str, JobState],
     ) -> None:
         """`begun`: the jobs of the beginning. As the run goes on, `jobs` holds those that have not
         ended, and `states` the states of all accepted ones."""

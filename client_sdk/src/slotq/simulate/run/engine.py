@@ -9,7 +9,7 @@ from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
 from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.standing import Spent, Standing
+from slotq.simulate.run.standing import SimulatedJobs, Spent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
@@ -71,7 +71,7 @@ class _World:
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._courses: dict[str, Course] = {**self._specs, **opening.courses}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs} | dict(opening.left)
-        self._jobs = Standing(self._configuration)
+        self._jobs = SimulatedJobs(self._configuration)
         """Every accepted job that has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = opening.refused

@@ -25,7 +25,7 @@ _place = attrgetter("entry_time", "name")
 """The order within a line."""
 
 
-class Standing:
+class SimulatedJobs:
     """The jobs of a simulation, by their present state."""
 
     def __init__(self, configuration: Snapshot) -> None:
