@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotq_core.model.projects import Standing
+from slotq_core.model.projects import ShareStatus
 from slotq_core.operations.usage.project_metrics import OTHERS, ResourceAmounts, measured
 
 NAMES = ("a", "b", "c", "d")
 
 
-def stand(name: str, held: int = 0, waiting: int = 0, **more: Any) -> Standing:
+def stand(name: str, held: int = 0, waiting: int = 0, **more: Any) -> ShareStatus:
     more = {"scope": "", "resource": "slots", "quota": 1, "share": 2, "limit": None, **more}
     more = {"is_department": False, "stopping": 0, **more}
-    return Standing(name=name, held=held, waiting=waiting, **more)
+    return ShareStatus(name=name, held=held, waiting=waiting, **more)
 
 
 def test_the_busiest_have_their_own_and_the_others_are_added_up():

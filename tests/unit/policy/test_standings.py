@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import Department, Project, Standing
+from slotq_core.model.projects import Department, Project, ShareStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.explain.standings import standings
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 
-def stand(**world: Any) -> dict[tuple[str, str], Standing]:
+def stand(**world: Any) -> dict[tuple[str, str], ShareStatus]:
     snapshot = Snapshot(pools=world.pop("pools", (pool(slots=8),)), **world)
     return {(each.name, each.scope): each for each in standings(snapshot, NOW)}
 
@@ -30,7 +30,7 @@ def test_the_surplus_is_part_of_the_share():
         active=(runs("j", project="a", slots=3), stops("k", project="a")),
         waiting=(waits("l", project="a", slots=2), waits("m", project="b")),
     )
-    assert found["a", ""] == Standing(
+    assert found["a", ""] == ShareStatus(
         name="a",
         is_department=False,
         scope="",

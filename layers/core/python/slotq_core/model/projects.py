@@ -151,7 +151,7 @@ class Project:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class ShareStatus:
     """One project or department in one scope and one resource."""
 
     name: str

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 
-from slotq_core.model.projects import Standing
+from slotq_core.model.projects import ShareStatus
 
 OTHERS = "(others)"
 """The projects without metrics of their own, together. No project has such a name."""
@@ -40,7 +40,7 @@ Measured = Mapping[tuple[str, str], ResourceAmounts]
 """By project and resource."""
 
 
-def measured(standings: Iterable[Standing], projects: Collection[str], *, most: int) -> Measured:
+def measured(standings: Iterable[ShareStatus], projects: Collection[str], *, most: int) -> Measured:
     """Return the amounts of the `most` projects that hold most (of equal ones those that wait for
     most, then the first of `projects`), and those of all others together, as `OTHERS`.
 
@@ -60,7 +60,7 @@ def measured(standings: Iterable[Standing], projects: Collection[str], *, most: 
     return found
 
 
-def _amounts(stand: Standing) -> ResourceAmounts:
+def _amounts(stand: ShareStatus) -> ResourceAmounts:
     return ResourceAmounts(
         held=stand.held, waiting=stand.waiting, over_quota=stand.over_quota, share=stand.share
     )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotq_core.model.projects import Department, Standing
+from slotq_core.model.projects import Department, ShareStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
-def standings(snapshot: Snapshot, now: int) -> list[Standing]:
+def standings(snapshot: Snapshot, now: int) -> list[ShareStatus]:
     """Return how everybody stands, projects in their order, then departments. `now`: ms."""
     return [
         each
@@ -23,10 +23,10 @@ def standings(snapshot: Snapshot, now: int) -> list[Standing]:
     ]
 
 
-def _standing(account: Account, scope: str) -> Iterator[Standing]:
+def _standing(account: Account, scope: str) -> Iterator[ShareStatus]:
     for resource in account.resources:
         held = account.used[resource]
-        yield Standing(
+        yield ShareStatus(
             name=account.name,
             is_department=isinstance(account.owner, Department),
             scope=scope,

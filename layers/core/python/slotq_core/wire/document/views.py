@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import BudgetStanding, Standing
+from slotq_core.model.projects import BudgetStanding, ShareStatus
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -223,7 +223,7 @@ def applied_view(
 def projects_view(
     settings: Settings,
     used: Mapping[str, Mapping[str, Demand]],
-    standings: Iterable[Standing],
+    standings: Iterable[ShareStatus],
     budgets: Mapping[str, BudgetStanding] = NO_BUDGETS,
     *,
     revision: int,
@@ -270,7 +270,7 @@ def _budget(standing: BudgetStanding) -> BudgetView:
     )
 
 
-def _standing(stand: Standing) -> StandingView:
+def _standing(stand: ShareStatus) -> StandingView:
     return StandingView(
         pool=stand.scope,
         resource=stand.resource,
