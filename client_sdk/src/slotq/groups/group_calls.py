@@ -7,7 +7,7 @@ from typing import Any
 
 from slotq.errors import GroupUnfinished, InvalidRequest, TooManySubmissions
 from slotq.groups.bodies import body_of, cloned, members_of, names_of_clones, rules_of, told_again
-from slotq.jobs.job_calls import Submissions
+from slotq.jobs.job_calls import SubmissionCalls
 from slotq.jobs.submission import settings_tags, with_tags
 from slotq.transport.connection import below
 from slotq_core.wire.groups.views import GroupSummaryView, GroupsView, GroupView
@@ -16,7 +16,7 @@ _MANY = 20
 """Reading so many requests one by one takes noticeable time."""
 
 
-class GroupCalls(Submissions):
+class GroupCalls(SubmissionCalls):
     """Groups by name. `queue.groups()` lists them."""
 
     def __call__(self, *, ended: bool = False) -> list[GroupSummaryView]:

@@ -38,7 +38,7 @@ MOST_AT_ONCE = 1_000
 """Largest number of jobs in one answer of the queue."""
 
 
-class Submissions(ConnectedCalls):
+class SubmissionCalls(ConnectedCalls):
     """What submissions of jobs and of groups have in common."""
 
     def _prepared(self, requests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -76,7 +76,7 @@ class Submissions(ConnectedCalls):
         return kept.request if resume else names.without_provided_checkpoints(kept.request)
 
 
-class JobCalls(Submissions, VerbsByName):
+class JobCalls(SubmissionCalls, VerbsByName):
     """Jobs by name. `queue.jobs(…)` lists them."""
 
     def __call__(
