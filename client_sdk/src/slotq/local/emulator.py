@@ -29,7 +29,7 @@ from slotq.local.kept import EmulatorSnapshot, forget
 from slotq.local.services import aws, function
 from slotq.local.services.gateway import Gateway
 from slotq.local.services.invocations import FUNCTION, Handler, Invocations
-from slotq.local.telling import Telling
+from slotq.local.telling import EmulatorNotifier
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.process_runner import ProcessRunner
@@ -184,7 +184,7 @@ class Emulator:
             snapshot = EmulatorSnapshot(self._options.work, self.endpoint, self.plane)
             snapshot.restore()
             self._kept = snapshot
-            self._telling = Telling(self.endpoint, say=_say)
+            self._telling = EmulatorNotifier(self.endpoint, say=_say)
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()

@@ -28,7 +28,7 @@ _BUDGET = 60_000
 """What a deployed handler has (ms)."""
 
 
-class Telling:
+class EmulatorNotifier:
     """The notifier of an emulator."""
 
     def __init__(self, endpoint: Endpoint, *, say: Callable[[str], None] = print) -> None:
