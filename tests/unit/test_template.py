@@ -24,7 +24,7 @@ from slotq_core.adapters.settings import (
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.notices import Telling
+from slotq_core.model.notices import NotificationMode
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.limits_definition import MOST, limit_settings
@@ -117,7 +117,7 @@ def test_no_deployed_function_takes_a_local_identity(template):
 def test_no_deployed_function_calls_receivers_on_its_own_machine(template):
     """SLOTQ_NOTIFICATIONS=local, which only the emulator sets, lets webhooks be on this machine."""
     parameter = template["Parameters"]["Notifications"]
-    assert set(parameter["AllowedValues"]) == set(Telling) - {Telling.LOCAL}
+    assert set(parameter["AllowedValues"]) == set(NotificationMode) - {NotificationMode.LOCAL}
     functions = [template["Globals"]["Function"]]
     functions += [
         each["Properties"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slotq_core.admission.roles_and_plans import ANY_PLAN, ANY_ROLE, ExecutionRoles, TrainingPlans
 from slotq_core.errors import NotUnderstood
-from slotq_core.model.notices import Telling
+from slotq_core.model.notices import NotificationMode
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
@@ -56,7 +56,7 @@ class QueueManager:
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
         scripts: Scripts | None = None,
-        telling: Telling = Telling.OFF,
+        telling: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may

@@ -45,7 +45,7 @@ from slotq_core.admission.roles_and_plans import ExecutionRoles, TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.access import fits_everybody
 from slotq_core.model.limits import Limits
-from slotq_core.model.notices import Telling
+from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import (
@@ -150,14 +150,14 @@ def project_metrics_from_environment(environment: Mapping[str, str] = os.environ
     return int(text)
 
 
-def telling_from_environment(environment: Mapping[str, str] = os.environ) -> Telling:
+def telling_from_environment(environment: Mapping[str, str] = os.environ) -> NotificationMode:
     """Return whether the queue tells people of their jobs, from SLOTQ_NOTIFICATIONS (left out: it
     does not). Raises Misconfigured."""
-    text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or Telling.OFF.value
+    text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or NotificationMode.OFF.value
     try:
-        return Telling(text)
+        return NotificationMode(text)
     except ValueError:
-        known = ", ".join(Telling)
+        known = ", ".join(NotificationMode)
         raise Misconfigured(f"{NOTIFICATIONS_VARIABLE} must be one of {known}") from None
 
 

@@ -31,7 +31,7 @@ class Digest(StrEnum):
     DAILY = "daily"
 
 
-class Telling(StrEnum):
+class NotificationMode(StrEnum):
     """Whether a queue tells people anything, as deployed. The values are those of the template's
     parameter `Notifications`, but for the emulator's."""
 

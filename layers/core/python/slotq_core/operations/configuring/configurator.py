@@ -24,7 +24,7 @@ from slotq_core.errors import (
     Outdated,
     Unavailable,
 )
-from slotq_core.model.notices import Telling
+from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
 from slotq_core.operations.configuring.jobs_in_need import (
@@ -74,7 +74,7 @@ class Configurator:
         permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
             sharing=sharing
         ),
-        telling: Telling = Telling.OFF,
+        telling: NotificationMode = NotificationMode.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
