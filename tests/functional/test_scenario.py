@@ -11,7 +11,7 @@ import pytest
 import app
 from slotq.errors import Outdated
 from slotq.queue_calls import whole_scenario
-from slotq.simulate.whatif import Told, forecast
+from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
@@ -38,8 +38,8 @@ def scenario(account: Account) -> dict[str, Any]:
     return told
 
 
-def told(account: Account) -> Told:
-    return Told.of(ScenarioView.model_validate(scenario(account)))
+def told(account: Account) -> ForecastInput:
+    return ForecastInput.of(ScenarioView.model_validate(scenario(account)))
 
 
 def in_short(decisions: tuple[Decision, ...]) -> list[tuple[Any, ...]]:
@@ -199,7 +199,7 @@ def test_a_long_queue_is_put_together_from_its_pages(crowded: Account, monkeypat
     whole = ScenarioView.model_validate(scenario(crowded))
     assert together.left_out == 0
     assert [job.name for job in together.jobs] == [job.name for job in whole.jobs]
-    assert Told.of(together).snapshot() == Told.of(whole).snapshot()
+    assert ForecastInput.of(together).snapshot() == ForecastInput.of(whole).snapshot()
 
 
 def test_pages_of_two_moments_are_never_put_together(crowded: Account):
@@ -222,7 +222,7 @@ def test_of_a_queue_that_never_rests_the_first_page_says_what_it_leaves_out(crow
     found = whole_scenario(restless)
     assert len(found.jobs) + found.left_out == 37
     assert found.left_out > 5
-    assert Told.of(found).left_out == found.left_out
+    assert ForecastInput.of(found).left_out == found.left_out
 
 
 @pytest.mark.parametrize("following", ["", "x", "0123456789ab", "0123456789ab~x", "~1"])

@@ -19,8 +19,8 @@ from slotq.document.yaml_file import NOT_YAML
 from slotq.errors import InvalidRequest, Outdated, SlotQError
 from slotq.queue_calls import ServiceCalls
 from slotq.simulate.whatif import (
+    ForecastInput,
     NewJob,
-    Told,
     WhatIfChange,
     WhatIfView,
     answer,
@@ -85,7 +85,7 @@ class WhatIf:
 
     def answer(self, asked: WhatIfBody) -> dict[str, Any]:
         """The answer as `slotq whatif --json` has it, with `words`. Raises SlotQError."""
-        told = Told.of(self._queue.service.scenario())
+        told = ForecastInput.of(self._queue.service.scenario())
         change = self._change(asked)
         after = changed(told, change)
         every = None if asked.runtime_hours is None else round(asked.runtime_hours * 3_600_000)
@@ -101,7 +101,7 @@ class WhatIf:
         Raises SlotQError where nothing was done."""
         if asked.adds:
             raise InvalidRequest("a job without a request cannot be submitted: use Submit")
-        told, change = Told.of(self._queue.service.scenario()), self._change(asked)
+        told, change = ForecastInput.of(self._queue.service.scenario()), self._change(asked)
         if told.revision != asked.revision:
             raise Outdated("the configuration has changed since you asked: look at the answer anew")
         after = changed(told, change)
@@ -176,7 +176,7 @@ def in_words(view: WhatIfView) -> dict[str, Any]:
     }
 
 
-def _diff(told: Told, after: Told) -> str:
+def _diff(told: ForecastInput, after: ForecastInput) -> str:
     """The change of the configuration, as `slotq whatif --diff` prints it; empty: it stays."""
     changes = compared_documents(written(told.settings), written(after.settings))
     lines = diff_lines(changes, old=f"queue (revision {told.revision})", new="what if")
@@ -243,6 +243,6 @@ class Starts:
     def _forecast(self) -> Forecast:
         with self._lock:  # Views that ask at once share one reckoning.
             if self._kept is None or self._clock() - self._kept[0] > KEPT:
-                told = Told.of(self._service.scenario())
+                told = ForecastInput.of(self._service.scenario())
                 self._kept = self._clock(), forecast(told, hours=HOURS, runtimes=Runtimes())
             return self._kept[1]

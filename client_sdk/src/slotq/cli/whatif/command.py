@@ -25,7 +25,7 @@ from slotq.cli.words import Amount, Pair
 from slotq.client import QueueClient
 from slotq.document.document_text import compared as compared_documents
 from slotq.errors import SlotQError
-from slotq.simulate.whatif import Told, WhatIfChange, changed, compared, forecast
+from slotq.simulate.whatif import ForecastInput, WhatIfChange, changed, compared, forecast
 from slotq.simulate.whatif.changes import steps
 from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.wire.document.views import AppliedView
@@ -149,7 +149,7 @@ def whatif(
         holds=hold,
         releases=release,
     )
-    told = Told.of(client.service.scenario())
+    told = ForecastInput.of(client.service.scenario())
     there = [pool.name for pool in told.settings.pools]
     wanted = with_new_jobs(client, change, files, added, pools=there)
     _check_usage(wanted, diff=diff, applies=applies)
@@ -177,7 +177,7 @@ def _check_usage(wanted: Wanted, *, diff: bool, applies: bool) -> None:
         raise click.UsageError("--apply: a job of --add has no request; use --submit FILE")
 
 
-def _show_diff(app: App, told: Told, after: Told) -> None:
+def _show_diff(app: App, told: ForecastInput, after: ForecastInput) -> None:
     changes = compared_documents(written(told.settings), written(after.settings))
     if app.json:
         view = AppliedView(revision=told.revision, dry_run=True, changes=changes)
@@ -187,7 +187,13 @@ def _show_diff(app: App, told: Told, after: Told) -> None:
 
 
 def _apply(
-    app: App, client: QueueClient, wanted: Wanted, told: Told, after: Told, *, sure: bool
+    app: App,
+    client: QueueClient,
+    wanted: Wanted,
+    told: ForecastInput,
+    after: ForecastInput,
+    *,
+    sure: bool,
 ) -> None:
     """Put the change into force, once the user has confirmed it."""
     if not sure:

@@ -11,6 +11,14 @@ from slotq.simulate.whatif.answer import WhatIfView
 from slotq.simulate.whatif.changes import NewJob, WhatIfChange, changed
 from slotq.simulate.whatif.comparison import compared
 from slotq.simulate.whatif.forecast import forecast
-from slotq.simulate.whatif.told import Told
+from slotq.simulate.whatif.told import ForecastInput
 
-__all__ = ["NewJob", "Told", "WhatIfChange", "WhatIfView", "changed", "compared", "forecast"]
+__all__ = [
+    "ForecastInput",
+    "NewJob",
+    "WhatIfChange",
+    "WhatIfView",
+    "changed",
+    "compared",
+    "forecast",
+]

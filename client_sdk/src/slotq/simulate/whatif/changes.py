@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
-from slotq.simulate.whatif.told import Told
+from slotq.simulate.whatif.told import ForecastInput
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
@@ -71,7 +71,7 @@ class WhatIfChange:
     submits: tuple[NewJob, ...] = ()
 
 
-def changed(told: Told, change: WhatIfChange) -> Told:
+def changed(told: ForecastInput, change: WhatIfChange) -> ForecastInput:
     """The queue after the change. Raises Refused: NoSuchJob, NoSuchPool, NoSuchProject, TooLate,
     InvalidRequest, Oversubscribed, and what a submission raises."""
     after = replace(told, settings=_settings(told, change))
@@ -92,7 +92,7 @@ def changed(told: Told, change: WhatIfChange) -> Told:
     return after
 
 
-def _settings(told: Told, change: WhatIfChange) -> Settings:
+def _settings(told: ForecastInput, change: WhatIfChange) -> Settings:
     settings = told.settings
     known = {pool.name for pool in settings.pools}
     if missing := next((name for name in change.pools if name not in known), None):
@@ -117,7 +117,7 @@ def _settings(told: Told, change: WhatIfChange) -> Settings:
     return after
 
 
-def _found(told: Told, name: str) -> Job:
+def _found(told: ForecastInput, name: str) -> Job:
     job = told.job(name)
     if job is None:
         near = did_you_mean(name, [job.name for job in told.jobs])
@@ -125,7 +125,7 @@ def _found(told: Told, name: str) -> Job:
     return job
 
 
-def _prioritised(job: Job, priority: int | str, told: Told) -> Job:
+def _prioritised(job: Job, priority: int | str, told: ForecastInput) -> Job:
     rights = rights_of(told.settings.sharing, job.person)
     named = priority if isinstance(priority, str) else ""
     value = priority if isinstance(priority, int) else AUTO_VALUE
@@ -136,7 +136,7 @@ def _prioritised(job: Job, priority: int | str, told: Told) -> Job:
     return come_into(after, rights.classes) if after.priority_class != job.priority_class else after
 
 
-def _moved(job: Job, pools: tuple[str, ...], told: Told) -> Job:
+def _moved(job: Job, pools: tuple[str, ...], told: ForecastInput) -> Job:
     if job.parts:
         raise InvalidRequest(f"job {job.name} runs in several pools at once, and stays there")
     known = {pool.name: pool for pool in told.pools}
@@ -146,7 +146,7 @@ def _moved(job: Job, pools: tuple[str, ...], told: Told) -> Job:
     return replace(job, pools=pools, claim=claim)
 
 
-def _cancelled(told: Told, job: Job) -> Told:
+def _cancelled(told: ForecastInput, job: Job) -> ForecastInput:
     after = cancelled(job, WHO, told.at)
     left = told.with_job(after)
     if not after.terminal:
@@ -167,11 +167,11 @@ def _cancelled(told: Told, job: Job) -> Told:
     return replace(left.with_jobs(late for _, late in changed_jobs), groups=groups)
 
 
-def _followers(told: Told) -> Callable[[str], Iterable[Job]]:
+def _followers(told: ForecastInput) -> Callable[[str], Iterable[Job]]:
     return lambda name: [job for job in told.jobs if name in job.waits_for]
 
 
-def _submitted(told: Told, new: NewJob) -> Told:
+def _submitted(told: ForecastInput, new: NewJob) -> ForecastInput:
     """Take the job in as the queue's door does, but for what the door alone can know: the roles
     that it allows, and limits on callers."""
     if told.job(new.submission.name) is not None:

@@ -15,7 +15,7 @@ from slotq.simulate.run.engine import go_on
 from slotq.simulate.run.opening import AssumedCourse, InitialQueue
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq.simulate.whatif.told import Told
+from slotq.simulate.whatif.told import ForecastInput
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.reports.slow_save import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ from slotq_core.ports.training import MAX_RUNTIME
 class Forecast:
     """The queue, what the next pass decides, and what follows."""
 
-    told: Told
+    told: ForecastInput
     first: Plan
     """What the next pass decides first."""
     record: Record
@@ -40,7 +40,7 @@ class Forecast:
     """The moment up to which the forecast goes (ms)."""
 
 
-def forecast(told: Told, *, hours: float, runtimes: Runtimes) -> Forecast:
+def forecast(told: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forecast:
     """Reckon the queue on for so many hours."""
     snapshot, until = told.snapshot(), told.at + round(hours * 3_600_000)
     opening = InitialQueue(
@@ -70,7 +70,7 @@ class _World:
     """The queue's world, as a run needs it. Nothing is submitted in it: jobs that the user adds are
     there at its beginning."""
 
-    told: Told
+    told: ForecastInput
     snapshot: Snapshot
     until: int | None
     jobs: Sequence[JobSpec] = field(default=())
@@ -126,7 +126,7 @@ class Runtimes:
     of: Mapping[str, int] = field(default_factory=dict)
     """The same of single jobs; it counts before what the job says."""
 
-    def total(self, job: Job, told: Told) -> tuple[int, Source]:
+    def total(self, job: Job, told: ForecastInput) -> tuple[int, Source]:
         """The whole running time of a job, over all its attempts, and where that comes from."""
         done = job.ran + _running_for(job, told.at)
         if job.name in self.of:
@@ -139,11 +139,11 @@ class Runtimes:
             return told.limits[job.name], Source.MAX_RUNTIME
         return MAX_RUNTIME * 1000, Source.DEFAULT
 
-    def sources(self, told: Told) -> Counter[Source]:
+    def sources(self, told: ForecastInput) -> Counter[Source]:
         """How many jobs have their assumption from each source."""
         return Counter(self.total(job, told)[1] for job in told.jobs)
 
-    def courses(self, told: Told) -> dict[str, AssumedCourse]:
+    def courses(self, told: ForecastInput) -> dict[str, AssumedCourse]:
         return {
             job.name: AssumedCourse(
                 runtime=max(SOON, self.total(job, told)[0]), checkpoint=job.checkpoints
@@ -151,11 +151,11 @@ class Runtimes:
             for job in told.jobs
         }
 
-    def left(self, told: Told) -> dict[str, int | None]:
+    def left(self, told: ForecastInput) -> dict[str, int | None]:
         """The work that each job has left (ms), from the start of its live attempt."""
         return dict(self._left(told.jobs, told))
 
-    def _left(self, jobs: Iterable[Job], told: Told) -> Iterable[tuple[str, int]]:
+    def _left(self, jobs: Iterable[Job], told: ForecastInput) -> Iterable[tuple[str, int]]:
         for job in jobs:
             total, running = self.total(job, told)[0], _running_for(job, told.at)
             done = job.ran if job.checkpoints else 0

@@ -29,7 +29,7 @@ from slotq_core.wire.scenario.views import ScenarioView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class ForecastInput:
     """The queue at one moment, with what is known of its jobs."""
 
     at: int
@@ -50,7 +50,7 @@ class Told:
     left_out: int
 
     @classmethod
-    def of(cls, view: ScenarioView) -> Told:
+    def of(cls, view: ScenarioView) -> ForecastInput:
         settings = read(view.configuration)
         facts = {each.name: each for each in view.pools}
         known = tuple(
@@ -108,13 +108,13 @@ class Told:
     def job(self, name: str) -> Job | None:
         return next((job for job in self.jobs if job.name == name), None)
 
-    def with_job(self, job: Job) -> Told:
+    def with_job(self, job: Job) -> ForecastInput:
         """With this job in the place of the one of its name, or beside the others. An ended one is
         left out."""
         others = tuple(each for each in self.jobs if each.name != job.name)
         return replace(self, jobs=others if job.terminal else (*others, job))
 
-    def with_jobs(self, jobs: Iterable[Job]) -> Told:
+    def with_jobs(self, jobs: Iterable[Job]) -> ForecastInput:
         told = self
         for job in jobs:
             told = told.with_job(job)
