@@ -34,7 +34,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
-from slotq_core.operations.notices.delivering import Told
+from slotq_core.operations.notices.delivering import DeliveryResult
 from slotq_core.operations.notices.telling import Notices
 
 Event = Mapping[str, Any]
@@ -102,7 +102,7 @@ def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
                 yield record, change
 
 
-def said(told: Told) -> dict[str, Any]:
+def said(told: DeliveryResult) -> dict[str, Any]:
     """Count and log what became of messages; return the answer."""
     if told.delivered:
         count("Notified", told.delivered)

@@ -19,7 +19,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
-from slotq_core.operations.notices.delivering import Told
+from slotq_core.operations.notices.delivering import DeliveryResult
 from slotq_core.operations.notices.telling import Notices
 
 _PAUSE = 0.5
@@ -67,6 +67,6 @@ class EmulatorNotifier:
             self._rang = time.monotonic()
             self._tell(self._notices.look(until=until))
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: DeliveryResult) -> None:
         for why in (*told.left, *told.given_up):
             self._say(f"not notified: {why}")

@@ -33,7 +33,7 @@ _AT_ONCE = 50
 
 
 @dataclass(kw_only=True, slots=True)
-class Told:
+class DeliveryResult:
     """What became of messages."""
 
     delivered: int = 0
@@ -59,7 +59,7 @@ class Delivery:
         self._down: set[str] = set()
         """Rules whose receiver has failed in this run: each failure may take seconds."""
 
-    def send(self, pending: Pending, told: Told) -> None:
+    def send(self, pending: Pending, told: DeliveryResult) -> None:
         """Send a message that is this sender's alone."""
         rule, message = self._rules.get(pending.message.notification), pending.message
         if rule is None or not hears(rule, message):
@@ -77,7 +77,7 @@ class Delivery:
             told.delivered += 1
             self._outbox.done(pending)
 
-    def _again(self, pending: Pending, now: int, why: str, told: Told) -> None:
+    def _again(self, pending: Pending, now: int, why: str, told: DeliveryResult) -> None:
         if now - pending.since >= GIVE_UP:
             told.given_up.append(why)
             self._outbox.done(pending)
@@ -86,7 +86,7 @@ class Delivery:
         pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
         self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
 
-    def run(self, told: Told, *, until: int) -> None:
+    def run(self, told: DeliveryResult, *, until: int) -> None:
         """Send what is due, as long as there is time (ms)."""
         while self._clock.now() + SLOWEST < until:
             found = self._outbox.due(self._clock.now(), limit=_AT_ONCE)

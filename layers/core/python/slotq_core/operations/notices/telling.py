@@ -13,7 +13,7 @@ from slotq_core.model.notices import JobEvent, Notification
 from slotq_core.notices import composing
 from slotq_core.notices.happenings import happenings
 from slotq_core.notices.payloads import Message
-from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, Told
+from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, DeliveryResult
 from slotq_core.ports.notices import Outbox, Receivers
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
@@ -38,7 +38,9 @@ class Notices:
         self._known: set[str] = set()
         """Messages about long waits that were made: asking the table each time would cost."""
 
-    def hear(self, changes: Iterable[tuple[Job | None, Job]], *, until: int) -> Iterator[Told]:
+    def hear(
+        self, changes: Iterable[tuple[Job | None, Job]], *, until: int
+    ) -> Iterator[DeliveryResult]:
         """Tell what changes of jobs mean; yield what became of each change's messages. May raise
         Unavailable: then nobody knows whether the next change is told, and it is to be heard again.
         A receiver that fails is not called again for these changes. `until`: when the handler ends
@@ -46,7 +48,7 @@ class Notices:
         rules = self._rules()
         delivery = self._delivery(rules)
         for before, after in changes:
-            told = Told()
+            told = DeliveryResult()
             for happening in happenings(before, after):
                 for rule in rules:
                     if composing.hears(rule, after):
@@ -54,9 +56,9 @@ class Notices:
                         self._make(rule, message, delivery, told, until=until)
             yield told
 
-    def look(self, *, until: int) -> Told:
+    def look(self, *, until: int) -> DeliveryResult:
         """Tell what has come with time, and send what is due."""
-        rules, told = self._rules(), Told()
+        rules, told = self._rules(), DeliveryResult()
         delivery = self._delivery(rules)
         self._make_digests(rules)
         if self._clock.now() // 60_000 % LOOK_EVERY == 0:
@@ -72,7 +74,13 @@ class Notices:
         return Delivery(self._outbox, self._receivers, self._clock, by_name)
 
     def _make(
-        self, rule: Notification, message: Message, delivery: Delivery, told: Told, *, until: int
+        self,
+        rule: Notification,
+        message: Message,
+        delivery: Delivery,
+        told: DeliveryResult,
+        *,
+        until: int,
     ) -> None:
         """Make a message once. Send it now if there is time, else leave it to the next run."""
         now = self._clock.now()
@@ -98,7 +106,7 @@ class Notices:
             self._outbox.forget(found)
 
     def _look_for_long_waits(
-        self, rules: Iterable[Notification], delivery: Delivery, told: Told, *, until: int
+        self, rules: Iterable[Notification], delivery: Delivery, told: DeliveryResult, *, until: int
     ) -> None:
         impatient = [(rule, rule.stuck_after) for rule in rules if rule.stuck_after is not None]
         if not impatient:
