@@ -13,7 +13,7 @@ from slotq.cli.name_arguments import JobName
 from slotq.cli.queue.config_command import show_changes
 from slotq.cli.whatif.tables import answer_tables
 from slotq.cli.whatif.wanted import (
-    Wanted,
+    WantedChange,
     milliseconds,
     moves,
     priorities,
@@ -33,7 +33,7 @@ from slotq_core.wire.document.writing import written
 
 
 def put(
-    client: QueueClient, wanted: Wanted, document: Mapping[str, Any] | None, revision: int
+    client: QueueClient, wanted: WantedChange, document: Mapping[str, Any] | None, revision: int
 ) -> None:
     """Apply the configuration (None: it stays) and then each change of a job, and say so on stderr.
     Stops at the first refusal; what was done before stays. Raises what the queue refuses with."""
@@ -167,7 +167,7 @@ def whatif(
         _apply(app, client, wanted, told, after, sure=yes)
 
 
-def _check_usage(wanted: Wanted, *, diff: bool, applies: bool) -> None:
+def _check_usage(wanted: WantedChange, *, diff: bool, applies: bool) -> None:
     configures = wanted.change.pools or wanted.change.quotas
     if diff and not configures:
         raise click.UsageError("--diff shows a change of the configuration: give --pool or --quota")
@@ -189,7 +189,7 @@ def _show_diff(app: App, told: ForecastInput, after: ForecastInput) -> None:
 def _apply(
     app: App,
     client: QueueClient,
-    wanted: Wanted,
+    wanted: WantedChange,
     told: ForecastInput,
     after: ForecastInput,
     *,

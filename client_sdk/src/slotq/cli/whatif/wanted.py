@@ -49,7 +49,7 @@ def moves(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedChange:
     """The change, and the requests behind its new jobs."""
 
     change: WhatIfChange
@@ -83,11 +83,11 @@ def with_new_jobs(
     added: Sequence[str],
     *,
     pools: Sequence[str],
-) -> Wanted:
+) -> WantedChange:
     """The change with jobs from request files and from descriptions (`slots=2,pool=p5`). `pools`:
     the names of those that there are."""
     if not files and not added:
-        return Wanted(change=change)
+        return WantedChange(change=change)
     me, config = client.service.me(), client.config
     requests = []
     for file in files:
@@ -100,7 +100,7 @@ def with_new_jobs(
         _described(text, number, pools, me, config.project)
         for number, text in enumerate(added, start=1)
     ]
-    return Wanted(
+    return WantedChange(
         change=replace(change, submits=tuple(news)),
         requests=tuple(requests),
         invented=bool(added),
