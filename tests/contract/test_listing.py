@@ -22,7 +22,7 @@ from slotq_core.operations.jobs.lookup import JobLookup
 from slotq_core.operations.listing import walk
 from slotq_core.operations.listing.cursor import ListCursor, question_of
 from slotq_core.operations.listing.walk import ENDED, ORDER
-from slotq_core.operations.status import ANY_JOB, Status, Wanted
+from slotq_core.operations.status import ANY_JOB, JobFilter, Status
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Mark
 from slotq_core.wire.views.jobs import job_view, queue_view
@@ -53,7 +53,7 @@ def pages(
     store: Store,
     limit: int,
     states: Iterable[JobState] | None = None,
-    wanted: Wanted = ANY_JOB,
+    wanted: JobFilter = ANY_JOB,
     **asked: Any,
 ) -> Iterator[tuple[list[Status], str]]:
     """The pages, each with the text of the cursor of the next."""
@@ -183,7 +183,7 @@ def test_filters_go_through_pages(store: Store) -> None:
     names = [f"job-{number}" for number in (1, 2, 4, 5, 7, 8)]
     for limit in range(1, 7):
         cut = [names[at : at + limit] for at in range(0, 6, limit)]
-        assert listed(store, limit, None, Wanted(pool="p4")) == cut
+        assert listed(store, limit, None, JobFilter(pool="p4")) == cut
 
 
 def test_a_page_that_examines_much_ends_early(
@@ -191,10 +191,10 @@ def test_a_page_that_examines_much_ends_early(
 ) -> None:
     monkeypatch.setattr(walk, "MOST_LOOKED_AT", 3)
     some_jobs(store)
-    found = listed(store, 2, None, Wanted(since=NOW + 1))
+    found = listed(store, 2, None, JobFilter(since=NOW + 1))
     assert [name for page in found for name in page] == ["late", "new"]
     assert [] in found
-    assert listed(store, 2, [S.PENDING], Wanted(since=NOW - 5))[0] == ["early", "twin-a"]
+    assert listed(store, 2, [S.PENDING], JobFilter(since=NOW - 5))[0] == ["early", "twin-a"]
 
 
 def test_the_waiting_jobs_of_a_project_come_in_pages(store: Store) -> None:
@@ -204,7 +204,7 @@ def test_the_waiting_jobs_of_a_project_come_in_pages(store: Store) -> None:
     own = [f"job-{number:02}" for number in range(0, 12, 2)]
     for limit in (1, 4, 6):
         cut = [own[at : at + limit] for at in range(0, 6, limit)]
-        assert listed(store, limit, None, Wanted(projects=frozenset("a"))) == cut
+        assert listed(store, limit, None, JobFilter(projects=frozenset("a"))) == cut
 
 
 class TestSight:
@@ -268,16 +268,18 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
     ("states", "wanted"),
     [
         ([S.PENDING], ANY_JOB),
-        (None, Wanted(pool="p4")),
-        (None, Wanted(submitter="p5")),
-        (None, Wanted(projects=frozenset())),
-        (None, Wanted(since=0)),
-        (None, Wanted(until=0)),
+        (None, JobFilter(pool="p4")),
+        (None, JobFilter(submitter="p5")),
+        (None, JobFilter(projects=frozenset())),
+        (None, JobFilter(since=0)),
+        (None, JobFilter(until=0)),
     ],
 )
-def test_a_cursor_of_another_list_is_refused(states: list[JobState] | None, wanted: Wanted) -> None:
+def test_a_cursor_of_another_list_is_refused(
+    states: list[JobState] | None, wanted: JobFilter
+) -> None:
     mark = Mark(entry_time=NOW, name="a")
-    asked = question_of(None, Wanted(pool="p5"))
+    asked = question_of(None, JobFilter(pool="p5"))
     cursor = ListCursor(question=asked, state=S.PENDING, mark=mark)
     assert ListCursor.parse(cursor.text(), question=asked) == cursor
     with pytest.raises(InvalidRequest, match="belongs to another list"):

@@ -11,7 +11,7 @@ from slotq_core.errors import InvalidRequest, TooManyWaiting
 from slotq_core.model.access import fits
 from slotq_core.model.jobs import Job
 from slotq_core.model.sharing import Sharing
-from slotq_core.operations.status import Wanted
+from slotq_core.operations.status import JobFilter
 from slotq_core.privacy.identity import BY_DEFAULT, People, fault_in
 from slotq_core.wire.document.contents import read
 from slotq_core.wire.document.writing import written
@@ -202,7 +202,7 @@ def test_the_queue_follows_the_configured_people():
     )
     assert submit("b", "bob").person == f"{STS}/Research/bob"
     assert (seen("a", "ada"), seen("a", "bob"), seen("b", "bob")) == (True, False, True)
-    mine = Wanted(submitter=f"{STS}/Research/bob")
+    mine = JobFilter(submitter=f"{STS}/Research/bob")
     assert [it.job.name for it in world.manager.jobs.statuses(wanted=mine)] == ["b"]
     assert world.job("a").person == f"{STS}/Research"
 

@@ -15,7 +15,7 @@ from slotq_core.errors import InvalidRequest, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
 from slotq_core.model.reports.slow_save import slow_save
-from slotq_core.operations.status import MOST_LISTED, Status, Wanted, warnings_of
+from slotq_core.operations.status import MOST_LISTED, JobFilter, Status, warnings_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.base import ErrorView
 from slotq_core.wire.views.jobs import JobView, RequestView, job_view, queue_view, with_slow_save
@@ -123,7 +123,7 @@ class JobRoutes:
         return [*map(_view, self._manager().jobs.with_progress(statuses))]
 
 
-def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
+def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, JobFilter, int]:
     """The states, filters and limit in a query: `?state=` (repeated or comma separated; none: every
     state), FILTERS (`?project=` like `?state=`) and `?limit=`. The route itself reads `?next=` and
     `?places=`."""
@@ -136,7 +136,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
     return states, _wanted(query), number("limit", query, low=1, high=MOST_LISTED) or MOST_LISTED
 
 
-def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
+def _wanted(query: Mapping[str, Sequence[str]]) -> JobFilter:
     names = (filter_.name for filter_ in FILTERS)
     given: dict[str, Any] = {name: query[name][-1] for name in names if name in query}
     if given.pop("project", None) is not None:
@@ -144,7 +144,7 @@ def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
         given["projects"] = frozenset(wanted)
     for key in {"since", "until"} & set(given):
         given[key] = _moment(key, given[key])
-    return Wanted(**given)
+    return JobFilter(**given)
 
 
 def _moment(key: str, text: str) -> int:

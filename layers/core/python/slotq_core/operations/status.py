@@ -74,7 +74,7 @@ answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class JobFilter:
     """A filter on jobs. Fields that are left out filter nothing."""
 
     projects: frozenset[str] | None = None
@@ -104,7 +104,7 @@ class Wanted:
         )
 
 
-ANY_JOB = Wanted()
+ANY_JOB = JobFilter()
 
 _SOME = Ahead(jobs=0, or_more=True)
 """Jobs that nobody has counted."""

@@ -42,7 +42,7 @@ FILTERS = (
     Parameter(name="since", meaning="Only jobs that entered then or later", schema=MOMENT),
     Parameter(name="until", meaning="Only jobs that entered then or before", schema=MOMENT),
 )
-"""The filters of GET /jobs (`operations.status.Wanted`) besides the states."""
+"""The filters of GET /jobs (`operations.status.JobFilter`) besides the states."""
 
 JOB_ROUTES = (
     Route(

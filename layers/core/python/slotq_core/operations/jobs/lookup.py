@@ -14,7 +14,7 @@ from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.listing.cursor import ListCursor, fitting
 from slotq_core.operations.listing.walk import Walk
 from slotq_core.operations.scripts.progress import Progress
-from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, Status, Wanted
+from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.store import Store
@@ -53,7 +53,7 @@ class JobLookup:
     def statuses(
         self,
         states: Iterable[JobState] | None = None,
-        wanted: Wanted = ANY_JOB,
+        wanted: JobFilter = ANY_JOB,
         *,
         to: str | None = None,
     ) -> list[Status]:
@@ -61,7 +61,7 @@ class JobLookup:
         queue's order, with their places. The cost grows with the queue; that of `page` does not.
         Raises NoSuchProject for a project that is not known to `to` and has none of them.
 
-        With more jobs than `Wanted.looks_at`, only the latest of each state are examined, and no
+        With more jobs than `JobFilter.looks_at`, only the latest of each state are examined, and no
         job has a place: the queue is never read whole. `status` tells the place of one job.
         """
         return self._whole(states, wanted, limit=wanted.looks_at, to=to)[0]
@@ -69,7 +69,7 @@ class JobLookup:
     def first(
         self,
         states: Iterable[JobState] | None,
-        wanted: Wanted,
+        wanted: JobFilter,
         *,
         limit: int,
         to: str | None = None,
@@ -80,7 +80,7 @@ class JobLookup:
         return first, cut or len(found) > len(first)
 
     def _whole(
-        self, states: Iterable[JobState] | None, wanted: Wanted, *, limit: int, to: str | None
+        self, states: Iterable[JobState] | None, wanted: JobFilter, *, limit: int, to: str | None
     ) -> tuple[list[Status], bool]:
         """The jobs, and whether only the latest `limit` of all were examined."""
         asked = tuple(JobState if states is None else states)
@@ -104,7 +104,7 @@ class JobLookup:
     def page(
         self,
         states: Iterable[JobState] | None = None,
-        wanted: Wanted = ANY_JOB,
+        wanted: JobFilter = ANY_JOB,
         *,
         limit: int = MOST_LISTED,
         after: ListCursor | None = None,
@@ -149,7 +149,7 @@ class JobLookup:
         planned = explained_list(world, now, jobs, waiting)
         return status.statuses(jobs, planned, waiting, world.snapshot.yields)
 
-    def _check_projects(self, jobs: Iterable[Job], wanted: Wanted, to: str | None) -> None:
+    def _check_projects(self, jobs: Iterable[Job], wanted: JobFilter, to: str | None) -> None:
         """Raises NoSuchProject for a wanted project without jobs here that `to` does not know."""
         if empty := (wanted.projects or frozenset()) - {job.project for job in jobs} - {""}:
             self._authorizer.check_known(empty, to=to)

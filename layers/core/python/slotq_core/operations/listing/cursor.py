@@ -21,14 +21,14 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.status import Status, Wanted
+from slotq_core.operations.status import JobFilter, Status
 from slotq_core.ports.stored import Mark
 from slotq_core.timestamps import from_iso, iso
 
 _CURSOR = re.compile(r"([0-9a-f]{8})~([a-z]{1,20})~([0-9TZ:.-]{24})~([0-9A-Za-z-]{0,63})")
 
 
-def question_of(states: Iterable[JobState] | None, wanted: Wanted) -> str:
+def question_of(states: Iterable[JobState] | None, wanted: JobFilter) -> str:
     """A digest of what a list is asked for. The pages of another list go in another order."""
     asked = sorted(states) if states is not None else ["any"]
     filters = (

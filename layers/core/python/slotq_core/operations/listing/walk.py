@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations.listing.cursor import MOST_TEXT, ListCursor, question_of, text_of
-from slotq_core.operations.status import MOST_LOOKED_AT, Wanted
+from slotq_core.operations.status import MOST_LOOKED_AT, JobFilter
 from slotq_core.ports.jobs import StoredJobs
 from slotq_core.ports.stored import Mark
 
@@ -41,7 +41,7 @@ class Walk:
         self,
         jobs: StoredJobs,
         states: Collection[JobState] | None,
-        wanted: Wanted,
+        wanted: JobFilter,
         is_shown: Callable[[Job], bool],
     ) -> None:
         """`is_shown`: whether the caller wants the job and may see it."""
