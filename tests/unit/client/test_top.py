@@ -18,7 +18,7 @@ from slotq.cli.top.command import uninterrupted
 from slotq.cli.top.draw import HELP, HINTS, Frame, lines, since
 from slotq.cli.top.keyboard import named
 from slotq.cli.top.loop import Top
-from slotq.cli.top.scene import Mode, Scene, Wish, press, seen
+from slotq.cli.top.scene import Mode, Scene, TopRequest, press, seen
 from slotq.errors import CannotReach
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.views.jobs import ProgressView
@@ -166,18 +166,18 @@ def test_the_arrow_keys_select_a_job(keys, chosen):
 @pytest.mark.parametrize(
     ("chosen", "keys", "wish"),
     [
-        ("job3", "cy", Wish(verb="cancel", job="job3")),
-        ("job3", "h", Wish(verb="hold", job="job3")),
-        ("job6", "h", Wish(verb="release", job="job6")),
-        ("job1", "+", Wish(verb="priority", job="job1", priority=6)),
-        ("job1", "=", Wish(verb="priority", job="job1", priority=6)),
-        ("job5", "-", Wish(verb="priority", job="job5", priority=0)),
-        ("job3", ["p", "1", "2", "enter"], Wish(verb="priority", job="job3", priority=12)),
-        ("job3", ["p", "-", "7", "enter"], Wish(verb="priority", job="job3", priority=-7)),
+        ("job3", "cy", TopRequest(verb="cancel", job="job3")),
+        ("job3", "h", TopRequest(verb="hold", job="job3")),
+        ("job6", "h", TopRequest(verb="release", job="job6")),
+        ("job1", "+", TopRequest(verb="priority", job="job1", priority=6)),
+        ("job1", "=", TopRequest(verb="priority", job="job1", priority=6)),
+        ("job5", "-", TopRequest(verb="priority", job="job5", priority=0)),
+        ("job3", ["p", "1", "2", "enter"], TopRequest(verb="priority", job="job3", priority=12)),
+        ("job3", ["p", "-", "7", "enter"], TopRequest(verb="priority", job="job3", priority=-7)),
         (
             "job3",
             ["p", *"1x", "backspace", "4", "enter"],
-            Wish(verb="priority", job="job3", priority=4),
+            TopRequest(verb="priority", job="job3", priority=4),
         ),
         ("job3", "cn", None),
         ("job3", ["c", "q"], None),

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from slotq.cli.top.draw import Frame, lines
 from slotq.cli.top.keyboard import KeySource
-from slotq.cli.top.scene import LIVING, Scene, Wish, press, seen, told
+from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, told
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
 
@@ -79,9 +79,9 @@ class Top:
         self._client, self._screen, self._keys = client, screen, keys
         self._every, self._clock, self._now, self._begin = every, clock, now, begin
         self._scene = Scene(projects=projects)
-        self._wishes: deque[Wish] = deque()
+        self._wishes: deque[TopRequest] = deque()
         self._task: Task | None = None
-        self._wish: Wish | None = None
+        self._wish: TopRequest | None = None
         self._next_look = 0.0
         self._seen_at: float | None = None
         self._trouble = ""
@@ -130,7 +130,7 @@ class Top:
                 self._scene = told(self._scene, answer)
                 self._next_look = 0.0
 
-    def _failed(self, wish: Wish | None, error: SlotQError) -> None:
+    def _failed(self, wish: TopRequest | None, error: SlotQError) -> None:
         if wish is not None:
             self._scene = told(self._scene, f"{wish.verb} {wish.job}: {error}", failed=True)
             self._next_look = 0.0
@@ -145,7 +145,7 @@ class Top:
         self._seen_at, self._trouble = self._clock(), ""
         self._next_look = self._clock() + self._every
 
-    def _fulfil(self, wish: Wish) -> str:
+    def _fulfil(self, wish: TopRequest) -> str:
         """Carry out the wish; returns the message to show."""
         match wish.verb:
             case "cancel":

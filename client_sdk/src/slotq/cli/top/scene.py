@@ -29,7 +29,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class TopRequest:
     """What the user wants done to a job."""
 
     verb: str
@@ -96,7 +96,7 @@ def browsing(scene: Scene) -> Scene:
     return replace(scene, mode=Mode.BROWSE, typed="")
 
 
-def press(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+def press(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     """The scene after a key, and the wish that the key expresses, if any."""
     if scene.mode is Mode.CANCEL:
         return _confirming(scene, key)
@@ -107,7 +107,7 @@ def press(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
     return _browsing(replace(scene, said="", failed=False), key)
 
 
-def _browsing(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+def _browsing(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -PAGE, "pagedown": PAGE}
     far = {"home": -len(scene.jobs), "g": -len(scene.jobs), "end": len(scene.jobs)}
     if key in steps or key in far:
@@ -128,7 +128,7 @@ def _moved(scene: Scene, by: int) -> Scene:
     return replace(scene, chosen=scene.jobs[at].name)
 
 
-def _acting(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+def _acting(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     job = scene.job
     assert job is not None
     if key == "c":
@@ -137,18 +137,18 @@ def _acting(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
         return replace(scene, mode=Mode.PRIORITY, typed=""), None
     if key == "h":
         verb = "release" if job.state == JobState.HELD else "hold"
-        return _wishing(scene, Wish(verb=verb, job=job.name))
+        return _wishing(scene, TopRequest(verb=verb, job=job.name))
     priority = job.priority + (-1 if key == "-" else 1)
-    return _wishing(scene, Wish(verb="priority", job=job.name, priority=priority))
+    return _wishing(scene, TopRequest(verb="priority", job=job.name, priority=priority))
 
 
-def _confirming(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+def _confirming(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key == "y":
-        return _wishing(scene, Wish(verb="cancel", job=scene.chosen))
+        return _wishing(scene, TopRequest(verb="cancel", job=scene.chosen))
     return told(browsing(scene), f"{scene.chosen} is not cancelled"), None
 
 
-def _typing(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+def _typing(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key == "escape":
         return told(browsing(scene), "the priority stays"), None
     if key == "backspace":
@@ -160,15 +160,15 @@ def _typing(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
     return (replace(scene, typed=scene.typed + key) if number and room else scene), None
 
 
-def _typed(scene: Scene) -> tuple[Scene, Wish | None]:
+def _typed(scene: Scene) -> tuple[Scene, TopRequest | None]:
     if not scene.typed.lstrip("-"):
         return told(browsing(scene), "the priority stays"), None
     priority = int(scene.typed)
     if abs(priority) > PRIORITY_LIMIT:
         limit = f"a priority ranges from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
         return told(browsing(scene), limit, failed=True), None
-    return _wishing(scene, Wish(verb="priority", job=scene.chosen, priority=priority))
+    return _wishing(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
 
 
-def _wishing(scene: Scene, wish: Wish) -> tuple[Scene, Wish]:
+def _wishing(scene: Scene, wish: TopRequest) -> tuple[Scene, TopRequest]:
     return told(browsing(scene), f"{wish.verb} {wish.job} …"), wish
