@@ -39,7 +39,7 @@ from slotq_core.model.jobs import Submission
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
-from slotq_core.operations.amend import Amendment, Retry, Wish
+from slotq_core.operations.amend import Amendment, ChangeRequest, Retry
 from slotq_core.operations.jobs.groups import NewGroup
 from slotq_core.wire.job_changes import parse_amendment
 from slotq_core.wire.submission import parse_submission
@@ -269,7 +269,7 @@ class World:
             return parse_submission({**body, "TrainingJobName": new_name})
 
         def ask(manager: QueueManager, _: Invocation) -> None:
-            wish = Wish(name=name, amendment=None, retry=Retry(renamed=renamed))
+            wish = ChangeRequest(name=name, amendment=None, retry=Retry(renamed=renamed))
             (outcome,) = manager.bulk.run([wish], by="ann")
             if outcome.error is not None:
                 raise outcome.error

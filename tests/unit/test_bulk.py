@@ -14,7 +14,7 @@ from slotq_core.adapters.memory.worlds import MemoryWorlds
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations import bulk
-from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
+from slotq_core.operations.amend import Amendment, ChangeRequest, Retry, Revision
 from slotq_core.operations.bulk import BUDGET, LARGEST_COMMIT, NotReached
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, pool
@@ -115,7 +115,7 @@ def world():
 
 def run(world, *wishes):
     return world.manager.bulk.run(
-        [Wish(name=name, amendment=amendment) for name, amendment in wishes], by="eve"
+        [ChangeRequest(name=name, amendment=amendment) for name, amendment in wishes], by="eve"
     )
 
 
@@ -205,7 +205,9 @@ def retries(*names):
     def renamed(request, name):
         return parse_submission({**request, "TrainingJobName": name})
 
-    return [Wish(name=name, amendment=None, retry=Retry(renamed=renamed)) for name in names]
+    return [
+        ChangeRequest(name=name, amendment=None, retry=Retry(renamed=renamed)) for name in names
+    ]
 
 
 def test_retries_for_which_there_is_no_time_can_be_sent_again(world):
@@ -259,7 +261,7 @@ def test_a_repeated_request_changes_nothing(world):
 def test_a_job_in_another_state_than_selected_is_left_alone(world):
     """job0 was waiting when selected and runs by now."""
     wishes = [
-        Wish(name=f"job{n}", amendment=CANCEL, states=frozenset({JobState.PENDING}))
+        ChangeRequest(name=f"job{n}", amendment=CANCEL, states=frozenset({JobState.PENDING}))
         for n in range(3)
     ]
     for _ in ("first", "again"):

@@ -11,7 +11,7 @@ from slotq.local.training.virtual_runner import EXIT_RELEASED, Work
 from slotq_core.adapters.sagemaker.sagemaker_errors import RELEASED
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
-from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.operations.amend import Amendment, ChangeRequest, Revision
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.policy.lifecycle.suspend import MOST_RELEASES, RELEASED_TOO_OFTEN
 from slotq_core.ports.stored import Change
@@ -132,7 +132,7 @@ def test_a_change_of_the_job_in_its_grace_does_not_end_it(together):
     world.scripts.out_of_reach = True
     hurried = Amendment(give_up=1, revise=with_retries)
     if together:
-        world.manager.bulk.run([Wish(name="low", amendment=hurried)], by="ann")
+        world.manager.bulk.run([ChangeRequest(name="low", amendment=hurried)], by="ann")
     else:
         world.manager.changes.amend("low", hurried, by="ann")
     assert (world.job("low").retries, stop_calls(world)) == (3, 0)

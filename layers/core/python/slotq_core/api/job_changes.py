@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from slotq_core.model.jobs import Submission
 from slotq_core.names import PROJECT_TAG
-from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
+from slotq_core.operations.amend import Amendment, ChangeRequest, Retry, Revision
 from slotq_core.ports.training import Request
 from slotq_core.wire.job_changes import AMENDMENT_KEYS, AmendmentBody, ChangeBody, retagged
 from slotq_core.wire.submission import parse_submission, read_submission
 
 
-def wish_of(body: ChangeBody) -> Wish:
+def wish_of(body: ChangeBody) -> ChangeRequest:
     """What one entry of a request about many jobs wants."""
-    return Wish(
+    return ChangeRequest(
         name=body.name,
         amendment=None if body.cancel or body.retry else amendment_of(body),
         retry=_retry(body) if body.retry else None,

@@ -76,7 +76,7 @@ class Retry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class ChangeRequest:
     """One requested change of one job."""
 
     name: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations.amend import ChangedJob, Wish, notices_of, orders_stop
+from slotq_core.operations.amend import ChangedJob, ChangeRequest, notices_of, orders_stop
 from slotq_core.operations.status import Status
 from slotq_core.ports.decisions import Decisions
 from slotq_core.ports.stored import Change
@@ -62,8 +62,8 @@ class Bulk:
         decisions: Decisions,
         clock: Clock,
         *,
-        decide: Callable[[Wish, str], Change | Job],
-        fulfil: Callable[[Wish, str], ChangedJob],
+        decide: Callable[[ChangeRequest, str], Change | Job],
+        fulfil: Callable[[ChangeRequest, str], ChangedJob],
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
@@ -73,7 +73,7 @@ class Bulk:
         self._decisions, self._clock = decisions, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
-    def run(self, wishes: Sequence[Wish], *, by: str) -> list[ChangeOutcome]:
+    def run(self, wishes: Sequence[ChangeRequest], *, by: str) -> list[ChangeOutcome]:
         """Return an outcome for each change, in the given order. A refused change stops no other.
 
         Raises Unavailable if nothing could be done.
@@ -88,7 +88,9 @@ class Bulk:
         outcomes = [it.outcome for it in done]
         return outcomes + [_not_reached(wish) for wish in wishes[len(outcomes) :]]
 
-    def _fulfil_until(self, until: int, wishes: Sequence[Wish], by: str, done: list[_Done]) -> None:
+    def _fulfil_until(
+        self, until: int, wishes: Sequence[ChangeRequest], by: str, done: list[_Done]
+    ) -> None:
         for batch in _batches(wishes):
             if done and self._clock.now() >= until:
                 return
@@ -102,7 +104,7 @@ class Bulk:
                     raise
                 return
 
-    def _together(self, batch: Sequence[Wish], by: str, done: list[_Done]) -> None:
+    def _together(self, batch: Sequence[ChangeRequest], by: str, done: list[_Done]) -> None:
         """Commit the batch in one transaction. Commit each change alone if somebody else changes
         one of the jobs meanwhile, if the batch is too large for one transaction, or if a change
         opens a line, for which the limits are asked."""
@@ -124,7 +126,7 @@ class Bulk:
                 if wish.stops and orders_stop(it.before, job):
                     self._stop(job)
 
-    def _decided(self, wish: Wish, by: str) -> Change | Job | SlotQError:
+    def _decided(self, wish: ChangeRequest, by: str) -> Change | Job | SlotQError:
         try:
             return self._decide(wish, by)
         except Unavailable:
@@ -138,7 +140,7 @@ class Bulk:
             raise Conflict("too large for one transaction")
         return self._decisions.commit(changes, opens_line=False) if changes else ()
 
-    def _alone(self, wish: Wish, by: str) -> _Done:
+    def _alone(self, wish: ChangeRequest, by: str) -> _Done:
         try:
             changed = self._fulfil(wish, by)
         except Unavailable:
@@ -148,10 +150,10 @@ class Bulk:
         return _done(wish, changed)
 
 
-def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
+def _batches(wishes: Iterable[ChangeRequest]) -> Iterator[list[ChangeRequest]]:
     """Split the changes into batches, in order: no job twice in one batch, each retry and each move
     to another project alone."""
-    batch: list[Wish] = []
+    batch: list[ChangeRequest] = []
     for wish in wishes:
         if batch and not _joins(wish, batch):
             yield batch
@@ -160,7 +162,7 @@ def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
     yield batch
 
 
-def _joins(wish: Wish, batch: Sequence[Wish]) -> bool:
+def _joins(wish: ChangeRequest, batch: Sequence[ChangeRequest]) -> bool:
     return (
         len(batch) < JOBS_PER_COMMIT
         and not wish.is_counted
@@ -173,12 +175,12 @@ def _size(change: Change) -> int:
     return len(json.dumps(change.request)) if change.request is not None else 0
 
 
-def _done(wish: Wish, changed: ChangedJob) -> _Done:
+def _done(wish: ChangeRequest, changed: ChangedJob) -> _Done:
     status = Status(job=changed.job, notices=changed.notices)
     outcome = ChangeOutcome(name=wish.name, status=status)
     return _Done(outcome=outcome, anew=changed.anew)
 
 
-def _not_reached(wish: Wish) -> ChangeOutcome:
+def _not_reached(wish: ChangeRequest) -> ChangeOutcome:
     error = NotReached("time ran out before this change; send it again")
     return ChangeOutcome(name=wish.name, error=error)

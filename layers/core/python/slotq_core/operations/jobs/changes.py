@@ -34,7 +34,7 @@ from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
     ChangedJob,
-    Wish,
+    ChangeRequest,
     alive,
     amended,
     notices_of,
@@ -82,13 +82,13 @@ class Changes:
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
         """
-        return self._told(self.fulfilled(Wish(name=name, amendment=None), by))
+        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold or release the job, give its attempt up, or change its settings, its request or its
         project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
         request would raise; then nothing is changed."""
-        return self._told(self.fulfilled(Wish(name=name, amendment=amendment), by))
+        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
 
     def _told(self, changed: ChangedJob) -> Status:
         """Ask for a pass if something was written. Return the job as this call has left it, without
@@ -97,7 +97,7 @@ class Changes:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
-    def fulfilled(self, wish: Wish, by: str) -> ChangedJob:
+    def fulfilled(self, wish: ChangeRequest, by: str) -> ChangedJob:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
         if wish.retry is not None:
             job = self._jobs.found(wish.name, to=by)
@@ -131,7 +131,7 @@ class Changes:
         errors."""
         self._effects.carry_out_all([job])
 
-    def decided(self, wish: Wish, by: str) -> Change | Job:
+    def decided(self, wish: ChangeRequest, by: str) -> Change | Job:
         """The change that a wish asks for, or the job itself if nothing changes. Raises what the
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
         job = self._jobs.found(wish.name)
@@ -142,7 +142,7 @@ class Changes:
             wish.check_state(job)
         return decided
 
-    def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
+    def _change_of(self, job: Job, wish: ChangeRequest, by: str) -> Change | Job:
         if wish.amendment is None:
             if _is_cancelled(job):
                 return job
