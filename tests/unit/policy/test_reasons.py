@@ -580,7 +580,7 @@ CASES += [
         job=waits("job", priority_class="HIGH", priority=30, person="ann", project="nlp"),
         reason=replace(
             FULL_FOR_ANN,
-            also=reasons.LimitReached(owner="nlp", needed=1, used=2, limit=2),
+            also=reasons.HoldingLimit(owner="nlp", needed=1, used=2, limit=2),
         ),
         text="needs 1 slot; user ann holds 2 of its limit 2 for HIGH in pool p. Also: needs 1 "
         "slot; nlp holds 2 of its limit 2",

@@ -19,7 +19,7 @@ from slotq_core.model.reasons import (
     BehindInLine,
     BudgetSpent,
     GroupNotWhole,
-    LimitReached,
+    HoldingLimit,
     NextPass,
     QuotaExceeded,
     Reason,
@@ -273,7 +273,7 @@ def beyond_alone(job: Job, pools: Iterable[Pool], sharing: Sharing) -> Reason | 
     )
     why = plan(alone, job.entry_time).reasons.get(job.name)
     causes = (why, why.also) if why else ()
-    return next((each for each in causes if isinstance(each, QuotaExceeded | LimitReached)), None)
+    return next((each for each in causes if isinstance(each, QuotaExceeded | HoldingLimit)), None)
 
 
 def may_be_beyond(job: Job, sharing: Sharing) -> bool:

@@ -11,7 +11,7 @@ from slotq_core.timestamps import iso
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LimitReached(Reason):
+class HoldingLimit(Reason):
     """The job's project or department may hold no more."""
 
     code: ClassVar[str] = "limit_reached"

@@ -236,7 +236,7 @@ def _is_by_budget(why: Reason, job: Job, state: PlanState) -> bool:
     """Whether the numbers of the reason come from the quota that a soft budget has set to 0."""
     if job.project not in state.budgets.soft:
         return False
-    if isinstance(why, reasons.LimitReached):
+    if isinstance(why, reasons.HoldingLimit):
         return why.owner == job.project and why.limit == 0
     in_quota = isinstance(why, reasons.QuotaExceeded) and why.owner == job.project
     return in_quota or isinstance(why, reasons.ShareUsed)
@@ -330,7 +330,7 @@ def _limit(job: Job, account: Account) -> Reason:
         for name, most in account.limit.items()
         if name in job.demand and held[name] + job.demand[name] > most
     )
-    return reasons.LimitReached(
+    return reasons.HoldingLimit(
         owner=account.name,
         needed=job.demand[over],
         used=held[over],
