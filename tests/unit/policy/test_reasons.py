@@ -490,14 +490,14 @@ CASES += [
         sentence="its user may not choose its class any more",
         users=(ANN,),
         job=waits("job", priority_class="NORMAL", priority=10, person="ann"),
-        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class="NORMAL"),
+        reason=reasons.ClassForbidden(pool="p", user="ann", priority_class="NORMAL"),
         text="user ann may hold no slots for NORMAL in pool p",
     ),
     Case(
         sentence="its number is no class's value",
         users=(ANN,),
         job=waits("job", priority=7, person="ann"),
-        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class=""),
+        reason=reasons.ClassForbidden(pool="p", user="ann", priority_class=""),
         text="user ann may hold no slots for a number that is no class's value in pool p",
     ),
     Case(

@@ -22,7 +22,7 @@ from slotq_core.model.reasons.gang_incomplete import (
 )
 from slotq_core.model.reasons.limits import (
     BudgetSpent,
-    ClassNotAllowed,
+    ClassForbidden,
     HoldingLimit,
     JobLimitReached,
     QuotaExceeded,
@@ -64,7 +64,7 @@ __all__ = [
     "BackingOff",
     "BehindInLine",
     "BudgetSpent",
-    "ClassNotAllowed",
+    "ClassForbidden",
     "EndangersItsGang",
     "GangBlocked",
     "GangIncomplete",

@@ -50,7 +50,7 @@ class UserLimitReached(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClassNotAllowed(Reason):
+class ClassForbidden(Reason):
     """The user may no longer hold slots of the class in the pool."""
 
     code: ClassVar[str] = "class_not_allowed"

@@ -311,7 +311,7 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     left = {name: total - users.held(user, name, pool) for name, total in totals.items() if total}
     if not left:
         asked = job.priority_class or next(iter(totals))
-        return reasons.ClassNotAllowed(pool=pool, user=user, priority_class=asked)
+        return reasons.ClassForbidden(pool=pool, user=user, priority_class=asked)
     name = max(left, key=lambda each: left[each])
     return reasons.UserLimitReached(
         pool=pool,
