@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
     from slotq_core.operations.doctor import Doctor
-    from slotq_core.operations.jobs.as_it_stands import AsItStands
+    from slotq_core.operations.jobs.as_it_stands import QueueSnapshots
     from slotq_core.operations.jobs.changes import Changes
     from slotq_core.operations.jobs.group_lookup import GroupLookup
     from slotq_core.operations.jobs.groups import GroupsOfJobs
@@ -148,11 +148,11 @@ class QueueManager:
         return JobLookup(self._store, self._clock, self.authorizer, self._scripts)
 
     @cached_property
-    def as_it_stands(self) -> AsItStands:
+    def as_it_stands(self) -> QueueSnapshots:
         """The whole queue, as callers see it."""
-        from slotq_core.operations.jobs.as_it_stands import AsItStands
+        from slotq_core.operations.jobs.as_it_stands import QueueSnapshots
 
-        return AsItStands(self._store, self._clock, self.authorizer, self.jobs)
+        return QueueSnapshots(self._store, self._clock, self.authorizer, self.jobs)
 
     @cached_property
     def changes(self) -> Changes:

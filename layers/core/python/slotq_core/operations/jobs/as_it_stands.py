@@ -33,7 +33,7 @@ first, then of those that come next."""
 _QUEUED = (JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD)
 
 
-class AsItStands:
+class QueueSnapshots:
     """Reads the queue whole."""
 
     def __init__(
