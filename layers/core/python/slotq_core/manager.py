@@ -19,7 +19,7 @@ from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.overview import Overview
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.periodic import PeriodicWork
-from slotq_core.operations.poison import Nowhere, Poisons
+from slotq_core.operations.poison import DiscardDeadLetters, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
@@ -75,7 +75,7 @@ class QueueManager:
         suspends = Suspends(store.jobs, self._scripts, notifier, clock)
         self._effects = Effects(store, training, clock, suspends, self._scripts)
         self._reconciler = Reconciler(store, training, clock, self._effects)
-        self._poisons = Poisons(store.repair, dead_letters or Nowhere())
+        self._poisons = Poisons(store.repair, dead_letters or DiscardDeadLetters())
         self.passes = Passes(
             store=store,
             clock=clock,

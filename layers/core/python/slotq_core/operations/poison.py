@@ -10,7 +10,7 @@ from slotq_core.ports.stored import Poison
 from slotq_core.ports.surroundings import DeadLetters
 
 
-class Nowhere(DeadLetters):
+class DiscardDeadLetters(DeadLetters):
     """Dead letters for queues that have none: simulations and tests."""
 
     def put(self, kind: str, subject: str, reason: str) -> None:
