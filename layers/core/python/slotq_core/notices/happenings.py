@@ -1,6 +1,6 @@
 """What has happened to a job between two of its stored states.
 
-A change that is none of the `JobEvent`s gives nothing: a submission, a user's own hold or cancel, an
+A change that is no `JobEvent` gives nothing: a submission, a user's own hold or cancel, an
 attempt that ends without anybody's eviction and is tried again.
 """
 

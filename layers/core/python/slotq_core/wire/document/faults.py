@@ -15,8 +15,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.spelling import did_you_mean, listed, plain_name
-from slotq_core.wire.training.training_request import MOST_FAULTS, refusal
-from slotq_core.wire.training.training_request import DocumentFault as BodyFault
+from slotq_core.wire.training.training_request import MOST_FAULTS, RequestFault, refusal
 
 Loc = tuple[int | str, ...]
 """The path to a value: keys and list indexes."""
@@ -110,7 +109,7 @@ def refused(faults: Iterable[DocumentFault]) -> InvalidRequest:
     """The error that lists all faults by their paths."""
     return refusal(
         [
-            BodyFault(
+            RequestFault(
                 path=spelled(each.loc)[:_LONGEST_PATH],
                 message=(each.hinted if number < MOST_FAULTS else each.message)[:_LONGEST_MESSAGE],
             )
