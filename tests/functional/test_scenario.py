@@ -15,7 +15,7 @@ from slotq.simulate.whatif import ForecastInput, forecast
 from slotq.simulate.whatif.forecast import Runtimes
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
-from slotq_core.operations.jobs import as_it_stands
+from slotq_core.operations.jobs import queue_snapshots
 from slotq_core.policy.plan import Decision
 from slotq_core.storage.snapshots import FIRST_JOBS
 from slotq_core.wire.scenario.views import ScenarioView
@@ -135,7 +135,7 @@ def test_of_a_long_queue_the_first_of_each_line_are_told(
 ):
     for number in range(30):
         submit(account, f"j{number:02}", priority=1)
-    monkeypatch.setattr(as_it_stands, "MOST_JOBS", 20)
+    monkeypatch.setattr(queue_snapshots, "MOST_JOBS", 20)
     answer = scenario(account)
     assert len(answer["jobs"]) == FIRST_JOBS
     assert 0 < answer["left_out"] <= 30 - FIRST_JOBS

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from slotq_core.operations.bulk import Bulk
     from slotq_core.operations.configuring.configurator import Configurator
     from slotq_core.operations.doctor import Doctor
-    from slotq_core.operations.jobs.as_it_stands import QueueSnapshots
     from slotq_core.operations.jobs.changes import Changes
     from slotq_core.operations.jobs.group_lookup import GroupLookup
     from slotq_core.operations.jobs.groups import GroupsOfJobs
     from slotq_core.operations.jobs.lookup import JobLookup
+    from slotq_core.operations.jobs.queue_snapshots import QueueSnapshots
     from slotq_core.operations.jobs.submissions import Submissions
     from slotq_core.operations.usage.report import UsageReport
     from slotq_core.operations.usage.timeline import Timeline
@@ -148,9 +148,9 @@ class QueueManager:
         return JobLookup(self._store, self._clock, self.authorizer, self._scripts)
 
     @cached_property
-    def as_it_stands(self) -> QueueSnapshots:
+    def queue_snapshots(self) -> QueueSnapshots:
         """The whole queue, as callers see it."""
-        from slotq_core.operations.jobs.as_it_stands import QueueSnapshots
+        from slotq_core.operations.jobs.queue_snapshots import QueueSnapshots
 
         return QueueSnapshots(self._store, self._clock, self.authorizer, self.jobs)
 

@@ -28,7 +28,7 @@ class QueueRoutes:
         query, manager = self._request.query(), self._manager()
         after = ScenarioCursor.parse(query["next"][-1]) if "next" in query else None
         settings, revision = manager.configuration.settings()
-        queue = manager.as_it_stands.read(to=self._request.caller())
+        queue = manager.queue_snapshots.read(to=self._request.caller())
         view = scenario_page(queue, settings, revision, after, most=MOST_ANSWER)
         return Response(status=int(HTTPStatus.OK), body=view.model_dump_json(exclude_defaults=True))
 

@@ -11,6 +11,6 @@ resubmit        retries: the request of an ended job as another job
 lookup          one job or a list, as a caller may see them
 group_lookup    one group or all, as a caller may see them
 group_standing  the state of a group as a whole, and what a gang lacks
-as_it_stands    the whole queue, as a caller may see it
+queue_snapshots the whole queue, as a caller may see it
 explanation     the plan that explains why listed jobs wait
 """
