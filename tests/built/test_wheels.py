@@ -172,7 +172,7 @@ def test_a_users_code_is_type_checked_with_the_wheels(clean, tmp_path):
     sample = tmp_path / "sample.py"
     sample.write_text(SAMPLE.read_text())
     config = tmp_path / "mypy.ini"
-    config.write_text("[mypy]\n")
+    config.write_text("[mypy]\nenable_error_code = deprecated\n")
     settings = ("--config-file", config, "--cache-dir", tmp_path / "cache")
     check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", clean, *settings)
     run(*check, sample, folder=tmp_path)
