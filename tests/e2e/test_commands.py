@@ -132,7 +132,8 @@ for epoch in range(first, epochs):
     unfinished = kept.with_name("unfinished")
     unfinished.write_text(str(epoch + 1))
     unfinished.replace(kept)
-    time.sleep(float(os.environ.get("PAUSE", "0")))
+    while not first and str(epoch) == os.environ.get("STAYS_AT"):
+        time.sleep(0.1)  # Until it is told to stop.
 data = pathlib.Path(os.environ["SM_CHANNEL_WORDS"], "words.txt").read_text()
 pathlib.Path(os.environ["SM_MODEL_DIR"], "model.json").write_text(json.dumps([data, epochs]))
 """
@@ -185,7 +186,7 @@ def test_a_failing_commands_exit_code_is_reported(folder):
 
 def test_a_requeued_job_resumes_from_its_checkpoint(folder):
     words = ("python", "train.py", "--epochs", "12")
-    submitted = slotq("submit", "--name", "long-one", *WORDS, "--env", "PAUSE=0.5", "--", *words)
+    submitted = slotq("submit", "--name", "long-one", *WORDS, "--env", "STAYS_AT=3", "--", *words)
     assert submitted.exit_code == ExitCode.OK, submitted.output
     until(lambda: "epoch 2" in slotq("logs", "long-one").output, "it trains")
     result = slotq("requeue", "long-one")

@@ -217,7 +217,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "git+https": "it is about a repository of your own",
         "slotq configure": "tests/unit/client/test_cli_page.py runs such a line",
     },
-    "docs/groups.md": {"submit_group": f"{ANOTHER}; tests/unit/client/test_groups.py runs it"},
+    "docs/groups.md": {"groups.submit(": f"{ANOTHER}; tests/unit/client/test_groups.py runs it"},
     "docs/guardrails.md": {
         '"Version"': POLICY,
         "aws iam create-role": AWS,

@@ -22,9 +22,10 @@ PATIENCE = 120.0
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, also before anyone has waited for it."""
+    """Whether a process has ended with all its threads, also before anyone has waited for it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return state == "Z" and int(more[16]) <= 1
     except OSError:
         return True
 
