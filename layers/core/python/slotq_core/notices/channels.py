@@ -21,7 +21,7 @@ from slotq_core.notices.places import (
     fault_in_url,
 )
 
-SECRET = "secret"  # noqa: S105 - a key in a rule
+SECRET = "secret"  # noqa: S105 - a key in a rule # nosec B105
 """The key that names where a channel's key is kept, if the channel signs."""
 
 
