@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import product
 
-from slotq_core.model.demand import Demand
+from slotq_core.model.demand import NOTHING, Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.plan import Evict
-from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.candidates import Candidate, Place
 from slotq_core.policy.state.groups.concurrency import Bounded
 from slotq_core.policy.state.groups.gangs import LiveGang
 from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Chain
 from slotq_core.policy.state.quotas.gate import Taken, deserved_of
 from slotq_core.policy.turn.blocked import gang_blocked
 from slotq_core.policy.turn.prospects import gang_has_prospects
@@ -107,12 +108,39 @@ class GangTurn:
         """
         before = self._state.journal.checkpoint()
         while served := self._whole(self._reclaim):
-            deserved = deserved_of(self._taken, self._state.accounts)
+            deserved = deserved_of(self._taken, self._state.accounts) or self._brought_back()
             if deserved is None:
                 return served
             self._state.journal.rollback(before)
             self._spare.add(deserved.name)
         return []
+
+    def _brought_back(self) -> Candidate | None:
+        """A victim whose project would take slots of the gang at once, or None: the gang's project
+        is above its quota, and a waiting job of the victim's project is within its own, accepts a
+        pool of the gang, and has no room there beside it. As for a single job
+        (actions/reclaim.py), in all pools of the gang."""
+        accounts = self._state.accounts
+        for job, pool, victim in reversed(self._taken):
+            theirs = accounts.book(pool)[victim.project]
+            if accounts.of(job, pool)[0].in_quota(NOTHING) or theirs[0].over_quota():
+                continue
+            back = self._state.waits(victim.project)
+            in_quota = (waiting for waiting in back if theirs[0].in_quota(waiting.demand))
+            if any(self._crowds_out(waiting, theirs) for waiting in in_quota):
+                return victim
+        return None
+
+    def _crowds_out(self, waiting: Job, theirs: Chain) -> bool:
+        """Whether the job has no room beside the gang in one of the gang's pools, of this quota."""
+        held_in = self._state.held_in
+        mine = {held_in[job.name] for job in self._gang.waiting if job.name in held_in}
+        return any(
+            room.pool.name in mine
+            and self._state.accounts.of(waiting, room.pool.name) is theirs
+            and not room.fits_soon(waiting)
+            for room in self._state.rooms_of(waiting)
+        )
 
     def _start_or_wait(self) -> bool:
         """Start all members that fit now, or else hold coming slots for enough members."""
