@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from botocore.exceptions import ClientError
+
 from slotq.local import state
 from slotq.local.keys import TOKEN_HEADER
 
@@ -124,10 +126,16 @@ class Account:
         raise AssertionError(f"{what} did not come within {PATIENCE} seconds")
 
     def ended(self, name: str) -> dict[str, Any]:
-        """Wait for a training job's end. Returns the description."""
+        """Wait for a training job's end, also of one that is not there yet. Returns the
+        description."""
 
         def over() -> dict[str, Any] | None:
-            shown = self.describe(name)
+            try:
+                shown = self.describe(name)
+            except ClientError as error:
+                if "not found" in str(error):
+                    return None
+                raise
             live = shown["TrainingJobStatus"] in {"InProgress", "Stopping"}
             return None if live else shown
 
