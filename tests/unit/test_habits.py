@@ -32,21 +32,6 @@ def test_a_hook_refuses_a_long_first_line(tmp_path):
         assert run.returncode == code
 
 
-def test_the_hosted_ci_runs_every_step_of_the_repositorys_ci():
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
-    hosted = str([job for job in workflow["jobs"].values() if "steps" in job])
-    action = (ROOT / ".github" / "actions" / "set-up" / "action.yml").read_text()
-    steps = _steps((ROOT / ".ci" / "run").read_text())
-    assert {"make test", "make journeys", ".ci/sam-local"} <= steps
-    assert _steps(hosted) | _steps(action) == steps
-    assert workflow["jobs"]["all-of-it"]["needs"] == ["install", "step"]
-
-
-def _steps(text: str) -> set[str]:
-    code = re.sub(r"(?m)#.*$", "", text).replace("make sam-local", ".ci/sam-local")
-    return {*re.findall(r"make [a-z][a-z0-9-]+|\.ci/sam-local", code)}
-
-
 def test_the_devcontainer_is_valid():
     folder = ROOT / ".devcontainer"
     settings = json.loads((folder / "devcontainer.json").read_text())
