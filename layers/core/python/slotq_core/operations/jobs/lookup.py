@@ -13,7 +13,7 @@ from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.listing.cursor import ListCursor, fitting
 from slotq_core.operations.listing.walk import Walk
-from slotq_core.operations.scripts.progress import Progress
+from slotq_core.operations.script_reports import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
