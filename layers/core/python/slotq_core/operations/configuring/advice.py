@@ -1,5 +1,5 @@
-"""What an operator should know about a configuration that is legal: notifications that go nowhere, and
-scheduler settings that give jobs up too soon.
+"""What an operator should know about a configuration: notifications that go nowhere, and scheduler
+settings that give jobs up too soon.
 
 FLARE's advice on the scheduler: all attempts together, at the shortest interval, should last a
 little longer than the longest job. Else what waits may be given up although the job that it waits
