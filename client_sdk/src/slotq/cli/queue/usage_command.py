@@ -1,4 +1,4 @@
-"""`slotq usage`: what jobs have used, in hours and dollars; `slotq timeline`: who held slots when."""
+"""`slotq usage`: what jobs have used, in hours and dollars; `slotq timeline`: when, job by job."""
 
 from __future__ import annotations
 
