@@ -33,7 +33,7 @@ def with_limit(document: Mapping[str, Any], limit: Limit) -> dict[str, Any]:
     """Return the document with this limit. A person who has no entry yet gets one."""
     section = "user_groups" if limit.of_group(document) else "users"
     entries = [dict(entry) for entry in document.get(section, ())]
-    entry = next((each for each in entries if each["name"] == limit.user), None)
+    entry = next((entry for entry in entries if entry["name"] == limit.user), None)
     if entry is None:
         entries.append(entry := {"name": limit.user})
     limits = entry.get("limits", {})

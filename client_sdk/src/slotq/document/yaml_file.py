@@ -149,8 +149,8 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
             yield from _mappings(key, seen)
             yield from _mappings(value, seen)
     elif isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            yield from _mappings(each, seen)
+        for item in node.value:
+            yield from _mappings(item, seen)
 
 
 def told(faults: Iterable[DocumentFault], where: Callable[[Loc], Place]) -> str:

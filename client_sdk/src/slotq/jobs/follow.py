@@ -52,7 +52,7 @@ def follow(
     after PATIENCE.
     """
     before: JobView | None = None
-    told: ProgressView | None = None
+    reported: ProgressView | None = None
     said_at = clock()
     warned = warned or Warned(say)
     while True:
@@ -62,7 +62,7 @@ def follow(
         if _waits(job) and not _newly_evicted(before, job) and waiting(job):
             line = None
         elif line is None and not (_reports(job) and running(job)):
-            line, told = _heartbeat(job, told, clock() - said_at)
+            line, reported = _heartbeat(job, reported, clock() - said_at)
         if line is not None:
             line = f"{job.name}: {line}"
             say(Trouble(line) if job.state == S.FAILED and not ended_by_time_box(job) else line)
@@ -227,15 +227,15 @@ def _last_evicted(job: JobView) -> AttemptView | None:
 
 
 def _heartbeat(
-    job: JobView, told: ProgressView | None, ago: float
+    job: JobView, reported: ProgressView | None, ago: float
 ) -> tuple[str | None, ProgressView | None]:
-    """What to say of a job that stands where it stood (None: nothing yet), and the progress that is
-    told by then. `told`: the progress last told; `ago`: seconds since the last line."""
+    """The line for a job whose state is unchanged (None: not yet), and the progress reported so
+    far. `reported`: the progress last reported; `ago`: seconds since the last line."""
     now = job.progress if _reports(job) else None
-    if now and (told is None or (ago >= PROGRESS_HEARTBEAT and _further(told, now))):
+    if now and (reported is None or (ago >= PROGRESS_HEARTBEAT and _further(reported, now))):
         return in_words(now), now
     pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
-    return (standing(job) if ago >= pause else None), now and told
+    return (standing(job) if ago >= pause else None), now and reported
 
 
 def _further(before: ProgressView, now: ProgressView) -> bool:

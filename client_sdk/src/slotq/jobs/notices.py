@@ -80,7 +80,7 @@ def shows(logger: logging.Logger = LOGGER, level: int = logging.INFO) -> bool:
         return False
     output = (sys.stdout, sys.stderr)
     return any(
-        level >= handler.level and any(_stream(handler) is each for each in output)
+        level >= handler.level and any(_stream(handler) is stream for stream in output)
         for handler in _handlers(logger)
     )
 

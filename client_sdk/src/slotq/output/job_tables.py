@@ -153,7 +153,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
             ("reserved", job.outlook.reserved),
             ("times", job.outlook.times),
         ):
-            lines += [f"  {what:<13}{each.text}" for each in entries]
+            lines += [f"  {what:<13}{entry.text}" for entry in entries]
         if not job.outlook.times:
             lines.append(f"  {'times':<13}none known: it depends on other jobs")
     return "\n".join(lines)
@@ -194,7 +194,7 @@ def short_names(arns: Iterable[str]) -> Mapping[str, str]:
     """The shortest endings, by ARN, that tell these ARNs apart; all have equally many parts."""
     parts = {arn: _parts(arn) for arn in arns}
     for number in range(1, max(map(len, parts.values()), default=1)):
-        short = {arn: "/".join(its[-number:]) for arn, its in parts.items()}
+        short = {arn: "/".join(pieces[-number:]) for arn, pieces in parts.items()}
         if len(set(short.values())) == len(short):
             return short
     return {arn: arn for arn in parts}

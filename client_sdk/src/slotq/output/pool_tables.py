@@ -84,7 +84,7 @@ def health(pool: PoolView) -> str:
         said.append(times + until + (f": {one_line(health.message)}" if health.message else ""))
     elif said and health.message:
         said.append(one_line(health.message))
-    said += [_missing(each) for each in health.missing_rights]
+    said += [_missing(right) for right in health.missing_rights]
     return "; ".join(said) or "ok"
 
 

@@ -200,7 +200,7 @@ def port_request(target: Mapping[str, Any], port: int, local: int) -> dict[str, 
 def _free_ports(forwards: Sequence[Forward]) -> list[int]:
     """Ports of this machine for the plugin to listen on. Raises NoShell."""
     with listening(forwards) as sockets:
-        return [each.getsockname()[1] for each in sockets]
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _not_enabled(training_job: str) -> str:

@@ -149,7 +149,7 @@ def _of_nobody(boto_session: Any) -> Iterator[Any]:
 def _lines_to(queue: TrainingCalls | None) -> Iterator[None]:
     """Say the lines of a wait where the SDK's own log does not show them, unless its level was
     raised: then nobody wants them printed. A session's own `say` hears them anyhow."""
-    quiet = any(each.level > logging.INFO for each in _SDK_LOGS)
+    quiet = any(log.level > logging.INFO for log in _SDK_LOGS)
     if queue is None:
         yield
         return

@@ -94,8 +94,11 @@ class SharedClients:
 
     def _readers(self, params: Params) -> list[Installation]:
         knew = last_to_answer.get(_job_of(params))
-        first = [each for each in self._known if each.training is knew]
-        return [*first, *(each for each in self._latest_first() if each not in first)]
+        first = [installation for installation in self._known if installation.training is knew]
+        return [
+            *first,
+            *(installation for installation in self._latest_first() if installation not in first),
+        ]
 
     def _latest_first(self) -> list[Installation]:
         return [*self._living.values()][::-1]

@@ -217,8 +217,8 @@ class TrainingCalls:
         job = self._waiting(params.get("ResourceArn"))
         if job is None:
             return None
-        given = list(params.get("Tags") or ())
-        return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in given})
+        tags = list(params.get("Tags") or ())
+        return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in tags})
 
     def _tag(self, name: str, tags: Mapping[str, str]) -> Answer:
         now = self._queue.jobs.add_tags(name, tags)

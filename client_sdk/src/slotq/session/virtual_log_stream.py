@@ -143,10 +143,12 @@ class VirtualLogs:
             if at.attempt + 1 not in attempts:
                 break
             at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
-            told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
-            if host == _FIRST and told > at.evictions:
+            evictions = sum(
+                earlier.outcome == "evicted" for earlier in job.attempts[: at.attempt - 1]
+            )
+            if host == _FIRST and evictions > at.evictions:
                 line = f"attempt {attempt.number} was {ending(attempt)}"
-                return [self._event(job, line)], replace(at, evictions=told)
+                return [self._event(job, line)], replace(at, evictions=evictions)
         return [], at
 
     def _real_page(self, attempt: AttemptView, host: str, token: str) -> Mapping[str, Any]:

@@ -85,9 +85,9 @@ class Sweep:
         """One line for each trial, as last looked at (`refresh` looks again). A trial that went on
         in a later round has its line of there. `sort` as `sorted_by` takes it."""
         latest = {
-            trial.name.removeprefix(f"{each.name}-"): trial
-            for each in self.rounds
-            for trial in _trials(each)
+            trial.name.removeprefix(f"{round_.name}-"): trial
+            for round_ in self.rounds
+            for trial in _trials(round_)
         }
         return sorted_by(list(latest.values()), sort, maximize=self._told.maximize)
 
@@ -95,15 +95,15 @@ class Sweep:
         """The best of the trials that have completed; with rounds of one halving, of the last
         round that has any. None: none has completed with an objective."""
         halving = self._definition is None or self._definition.halving is not None
-        rounds = [_trials(each) for each in reversed(self.rounds)]
-        groups = rounds if halving else [[trial for each in rounds for trial in each]]
-        found = (ranked(each, maximize=self._told.maximize) for each in groups)
-        return next((each[0] for each in found if each), None)
+        rounds = [_trials(round_) for round_ in reversed(self.rounds)]
+        groups = rounds if halving else [[trial for trials in rounds for trial in trials]]
+        found = (ranked(trials, maximize=self._told.maximize) for trials in groups)
+        return next((trials[0] for trials in found if trials), None)
 
     @property
     def ended(self) -> bool:
         """Whether all trials of the rounds so far have ended."""
-        return all(has_ended(trial) for each in self.rounds for trial in _trials(each))
+        return all(has_ended(trial) for round_ in self.rounds for trial in _trials(round_))
 
     def cancel(self) -> list[Outcome]:
         """Cancel every trial that waits or runs."""
@@ -154,7 +154,7 @@ class Sweep:
         """Submit the next round, if there is one. Returns whether there is."""
         if self._definition is None or self._told.met_by:
             return False
-        trials = self._definition.following([_trials(each) for each in self.rounds])
+        trials = self._definition.following([_trials(round_) for round_ in self.rounds])
         if not trials:
             return False
         number = len(self.rounds) + 1
@@ -168,9 +168,9 @@ class Sweep:
 
     @property
     def _told(self) -> SweepView:
-        told = self.rounds[-1].sweep
-        assert told is not None
-        return told
+        sweep = self.rounds[-1].sweep
+        assert sweep is not None
+        return sweep
 
 
 def submitted(queue: Connection, definition: Definition) -> Sweep:
@@ -326,7 +326,7 @@ class SweepCalls(ConnectedCalls):
         """
         definition = define(
             name=name,
-            template={key: it for key, it in request.items() if key != "TrainingJobName"},
+            template={key: item for key, item in request.items() if key != "TrainingJobName"},
             space=space,
             max_parallel=max_parallel,
             trials=trials,

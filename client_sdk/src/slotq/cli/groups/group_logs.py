@@ -58,7 +58,7 @@ def _follow(
 
 def _tail(app: App, client: QueueClient, group: GroupView, job: str) -> LogTail:
     """The log of one member. Names are padded, so that the lines begin in one column."""
-    width = max(len(each.name) for each in group.jobs)
+    width = max(len(job.name) for job in group.jobs)
     return LogTail(
         app.aws(client, "logs"),
         say=lambda line: click.echo(f"{job}: {line}", err=True),

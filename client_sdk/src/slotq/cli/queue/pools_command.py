@@ -99,18 +99,18 @@ def set_(
 
     Other settings stay. `none` removes a time.
     """
-    given = {
+    settings = {
         key: value
         for key, value in options.items()
         if ctx.get_parameter_source(key) is click.core.ParameterSource.COMMANDLINE
     }
     if resources or no_resources:
-        given["resources"] = dict(resources)
+        settings["resources"] = dict(resources)
     if properties or no_properties:
-        given["properties"] = dict(properties)
-    if not given:
+        settings["properties"] = dict(properties)
+    if not settings:
         raise click.UsageError("say what to change, e.g. --slots 4")
-    _change(ctx.obj, name, given, revision=revision)
+    _change(ctx.obj, name, settings, revision=revision)
 
 
 @pools.command(context_settings={"ignore_unknown_options": True})

@@ -49,9 +49,9 @@ def list_(app: App) -> None:
 def show(app: App, name: str) -> None:
     """Show one project, as the configuration's file has it, and what it uses."""
     view = app.client().projects()
-    found = next((each for each in view.projects if each.name == name), None)
+    found = next((project for project in view.projects if project.name == name), None)
     if found is None:
-        names = [each.name for each in view.projects]
+        names = [project.name for project in view.projects]
         raise NoSuchProject(unknown("project", name, names), field="name")
     app.answer(found, project_page(found))
 

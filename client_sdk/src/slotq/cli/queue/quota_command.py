@@ -76,7 +76,7 @@ def set_(app: App, user: str, priority_class: str, pool: str, slots: int, *, enf
 def _enforce(client: QueueClient, limit: Limit, document: Mapping[str, Any]) -> Iterator[JobView]:
     """Stop the newest attempts that the limit leaves no room for; yield their jobs."""
     whose = EVERYONE if limit.of_group(document) else limit.user
-    for each in client.configuration.quotas(whose).quotas:
-        if (each.priority_class, each.pool) == (limit.priority_class, limit.pool):
-            for name in each.beyond:
+    for quota in client.configuration.quotas(whose).quotas:
+        if (quota.priority_class, quota.pool) == (limit.priority_class, limit.pool):
+            for name in quota.beyond:
                 yield client.jobs.requeue(name)

@@ -95,9 +95,9 @@ class Top:
             self._start()
             self._draw()
             for key in self._keys.read(KEY_PAUSE):
-                self._scene, wish = press(self._scene, key)
-                if wish:
-                    self._wishes.append(wish)
+                self._scene, request = press(self._scene, key)
+                if request:
+                    self._wishes.append(request)
 
     def _client_view(self) -> Any:
         return self._client.pools.view(), self._client.jobs(
@@ -108,8 +108,8 @@ class Top:
         if self._task is not None:
             return
         if self._wishes:
-            self._wish = wish = self._wishes.popleft()
-            self._task = self._begin(lambda: self._fulfil(wish))
+            self._wish = request = self._wishes.popleft()
+            self._task = self._begin(lambda: self._fulfil(request))
         elif self._clock() >= self._next_look:
             self._task = self._begin(self._client_view)
 
@@ -117,22 +117,22 @@ class Top:
         """Take the result of the work in progress, if done."""
         if self._task is None or not self._task.done:
             return
-        task, wish = self._task, self._wish
+        task, request = self._task, self._wish
         self._task = self._wish = None
         try:
             answer = task.answer()
         except SlotQError as error:
-            self._failed(wish, error)
+            self._failed(request, error)
         else:
-            if wish is None:
+            if request is None:
                 self._look_in(answer)
             else:
                 self._scene = told(self._scene, answer)
                 self._next_look = 0.0
 
-    def _failed(self, wish: TopRequest | None, error: SlotQError) -> None:
-        if wish is not None:
-            self._scene = told(self._scene, f"{wish.verb} {wish.job}: {error}", failed=True)
+    def _failed(self, request: TopRequest | None, error: SlotQError) -> None:
+        if request is not None:
+            self._scene = told(self._scene, f"{request.verb} {request.job}: {error}", failed=True)
             self._next_look = 0.0
             return
         since = self._clock() - (self._seen_at or self._clock())
@@ -145,17 +145,17 @@ class Top:
         self._seen_at, self._trouble = self._clock(), ""
         self._next_look = self._clock() + self._every
 
-    def _fulfil(self, wish: TopRequest) -> str:
+    def _fulfil(self, request: TopRequest) -> str:
         """Carry out the wish; returns the message to show."""
-        match wish.verb:
+        match request.verb:
             case "cancel":
-                job = self._client.jobs.cancel(wish.job)
+                job = self._client.jobs.cancel(request.job)
             case "hold":
-                job = self._client.jobs.hold(wish.job)
+                job = self._client.jobs.hold(request.job)
             case "release":
-                job = self._client.jobs.release(wish.job)
+                job = self._client.jobs.release(request.job)
             case _:
-                job = self._client.jobs.set_priority(wish.job, wish.priority)
+                job = self._client.jobs.set_priority(request.job, request.priority)
                 return f"{job.name}: priority {job.priority}"
         return f"{job.name}: {job.state}"
 

@@ -170,5 +170,5 @@ def _typed(scene: Scene) -> tuple[Scene, TopRequest | None]:
     return _wishing(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
 
 
-def _wishing(scene: Scene, wish: TopRequest) -> tuple[Scene, TopRequest]:
-    return told(browsing(scene), f"{wish.verb} {wish.job} …"), wish
+def _wishing(scene: Scene, request: TopRequest) -> tuple[Scene, TopRequest]:
+    return told(browsing(scene), f"{request.verb} {request.job} …"), request

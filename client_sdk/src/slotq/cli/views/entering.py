@@ -43,9 +43,9 @@ class EnterTarget:
     def command(self) -> str:
         """The command that opens the same again."""
         words = ["slotq shell", self.name, *(["--host", str(self.host)] if self.host > 1 else [])]
-        for each in self.forwards:
-            local = "" if each.local is None else f":{each.local}"
-            words += ["--forward", f"{each.port}{local}"]
+        for forward in self.forwards:
+            local = "" if forward.local is None else f":{forward.local}"
+            words += ["--forward", f"{forward.port}{local}"]
         return " ".join([*words, "--wait"])
 
 
@@ -143,10 +143,10 @@ def _forward_locally(url: str, entry: EnterTarget, training_job: str) -> None:
         tunnels = [
             Tunnel(
                 listener=listener,
-                port=each.port,
-                address=partial(address_of, run, training_job, entry.host, each.port),
+                port=forward.port,
+                address=partial(address_of, run, training_job, entry.host, forward.port),
             )
-            for listener, each in zip(sockets, entry.forwards, strict=True)
+            for listener, forward in zip(sockets, entry.forwards, strict=True)
         ]
         for tunnel in tunnels:
             click.echo(told(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))

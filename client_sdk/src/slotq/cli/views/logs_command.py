@@ -63,5 +63,5 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
 def _only(job: JobView, attempt: int | None) -> JobView:
     if attempt is None:
         return job
-    chosen = [each for each in job.attempts if each.number == attempt]
+    chosen = [candidate for candidate in job.attempts if candidate.number == attempt]
     return job.model_copy(update={"attempts": chosen})

@@ -36,12 +36,12 @@ def show(app: App, names: tuple[str, ...], *, sort: str) -> None:
         return Group(job_page(job), Text("\n".join(["", *log]))) if log else job_page(job)
 
     def of_group(group: GroupView) -> RenderableType:
-        told = group.sweep
-        _check_sort(sort, sorts=told is not None)
-        if told is None:
+        sweep = group.sweep
+        _check_sort(sort, sorts=sweep is not None)
+        if sweep is None:
             return group_page(group)
-        told.trials = sorted_by(told.trials, sort, maximize=told.maximize)
-        return sweep_page(group, told, told.trials)
+        sweep.trials = sorted_by(sweep.trials, sort, maximize=sweep.maximize)
+        return sweep_page(group, sweep, sweep.trials)
 
     if len(names) > 1:
         _check_sort(sort, sorts=False)

@@ -78,14 +78,14 @@ def _progress(job: JobView) -> Iterator[str]:
 
 
 def _evicted(job: JobView) -> list[AttemptView]:
-    return [each for each in job.attempts if each.outcome == "evicted"][-_EVICTIONS:]
+    return [attempt for attempt in job.attempts if attempt.outcome == "evicted"][-_EVICTIONS:]
 
 
 def _eviction(attempt: AttemptView) -> str:
     when = (attempt.ended_at or "")[:16].replace("T", " ")
     facts = (f"attempt {attempt.number}", when and f"{when} UTC", ending(attempt))
-    told = ", ".join(filter(None, facts))
-    return f"{told}: {attempt.resumption}" if attempt.resumption else told
+    text = ", ".join(filter(None, facts))
+    return f"{text}: {attempt.resumption}" if attempt.resumption else text
 
 
 def _escaped(text: object) -> str:

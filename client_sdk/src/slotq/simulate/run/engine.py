@@ -57,9 +57,9 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
     return _World(scenario, opening_of(scenario), watch).run()
 
 
-def go_on(given: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
+def go_on(inputs: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
     """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
-    return _World(given, opening, watch).run()
+    return _World(inputs, opening, watch).run()
 
 
 class _World:

@@ -41,14 +41,14 @@ _ORDER: tuple[What, ...] = (
 def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
     """Compare the queue without a change and with it. `touched`: jobs that are told of in any
     case."""
-    told = before.told
-    changes = differences(told.settings, after.told.settings)
+    queue = before.told
+    changes = differences(queue.settings, after.told.settings)
     return WhatIfView(
-        at=iso(told.at),
+        at=iso(queue.at),
         until=iso(before.until),
-        revision=told.revision,
-        withheld=len(told.withheld),
-        left_out=told.left_out,
+        revision=queue.revision,
+        withheld=len(queue.withheld),
+        left_out=queue.left_out,
         assumed=AssumedView(
             stop_seconds=seconds(STOP),
             runtimes={
@@ -58,7 +58,7 @@ def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()
         ),
         now=sorted(_now(before, after, touched), key=_place),
         timeline=sorted(_timeline(before, after), key=_moment),
-        configuration=[entry_change_view(each) for each in changes],
+        configuration=[entry_change_view(change) for change in changes],
     )
 
 
@@ -83,7 +83,7 @@ def now_of(of: Forecast, name: str) -> NowView:
         return NowView(what="absent")
     at = of.told.at
     state = JobState(of.record.state_at(name, at))
-    here = [each for each in of.record.events if each.t == at and each.job == name]
+    here = [event for event in of.record.events if event.t == at and event.job == name]
     for event in reversed(here):
         match _KINDS.get(event.event):
             case "start":
@@ -137,4 +137,4 @@ def _place(row: NowRow) -> tuple[int, int, str]:
 
 
 def _moment(row: TimelineRow) -> tuple[str, str]:
-    return min(each.at for each in (row.before, row.after) if each), row.job
+    return min(start.at for start in (row.before, row.after) if start), row.job
