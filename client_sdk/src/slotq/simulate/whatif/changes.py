@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
-from slotq.simulate.whatif.told import ForecastInput
+from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
 from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences

@@ -15,7 +15,7 @@ from slotq.simulate.run.engine import go_on
 from slotq.simulate.run.opening import AssumedCourse, InitialQueue
 from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
-from slotq.simulate.whatif.told import ForecastInput
+from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.model.reports.slow_save import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
