@@ -225,7 +225,7 @@ class Starts:
         whether the reckoning has the job; `at_most`: whether a running time is only the longest
         that a request allows, so that it will rather be earlier. Raises SlotQError."""
         found = self._forecast()
-        queue = found.told
+        queue = found.queue
         starts = [
             event.t
             for event in found.record.events

@@ -41,8 +41,8 @@ _ORDER: tuple[What, ...] = (
 def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()) -> WhatIfView:
     """Compare the queue without a change and with it. `touched`: jobs that are told of in any
     case."""
-    queue = before.told
-    changes = differences(queue.settings, after.told.settings)
+    queue = before.queue
+    changes = differences(queue.settings, after.queue.settings)
     return WhatIfView(
         at=iso(queue.at),
         until=iso(before.until),
@@ -53,7 +53,7 @@ def compared(before: Forecast, after: Forecast, *, touched: Collection[str] = ()
             stop_seconds=seconds(STOP),
             runtimes={
                 source.value: number
-                for source, number in sorted(after.runtimes.sources(after.told).items())
+                for source, number in sorted(after.runtimes.sources(after.queue).items())
             },
         ),
         now=sorted(_now(before, after, touched), key=_place),
@@ -69,19 +69,19 @@ def _now(before: Forecast, after: Forecast, touched: Collection[str]) -> Iterato
             other = NowView(what="ended", why="cancelled")
         moves = {one.what, other.what} & {"starts", "evicted"}
         if moves or (one.what, one.pool) != (other.what, other.pool) or name in touched:
-            job = after.told.job(name) or before.told.job(name)
+            job = after.queue.job(name) or before.queue.job(name)
             yield NowRow(job=name, project=job.project if job else "", before=one, after=other)
 
 
 def _names(of: Forecast) -> Iterable[str]:
-    return (job.name for job in of.told.jobs)
+    return (job.name for job in of.queue.jobs)
 
 
 def now_of(of: Forecast, name: str) -> NowView:
     """What the passes at the first moment do with the job."""
     if name not in of.record.states:
         return NowView(what="absent")
-    at = of.told.at
+    at = of.queue.at
     state = JobState(of.record.state_at(name, at))
     here = [event for event in of.record.events if event.t == at and event.job == name]
     for event in reversed(here):
@@ -90,7 +90,7 @@ def now_of(of: Forecast, name: str) -> NowView:
                 return NowView(what="starts", pool=event.pool)
             case "evict":
                 return NowView(what="evicted", pool=event.pool, why=event.reason)
-    job = of.told.job(name)
+    job = of.queue.job(name)
     pool = job.attempt.pool if job and job.attempt else None
     if state in TERMINAL_STATES:
         return NowView(what="ended")

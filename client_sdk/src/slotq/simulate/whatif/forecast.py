@@ -29,7 +29,7 @@ from slotq_core.ports.training import MAX_RUNTIME
 class Forecast:
     """The queue, what the next pass decides, and what follows."""
 
-    told: ForecastInput
+    queue: ForecastInput
     first: Plan
     """What the next pass decides first."""
     record: Record
@@ -53,10 +53,10 @@ def forecast(queue: ForecastInput, *, hours: float, runtimes: Runtimes) -> Forec
         spent=queue.spent,
     )
     last: list[Plan] = []
-    world = _World(told=queue, snapshot=snapshot, until=queue.at)
+    world = _World(queue=queue, snapshot=snapshot, until=queue.at)
     go_on(world, opening, lambda _, planned, __: last.append(planned))
     return Forecast(
-        told=queue,
+        queue=queue,
         first=plan(snapshot, queue.at),
         record=go_on(replace(world, until=until), opening),
         reasons={name: reason.text() for name, reason in last[-1].reasons.items()},
@@ -70,14 +70,14 @@ class _World:
     """The queue's world, as a run needs it. Nothing is submitted in it: jobs that the user adds are
     there at its beginning."""
 
-    told: ForecastInput
+    queue: ForecastInput
     snapshot: Snapshot
     until: int | None
     jobs: Sequence[JobSpec] = field(default=())
 
     @property
     def rights(self) -> Rights:
-        shared = self.told.settings.sharing
+        shared = self.queue.settings.sharing
         return Rights(
             shared.classes, self.snapshot.users, shared.user_groups, contact=shared.contact
         )
