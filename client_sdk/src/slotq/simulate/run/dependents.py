@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from slotq.simulate.run.opening import Given, followers_of
+from slotq.simulate.run.opening import RunInputs, followers_of
 from slotq.simulate.run.standing import SimulatedJobs
 from slotq_core.admission.dependencies import (
     GroupProgress,
@@ -24,7 +24,7 @@ class Dependents:
 
     def __init__(
         self,
-        inputs: Given,
+        inputs: RunInputs,
         begun: Iterable[Job],
         jobs: SimulatedJobs,
         states: Mapping[str, JobState],

@@ -9,7 +9,15 @@ from dataclasses import replace
 from slotq.errors import EndlessDecisions
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
-from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
+from slotq.simulate.run.opening import (
+    Course,
+    Fate,
+    InitialQueue,
+    RunInputs,
+    fate_of,
+    opening_of,
+    ranks,
+)
 from slotq.simulate.run.record import Record
 from slotq.simulate.run.standing import SimulatedJobs, Spent
 from slotq.simulate.scenario.scenario import Scenario
@@ -57,13 +65,13 @@ def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
     return _World(scenario, opening_of(scenario), watch).run()
 
 
-def go_on(inputs: Given, opening: InitialQueue, watch: Watcher | None = None) -> Record:
+def go_on(inputs: RunInputs, opening: InitialQueue, watch: Watcher | None = None) -> Record:
     """Run a queue on from how it stands. Returns the record. `watch`: as in `simulate`."""
     return _World(inputs, opening, watch).run()
 
 
 class _World:
-    def __init__(self, scenario: Given, opening: InitialQueue, watch: Watcher | None) -> None:
+    def __init__(self, scenario: RunInputs, opening: InitialQueue, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()

@@ -35,7 +35,7 @@ from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import Rights, UserBooks
 
 
-class Given(Protocol):
+class RunInputs(Protocol):
     """The world of a run: a scenario, or a queue as it stands."""
 
     @property
@@ -121,7 +121,7 @@ def opening_of(scenario: Scenario) -> InitialQueue:
     )
 
 
-def followers_of(inputs: Given, jobs: Iterable[Job] = ()) -> dict[str, list[str]]:
+def followers_of(inputs: RunInputs, jobs: Iterable[Job] = ()) -> dict[str, list[str]]:
     """The jobs that come after each job or group (`group:NAME`): of those submitted in the run, and
     of `jobs`."""
     found: dict[str, list[str]] = {}
@@ -132,7 +132,7 @@ def followers_of(inputs: Given, jobs: Iterable[Job] = ()) -> dict[str, list[str]
     return found
 
 
-def ranks(scenario: Given) -> dict[str, int]:
+def ranks(scenario: RunInputs) -> dict[str, int]:
     """The length of the longest chain of dependencies that leads to each job. Jobs that are
     submitted at one moment enter in this order, so that those they come after exist."""
     members = {end_of(group.name): group.members for group in scenario.configuration().groups}
