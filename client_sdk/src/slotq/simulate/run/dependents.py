@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from slotq.simulate.run.opening import RunInputs, followers_of
-from slotq.simulate.run.standing import SimulatedJobs
+from slotq.simulate.run.simulated_jobs import SimulatedJobs
 from slotq_core.admission.dependencies import (
     GroupProgress,
     after_end_of,

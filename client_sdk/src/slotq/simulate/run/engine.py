@@ -19,7 +19,7 @@ from slotq.simulate.run.opening import (
     ranks,
 )
 from slotq.simulate.run.record import Record
-from slotq.simulate.run.standing import SimulatedJobs, Spent
+from slotq.simulate.run.simulated_jobs import SimulatedJobs, Spent
 from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.admission.checkpoints import assured
