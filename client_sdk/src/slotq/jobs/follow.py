@@ -100,7 +100,7 @@ def ended_by_time_box(job: JobView) -> bool:
 
 def news(before: JobView | None, now: JobView) -> str | None:
     """What has changed since `before` (None: report everything); None if nothing has."""
-    if before is not None and standing(before) == standing(now):
+    if before is not None and status_line(before) == status_line(now):
         return None
     return news_since(now.evictions if before is None else before.evictions, now)
 
@@ -108,16 +108,16 @@ def news(before: JobView | None, now: JobView) -> str | None:
 def news_since(evictions: int, now: JobView) -> str:
     """Where the job stands, and its last eviction if it has had more than `evictions`."""
     if now.evictions > evictions and now.state != S.STOPPING:
-        return f"was {ending(_last_evicted(now))}; now {standing(now)}"
-    return standing(now)
+        return f"was {ending(_last_evicted(now))}; now {status_line(now)}"
+    return status_line(now)
 
 
-def standing(job: JobView) -> str:
+def status_line(job: JobView) -> str:
     """Where a job stands, in one line for people, without its name."""
-    return one_line(_standing(job))
+    return one_line(_status_line(job))
 
 
-def _standing(job: JobView) -> str:
+def _status_line(job: JobView) -> str:
     match job.state:
         case S.PENDING | S.PREEMPTED:
             return f"waiting, {_place(job)}{_why(job)}"
@@ -235,7 +235,7 @@ def _heartbeat(
     if now and (reported is None or (ago >= PROGRESS_HEARTBEAT and _further(reported, now))):
         return in_words(now), now
     pause = RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
-    return (standing(job) if ago >= pause else None), now and reported
+    return (status_line(job) if ago >= pause else None), now and reported
 
 
 def _further(before: ProgressView, now: ProgressView) -> bool:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.jobs.follow import place_text, standing
+from slotq.jobs.follow import place_text, status_line
 from slotq.jobs.notices import one_line
 from slotq.jobs.progress_bar import bar, saved
 from slotq.output.fitting_table import FittingTable
@@ -141,7 +141,7 @@ def explanation(job: JobView, *, submitted: bool = False) -> str:
     """Where the job stands and why, in one sentence. Further lines tell progress and warnings and,
     for a waiting job, list free room, possible evictions and what prevents them, reservations and
     known times. `submitted`: with the warnings that only a submission's answer repeats."""
-    lines = [f"{job.name}: {standing(job)}"]
+    lines = [f"{job.name}: {status_line(job)}"]
     if job.progress:
         lines.append(f"  {'progress':<13}{bar(job.progress, 60)}")
     warnings = job.warnings if submitted else job.news

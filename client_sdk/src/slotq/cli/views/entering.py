@@ -15,7 +15,7 @@ from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
 from slotq.cli.words import forward_option
 from slotq.client import QueueClient
-from slotq.jobs.follow import standing
+from slotq.jobs.follow import status_line
 from slotq.output.plain_table import LIVING
 from slotq.remote_shell.at_start import AtStart
 from slotq.remote_shell.ports import Forward, listening, told
@@ -103,7 +103,7 @@ def _ports(app: App, client: QueueClient, entry: EnterTarget, job: JobView) -> i
     now = _afterwards(app, client, job)
     goes_on = now.state not in TERMINAL_STATES
     back = f"; `{entry.command}` comes back to it" if goes_on else ""
-    _aside(f"{now.name}: forwarding has ended; the job is {standing(now)}{back}")
+    _aside(f"{now.name}: forwarding has ended; the job is {status_line(now)}{back}")
     return int(ExitCode.OK if now.state == JobState.COMPLETED else ExitCode.NO)
 
 

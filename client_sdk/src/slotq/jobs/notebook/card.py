@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from slotq.jobs.follow import ended, ending, standing
+from slotq.jobs.follow import ended, ending, status_line
 from slotq.jobs.progress_bar import fraction, short
 from slotq.jobs.rendering import JOB, PROGRESS, Bundle, bundle, clean
 from slotq_core.model.jobs import JobState
@@ -53,7 +53,7 @@ def _lines(job: JobView) -> Iterator[str]:
     facts = (f"priority {job.priority_class or job.priority}", job.project, *_slots(job))
     beside = _escaped(" · ".join(filter(None, facts)))
     yield f'<div><b>{_escaped(job.name)}</b> {badge} <span style="{_FAINT}">{beside}</span></div>'
-    yield f"<div>{_escaped(standing(job))}</div>"
+    yield f"<div>{_escaped(status_line(job))}</div>"
     if job.progress is not None and not ended(job):
         yield from _progress(job)
     for attempt in _evicted(job):
