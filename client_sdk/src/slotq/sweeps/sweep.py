@@ -46,11 +46,11 @@ class Sweep:
         """The groups so far, as last looked at."""
 
     def __repr__(self) -> str:
-        return f"<sweep {standing(self)}>"
+        return f"<sweep {status_line(self)}>"
 
     def __str__(self) -> str:
         """The sweep in one line, and a table with a line for each trial, as last looked at."""
-        return f"{standing(self)}\n{self._bundle()['text/plain']}"
+        return f"{status_line(self)}\n{self._bundle()['text/plain']}"
 
     def _repr_mimebundle_(self, **_: object) -> Bundle:
         return self._bundle()
@@ -134,7 +134,7 @@ class Sweep:
         said = ""
         while True:
             self.refresh()
-            line = standing(self)
+            line = status_line(self)
             if line != said:
                 say(line)
                 said = line
@@ -282,7 +282,7 @@ def _parameter(trial: TrialView, *, name: str) -> object:
     return (trial.parameters or {}).get(name)
 
 
-def standing(sweep: Sweep) -> str:
+def status_line(sweep: Sweep) -> str:
     """Where the sweep stands, in one line."""
     results = sweep.results()
     states = Counter(trial.state or "expired" for trial in results)
