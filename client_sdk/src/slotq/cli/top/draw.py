@@ -12,7 +12,7 @@ from slotq.cli.top.scene import Mode, Scene
 from slotq.jobs.follow import place_text
 from slotq.jobs.progress_bar import bar, duration
 from slotq.output.job_tables import COLORS, last_part, short_names, why
-from slotq.output.pool_tables import STATE_STYLES, state_text
+from slotq.output.pool_tables import STATE_STYLES, pool_state
 from slotq_core.model.jobs import ACTIVE_STATES, WAITING_STATES
 from slotq_core.model.pools import PoolState
 from slotq_core.timestamps import from_iso
@@ -127,7 +127,7 @@ def _pool(pool: PoolView, name_width: int, width: int) -> Text:
     text.append(f" {used:>3}/{capacity} slots")
     said = [f"{foreign} foreign"] if foreign else []
     if pool.settings.state != PoolState.ACTIVE:
-        said.append(state_text(pool))
+        said.append(pool_state(pool))
     if pool.health.errors:
         said.append("backs off" if pool.health.not_before else "probed")
     elif pool.health.learned is not None and not foreign and pool.size["slots"] < capacity:
