@@ -67,7 +67,7 @@ def follow(
             line = f"{job.name}: {line}"
             say(Trouble(line) if job.state == S.FAILED and not ended_by_time_box(job) else line)
             said_at = clock()
-        warned.tell(job)
+        warned.report(job)
         if ended(job) or until(job):
             for entry in log_of(job):
                 say(Output(entry))

@@ -57,7 +57,7 @@ def follow_job(
     screen = _screen(app, with_logs=logs is not None)
     warned = Warned(screen.say)
     if submitted is not None:
-        warned.tell(submitted, submitted=True)
+        warned.report(submitted, submitted=True)
     try:
         with named(app, client, name):
             job = follow(
