@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from slotq.document.yaml_file import Document, Place, read_text, told
+from slotq.document.yaml_file import Document, Place, faults_text, read_text
 from slotq.errors import ScenarioError
 from slotq.simulate.scenario.checks import CHECKS
 from slotq.simulate.scenario.contents import SECTIONS, Contents
@@ -205,7 +205,7 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise ScenarioError(told(faults_of(error, _keys(), "a scenario"), where)) from None
+        raise ScenarioError(faults_text(faults_of(error, _keys(), "a scenario"), where)) from None
 
 
 def _keys() -> Keys:
@@ -245,7 +245,7 @@ class Trace:
             self.jobs.append(job)
             self._lines.append(line)
         if faults:
-            raise ScenarioError(told(faults, self._in_the_file))
+            raise ScenarioError(faults_text(faults, self._in_the_file))
 
     def place(self, number: int, loc: Loc) -> Place:
         """The place of a job's key in the file."""
