@@ -12,7 +12,7 @@ from rich.text import Text
 
 from slotq.cli.top.draw import Frame, lines
 from slotq.cli.top.keyboard import KeySource
-from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, told
+from slotq.cli.top.scene import LIVING, Scene, TopRequest, press, seen, with_message
 from slotq.client import QueueClient
 from slotq.errors import SlotQError
 
@@ -127,12 +127,14 @@ class Top:
             if request is None:
                 self._look_in(answer)
             else:
-                self._scene = told(self._scene, answer)
+                self._scene = with_message(self._scene, answer)
                 self._next_look = 0.0
 
     def _failed(self, request: TopRequest | None, error: SlotQError) -> None:
         if request is not None:
-            self._scene = told(self._scene, f"{request.verb} {request.job}: {error}", failed=True)
+            self._scene = with_message(
+                self._scene, f"{request.verb} {request.job}: {error}", failed=True
+            )
             self._next_look = 0.0
             return
         since = self._clock() - (self._seen_at or self._clock())
