@@ -242,7 +242,7 @@ def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text
 
 
 def _foot(scene: Scene, frame: Frame) -> list[Text]:
-    """Trouble, a question, or the result of the last wish; else why the chosen job waits."""
+    """Trouble, a question, or the result of the last request; else why the chosen job waits."""
     if frame.trouble:
         return [Text(frame.trouble, "bold red")]
     job = scene.job

@@ -79,9 +79,9 @@ class Top:
         self._client, self._screen, self._keys = client, screen, keys
         self._every, self._clock, self._now, self._begin = every, clock, now, begin
         self._scene = Scene(projects=projects)
-        self._wishes: deque[TopRequest] = deque()
+        self._requests: deque[TopRequest] = deque()
         self._task: Task | None = None
-        self._wish: TopRequest | None = None
+        self._request: TopRequest | None = None
         self._next_look = 0.0
         self._seen_at: float | None = None
         self._trouble = ""
@@ -97,7 +97,7 @@ class Top:
             for key in self._keys.read(KEY_PAUSE):
                 self._scene, request = press(self._scene, key)
                 if request:
-                    self._wishes.append(request)
+                    self._requests.append(request)
 
     def _client_view(self) -> Any:
         return self._client.pools.view(), self._client.jobs(
@@ -107,9 +107,9 @@ class Top:
     def _start(self) -> None:
         if self._task is not None:
             return
-        if self._wishes:
-            self._wish = request = self._wishes.popleft()
-            self._task = self._begin(lambda: self._fulfil(request))
+        if self._requests:
+            self._request = request = self._requests.popleft()
+            self._task = self._begin(lambda: self._carry_out(request))
         elif self._clock() >= self._next_look:
             self._task = self._begin(self._client_view)
 
@@ -117,8 +117,8 @@ class Top:
         """Take the result of the work in progress, if done."""
         if self._task is None or not self._task.done:
             return
-        task, request = self._task, self._wish
-        self._task = self._wish = None
+        task, request = self._task, self._request
+        self._task = self._request = None
         try:
             answer = task.answer()
         except SlotQError as error:
@@ -147,8 +147,8 @@ class Top:
         self._seen_at, self._trouble = self._clock(), ""
         self._next_look = self._clock() + self._every
 
-    def _fulfil(self, request: TopRequest) -> str:
-        """Carry out the wish; returns the message to show."""
+    def _carry_out(self, request: TopRequest) -> str:
+        """Carry out the request; returns the message to show."""
         match request.verb:
             case "cancel":
                 job = self._client.jobs.cancel(request.job)

@@ -53,9 +53,9 @@ class Scene:
     typed: str = ""
     """The digits of a priority typed so far."""
     said: str = ""
-    """The result of the last wish."""
+    """The result of the last request."""
     failed: bool = False
-    """Whether the last wish failed."""
+    """Whether the last request failed."""
     quits: bool = False
 
     @property
@@ -97,7 +97,7 @@ def browsing(scene: Scene) -> Scene:
 
 
 def press(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
-    """The scene after a key, and the wish that the key expresses, if any."""
+    """The scene after a key, and the request that the key makes, if any."""
     if scene.mode is Mode.CANCEL:
         return _confirming(scene, key)
     if scene.mode is Mode.PRIORITY:
@@ -137,14 +137,14 @@ def _acting(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
         return replace(scene, mode=Mode.PRIORITY, typed=""), None
     if key == "h":
         verb = "release" if job.state == JobState.HELD else "hold"
-        return _wishing(scene, TopRequest(verb=verb, job=job.name))
+        return _requesting(scene, TopRequest(verb=verb, job=job.name))
     priority = job.priority + (-1 if key == "-" else 1)
-    return _wishing(scene, TopRequest(verb="priority", job=job.name, priority=priority))
+    return _requesting(scene, TopRequest(verb="priority", job=job.name, priority=priority))
 
 
 def _confirming(scene: Scene, key: str) -> tuple[Scene, TopRequest | None]:
     if key == "y":
-        return _wishing(scene, TopRequest(verb="cancel", job=scene.chosen))
+        return _requesting(scene, TopRequest(verb="cancel", job=scene.chosen))
     return with_message(browsing(scene), f"{scene.chosen} is not cancelled"), None
 
 
@@ -167,8 +167,8 @@ def _typed(scene: Scene) -> tuple[Scene, TopRequest | None]:
     if abs(priority) > PRIORITY_LIMIT:
         limit = f"a priority ranges from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
         return with_message(browsing(scene), limit, failed=True), None
-    return _wishing(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
+    return _requesting(scene, TopRequest(verb="priority", job=scene.chosen, priority=priority))
 
 
-def _wishing(scene: Scene, request: TopRequest) -> tuple[Scene, TopRequest]:
+def _requesting(scene: Scene, request: TopRequest) -> tuple[Scene, TopRequest]:
     return with_message(browsing(scene), f"{request.verb} {request.job} …"), request
