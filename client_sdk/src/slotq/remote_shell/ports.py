@@ -50,7 +50,7 @@ def check_distinct(forwards: Sequence[Forward]) -> None:
             raise ValueError(f"two forwards want port {forward.local} of this machine")
 
 
-def told(name: str, port: int, local: int) -> str:
+def forward_line(name: str, port: int, local: int) -> str:
     """The line for a forwarded port of job `name`."""
     return f"{LOOPBACK}:{local} -> {name}:{port}"
 

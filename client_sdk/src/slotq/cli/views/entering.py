@@ -18,7 +18,7 @@ from slotq.client import QueueClient
 from slotq.jobs.follow import status_line
 from slotq.output.plain_table import LIVING
 from slotq.remote_shell.at_start import AtStart
-from slotq.remote_shell.ports import Forward, listening, told
+from slotq.remote_shell.ports import Forward, forward_line, listening
 from slotq.remote_shell.ssm_session import Container, NotYet, running_job, runs
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views.jobs import JobView
@@ -149,7 +149,7 @@ def _forward_locally(url: str, entry: EnterTarget, training_job: str) -> None:
             for listener, forward in zip(sockets, entry.forwards, strict=True)
         ]
         for tunnel in tunnels:
-            click.echo(told(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
+            click.echo(forward_line(entry.name, tunnel.port, tunnel.listener.getsockname()[1]))
         carry(tunnels, pid=process.pid, say=_aside)
 
 
