@@ -39,7 +39,7 @@ from slotq.jobs.notices import logged, print_line, print_only, shows
 from slotq.jobs.submission import Awaited
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, QueueSettings, SessionSettings, connect, parted
-from slotq.session.shared_clients import given, mark, shared
+from slotq.session.shared_clients import mark, passed_session, shared
 from slotq.session.training_calls import Interrupted, TrainingCalls, last_to_answer
 from slotq.session.virtual_log_stream import listener
 from slotq.sweeps.of_estimators import Sweeping
@@ -177,7 +177,7 @@ def _wrap_training_job() -> None:
 
     @wraps(create)
     def create_for(_: type[TrainingJob], *args: Any, **kwargs: Any) -> Any:
-        with given(kwargs.get("session")):
+        with passed_session(kwargs.get("session")):
             return create(*args, **kwargs)
 
     @wraps(wait)
