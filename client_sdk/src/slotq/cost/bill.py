@@ -26,7 +26,7 @@ class Price:
     unit: str
 
     @property
-    def each(self) -> float:
+    def usd_each(self) -> float:
         return self.usd / self.per
 
 
