@@ -35,7 +35,7 @@ def follow(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     poll: float = 5.0,
-    each: Callable[[JobView], None] = lambda _: None,
+    on_view: Callable[[JobView], None] = lambda _: None,
     waiting: Callable[[JobView], bool] = lambda _: False,
     running: Callable[[JobView], bool] = lambda _: False,
     until: Callable[[JobView], bool] = lambda _: False,
@@ -44,7 +44,7 @@ def follow(
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended, or `until` holds; returns the job.
 
-    Says one line for each change, and a heartbeat in between. `each` receives every answer. A
+    Says one line for each change, and a heartbeat in between. `on_view` receives every answer. A
     waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
     eviction. So does a running job that reports its progress to `running`, except for its start.
     `warned` tells the job's warnings, `log_of` the last lines of a failed job's log. Raises what
@@ -57,7 +57,7 @@ def follow(
     warned = warned or Warned(say)
     while True:
         job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
-        each(job)
+        on_view(job)
         line = news(before, job)
         if _waits(job) and not _newly_evicted(before, job) and waiting(job):
             line = None

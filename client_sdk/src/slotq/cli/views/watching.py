@@ -66,7 +66,7 @@ def follow_job(
                 clock=app.clock,
                 sleep=app.sleep,
                 poll=every,
-                each=logs or _Changes(app).look,
+                on_view=logs or _Changes(app).look,
                 waiting=screen.waiting,
                 running=screen.running,
                 warned=warned,
