@@ -86,7 +86,7 @@ class Definition:
             first_round=self.name,
         )
 
-    def told(self, trials: Mapping[int, Parameters]) -> dict[str, Any]:
+    def sweep_body(self, trials: Mapping[int, Parameters]) -> dict[str, Any]:
         """What the queue keeps of a round, as `sweep` of POST /groups."""
         said: dict[str, Any] = {"parameters": [*trials.values()]}
         if self.objective:

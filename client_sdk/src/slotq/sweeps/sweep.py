@@ -63,8 +63,8 @@ class Sweep:
         ]
         names = dict.fromkeys(name for trial in results for name in trial.parameters or {})
         columns += [(name, partial(_parameter, name=name)) for name in names]
-        if self._told.metric:
-            columns.append((self._told.metric, lambda trial: trial.objective))
+        if self._view.metric:
+            columns.append((self._view.metric, lambda trial: trial.objective))
         return bundle(tuple(columns), results)
 
     @property
@@ -89,7 +89,7 @@ class Sweep:
             for round_ in self.rounds
             for trial in _trials(round_)
         }
-        return sorted_by(list(latest.values()), sort, maximize=self._told.maximize)
+        return sorted_by(list(latest.values()), sort, maximize=self._view.maximize)
 
     def best(self) -> TrialView | None:
         """The best of the trials that have completed; with rounds of one halving, of the last
@@ -97,7 +97,7 @@ class Sweep:
         halving = self._definition is None or self._definition.halving is not None
         rounds = [_trials(round_) for round_ in reversed(self.rounds)]
         groups = rounds if halving else [[trial for trials in rounds for trial in trials]]
-        found = (ranked(trials, maximize=self._told.maximize) for trials in groups)
+        found = (ranked(trials, maximize=self._view.maximize) for trials in groups)
         return next((trials[0] for trials in found if trials), None)
 
     @property
@@ -152,7 +152,7 @@ class Sweep:
 
     def _begin_next(self) -> bool:
         """Submit the next round, if there is one. Returns whether there is."""
-        if self._definition is None or self._told.met_by:
+        if self._definition is None or self._view.met_by:
             return False
         trials = self._definition.following([_trials(round_) for round_ in self.rounds])
         if not trials:
@@ -167,7 +167,7 @@ class Sweep:
                 yield trial.job
 
     @property
-    def _told(self) -> SweepView:
+    def _view(self) -> SweepView:
         sweep = self.rounds[-1].sweep
         assert sweep is not None
         return sweep
@@ -199,7 +199,7 @@ def submit_round(
         definition.group_name(number),
         definition.requests(number, trials),
         max_parallel=definition.max_parallel,
-        sweep=definition.told(trials),
+        sweep=definition.sweep_body(trials),
         dry_run=dry_run,
     )
 
@@ -240,7 +240,7 @@ def _is_that(group: GroupView, definition: Definition, trials: Mapping[int, Para
         return False
     found = group.sweep.model_dump(include={"metric", "maximize", "goal"})
     there = {**found, "parameters": [trial.parameters for trial in group.sweep.trials]}
-    return there == {**_NOTHING_SOUGHT, **definition.told(trials)}
+    return there == {**_NOTHING_SOUGHT, **definition.sweep_body(trials)}
 
 
 def _trials(group: GroupView) -> list[TrialView]:
