@@ -61,12 +61,12 @@ class EmulatorNotifier:
                 change = None
             if change is not None:
                 for result in self._notices.hear([(change.before, change.after)], until=until):
-                    self._tell(result)
+                    self._report(result)
             self._stream.handled(1)
         if time.monotonic() - self._rang >= _SCHEDULE:
             self._rang = time.monotonic()
-            self._tell(self._notices.look(until=until))
+            self._report(self._notices.look(until=until))
 
-    def _tell(self, result: DeliveryResult) -> None:
+    def _report(self, result: DeliveryResult) -> None:
         for why in (*result.left, *result.given_up):
             self._say(f"not notified: {why}")
