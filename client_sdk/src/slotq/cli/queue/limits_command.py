@@ -34,7 +34,7 @@ def limits(ctx: click.Context) -> None:
     """Show and change what callers may ask of the queue."""
     if ctx.invoked_subcommand is None:
         app = ctx.ensure_object(App)
-        _tell(app, app.client().configuration.limits())
+        _show_result(app, app.client().configuration.limits())
 
 
 @limits.command("set")
@@ -54,7 +54,7 @@ def set_(app: App, /, *, revision: int | None, **options: int | None) -> None:
     settings = {key: value for key, value in options.items() if value is not None}
     if not settings:
         raise click.UsageError("say what to change, e.g. --waiting 500")
-    _tell(app, app.client().configuration.set_limits(settings, revision=revision))
+    _show_result(app, app.client().configuration.set_limits(settings, revision=revision))
 
 
 @limits.command
@@ -92,10 +92,12 @@ def rule(
         existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
-    _tell(app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision))
+    _show_result(
+        app, app.client().configuration.set_limits({"callers": rules}, revision=present.revision)
+    )
 
 
-def _tell(app: App, view: LimitsView) -> None:
+def _show_result(app: App, view: LimitsView) -> None:
     app.answer(view, _page(view))
 
 
