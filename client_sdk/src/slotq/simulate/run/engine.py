@@ -105,7 +105,7 @@ class _World:
         for job in self._opening.jobs:
             self._go_on(job)
         at_first = self._dependents.at_first(self._begins)
-        self._tell(self._changed(at_first, self._begins), self._begins)
+        self._update_dependents(self._changed(at_first, self._begins), self._begins)
         for number, (t, pool, _) in enumerate(self._changes):
             self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
@@ -349,7 +349,7 @@ class _World:
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self._keep(before, after, now)
         if after.terminal:
-            self._tell([after], now)
+            self._update_dependents([after], now)
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self._count(after.name, now)
@@ -373,7 +373,7 @@ class _World:
                 f"that moment by job: {most}. This is a fault of SlotQ: report it with the scenario"
             )
 
-    def _tell(self, ended: list[Job], now: int) -> None:
+    def _update_dependents(self, ended: list[Job], now: int) -> None:
         """Free or cancel the jobs that come after jobs which have ended, or after their groups."""
         for job in ended:  # Grows by those that are cancelled.
             ended += self._changed(self._dependents.changes(job, now), now)
