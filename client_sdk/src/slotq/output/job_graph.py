@@ -148,7 +148,7 @@ def _label(node: Node, parent: str) -> Text:
         line = Text(f"group {node.name}  {in_states(node.states)}")
     else:
         line = Text(f"{node.name}  ").append_text(state_text(node.state))
-    if others := [_told(name) for name in node.after if name != parent]:
+    if others := [_node_name(name) for name in node.after if name != parent]:
         line.append(
             f"  after {', '.join(others)}" if not parent else f"  also after {', '.join(others)}"
         )
@@ -157,7 +157,7 @@ def _label(node: Node, parent: str) -> Text:
     return line
 
 
-def _told(name: str) -> str:
+def _node_name(name: str) -> str:
     group = name.removeprefix(GROUP_END)
     return name if group == name else f"group {group}"
 

@@ -93,12 +93,12 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
-            one_line(" — ".join(filter(None, _told(attempt)))),
+            one_line(" — ".join(filter(None, _remarks(attempt)))),
         )
     return table
 
 
-def _told(attempt: AttemptView) -> tuple[str, ...]:
+def _remarks(attempt: AttemptView) -> tuple[str, ...]:
     return attempt.resumption, attempt.warning, attempt.message
 
 
