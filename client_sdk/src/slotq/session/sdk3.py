@@ -181,7 +181,7 @@ def _wrap_training_job() -> None:
             return create(*args, **kwargs)
 
     @wraps(wait)
-    def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wait_and_report(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_submitted(self.training_job_name)
         try:
             with _lines_to(last_to_answer.get(self.training_job_name)):
@@ -192,6 +192,6 @@ def _wrap_training_job() -> None:
                 raise Interrupted from None
             raise
 
-    setattr(wait_and_tell, _OURS, True)
+    setattr(wait_and_report, _OURS, True)
     TrainingJob.create = classmethod(create_for)
-    TrainingJob.wait = wait_and_tell
+    TrainingJob.wait = wait_and_report
