@@ -8,8 +8,8 @@ from dataclasses import replace
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import change_each, on_each
 from slotq.cli.name_arguments import JobName, to_project_option
+from slotq.cli.on_jobs import change_each, on_each
 from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 from slotq.client import QueueClient

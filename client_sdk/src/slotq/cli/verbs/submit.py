@@ -12,9 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.cli.app import App, json_option
 from slotq.cli.dry_run import asked, show_dry_run
-from slotq.cli.each import looked_at
 from slotq.cli.groups.job_folder import FileOrFolder, option_of, sites_option, submit_folder
 from slotq.cli.name_arguments import Hints, JobNames, PoolNames, ProjectName
+from slotq.cli.on_jobs import looked_at
 from slotq.cli.setting_options import job_setting_options
 from slotq.cli.verbs.request_file import from_file, name_of
 from slotq.cli.verbs.sweep import check_array_usage, indexed, submit_array

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import click
 
 from slotq.cli.app import App
-from slotq.cli.each import named
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.cli.words import forward_option
 from slotq.client import QueueClient
 from slotq.jobs.follow import status_line

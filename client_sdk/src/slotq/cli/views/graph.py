@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import named
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.client import QueueClient
 from slotq.errors import NoSuchGroup, NoSuchJob
 from slotq.output.job_graph import GroupNode, JobGraph, graph_tree

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import job_or_group, named
 from slotq.cli.groups.group_logs import group_logs
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import job_or_group, named
 from slotq.cli.views.watching import every_option, follow_job
 from slotq.errors import InvalidRequest, NotAllowed
 from slotq.jobs.job_logs import RIGHTS, LogTail

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slotq.cli.app import App, json_option, wide_option
-from slotq.cli.each import show_each
 from slotq.cli.name_arguments import names_argument
+from slotq.cli.on_jobs import show_each
 from slotq.cli.views.watching import failed_log
 from slotq.output.group_tables import group_explanation, group_history, group_page, sweep_page
 from slotq.output.job_tables import attempts_table, explanation, job_page

@@ -11,10 +11,10 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import ExitCode
 from slotq.cli.name_arguments import JobName
+from slotq.cli.on_jobs import named
 from slotq.cli.words import Seconds
 from slotq.client import QueueClient
 from slotq.jobs.follow import PROGRESS_HEARTBEAT, follow, news
