@@ -9,10 +9,10 @@ from slotq_core import names
 from slotq_core.errors import NoSuchJob
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
+from slotq_core.operations.attempts.script_reports import Progress
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.listing import ListCursor, Walk, fitting
-from slotq_core.operations.script_reports import Progress
+from slotq_core.operations.jobs.listing import ListCursor, Walk, fitting
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
