@@ -149,7 +149,9 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     are all large enough."""
     choices = tuple(rights.choices(job))
     totals = {
-        pool.name: max(_unlimited(rights.total(job.person, its, pool.name)) for its in choices)
+        pool.name: max(
+            _unlimited(rights.total(job.person, class_name, pool.name)) for class_name in choices
+        )
         for pool in pools
     }
     if any(job.demand.slots <= total for total in totals.values()):

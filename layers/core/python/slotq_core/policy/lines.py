@@ -175,7 +175,7 @@ def in_lines(
             lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
         else:
             alone.append([job])
-    for line in (each for each in lines.values() if len(each) > 1):
+    for line in (members for members in lines.values() if len(members) > 1):
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
     known = behind or {}
     return [WaitingLine(jobs, known.get(jobs[-1].name, 0)) for jobs in (*lines.values(), *alone)]

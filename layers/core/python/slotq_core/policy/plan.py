@@ -155,7 +155,7 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
         case Evict(beneficiary=job, victims=victims, along=along):
             return (job, *(member for member, _ in along), *victims)
         case Move(beneficiary=job, moved=moved):
-            return (job, *(each for each, _ in moved))
+            return (job, *(mover for mover, _ in moved))
         case RollBack(jobs=jobs) | EndGroup(jobs=jobs):
             return jobs
         case TryLater(changed=changed):

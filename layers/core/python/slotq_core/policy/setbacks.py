@@ -103,7 +103,7 @@ def _next_of(
     many wait behind them."""
     found = more(Need(after=job, count=1))
     line = line_of(job)
-    others = [each for each in kept if each.claim is None and line_of(each) == line]
+    others = [other for other in kept if other.claim is None and line_of(other) == line]
     last = max((*others, *found.jobs), key=lambda it: (it.entry_time, it.name), default=None)
     if last is not None and found.jobs:
         behind |= _counted(last, found.behind)

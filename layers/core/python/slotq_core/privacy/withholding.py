@@ -63,7 +63,9 @@ def as_seen(queue: StandingQueue, sees: Callable[[Job], bool] | None) -> Standin
         queue,
         jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
         groups=tuple(sorted(groups, key=lambda group: group.name)),
-        yields=tuple(each for this in queue.yields for each in _yields(this, queue, names, hidden)),
+        yields=tuple(
+            shown for this in queue.yields for shown in _yields(this, queue, names, hidden)
+        ),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
         limits={names.jobs.get(name, name): limit for name, limit in queue.limits.items()},

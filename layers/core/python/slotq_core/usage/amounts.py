@@ -231,8 +231,8 @@ def grouping(
     blank = {name: "" for name in UsageGroup._fields if name not in kept}
 
     def reduced(group: UsageGroup) -> UsageGroup:
-        told = "submitter" in blank or names(group)
-        return group._replace(**(blank if told else {**blank, "submitter": ""}))
+        shows_submitter = "submitter" in blank or names(group)
+        return group._replace(**(blank if shows_submitter else {**blank, "submitter": ""}))
 
     return cache(reduced)
 

@@ -88,7 +88,7 @@ def changes_view(changes: Iterable[Recorded]) -> ChangesView:
 
 def _change_view(change: Recorded, room: int) -> tuple[ChangeView, int]:
     """The view of one change, and the characters of its entries: at most `room`."""
-    old, new = ({pool.name: pool for pool in each} for each in change.pools)
+    old, new = ({pool.name: pool for pool in pools} for pools in change.pools)
     both = ((name, _settings(old.get(name)), _settings(new.get(name))) for name in {**old, **new})
     pools = [
         PoolChangeView(name=name, before=one, after=other)

@@ -71,8 +71,8 @@ def check(before: Stand, after: Stand) -> None:
         for number in _made_worse(rule, look(before), look(after))
     ]
     if faults:
-        told = tuple(faults[:MOST_TOLD])
-        raise Oversubscribed(_told(faults), field=faults[0][0], faults=told)
+        listed = tuple(faults[:MOST_TOLD])
+        raise Oversubscribed(_told(faults), field=faults[0][0], faults=listed)
 
 
 def held_by_fixed(active: Iterable[Job]) -> Held:
@@ -162,8 +162,10 @@ def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[
         sharing, resources = stand.sharing, _resources(stand.sharing)
         numbers: Numbers = {}
         for department in sharing.departments:
-            within = [each for each in sharing.projects if each.department == department.name]
-            asked = _sum(each.quota for each in within)
+            within = [
+                project for project in sharing.projects if project.department == department.name
+            ]
+            asked = _sum(project.quota for project in within)
             quota = asked if department.quota is None else department.quota
             path = f"{path_of(sharing, department)}.quota"
             for scope in {**asked, **quota}:
@@ -185,8 +187,8 @@ def _first_project(sharing: Sharing, department: Department) -> str:
     """Return the path of the department's first project with a quota."""
     places = (
         place
-        for place, each in enumerate(sharing.projects)
-        if each.department == department.name and any(each.quota.values())
+        for place, project in enumerate(sharing.projects)
+        if project.department == department.name and any(project.quota.values())
     )
     return f"projects[{next(places, 0)}]"
 
@@ -212,7 +214,7 @@ def _owners(sharing: Sharing) -> Iterator[tuple[str, Project | Department]]:
 
 def _resources(sharing: Sharing) -> tuple[str, ...]:
     """Return the resources that count in quotas: those that a quota names. Plans see it so too."""
-    quotas = (each.quota or {} for _, each in _owners(sharing))
+    quotas = (owner.quota or {} for _, owner in _owners(sharing))
     named = {name for by_scope in quotas for quota in by_scope.values() for name in quota}
     return tuple(sorted(named)) or ("slots",)
 
@@ -220,7 +222,7 @@ def _resources(sharing: Sharing) -> tuple[str, ...]:
 def _scoped(stand: Stand) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
     """Return what turns amounts by pool into amounts by the scopes of the quotas."""
     owners = [owner for _, owner in _owners(stand.sharing)]
-    scopes = {scope for each in owners for scope in (*(each.quota or {}), *each.limit)}
+    scopes = {scope for owner in owners for scope in (*(owner.quota or {}), *owner.limit)}
     if scopes - {EVERYWHERE}:
         return lambda by_pool: by_pool
     return lambda by_pool: {EVERYWHERE: Demand.total(by_pool.values())} if by_pool else {}

@@ -76,12 +76,12 @@ class WaitsForJobs(Reason):
     ended: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        told = [
+        parts = [
             f"{', '.join(map(_told, names))}, which must {verb} first"
             for names, verb in ((self.jobs, "complete"), (self.ended, "end"))
             if names
         ]
-        return f"comes after {', and after '.join(told)}"
+        return f"comes after {', and after '.join(parts)}"
 
 
 def _told(name: str) -> str:

@@ -77,10 +77,10 @@ class TimeSlices:
         if self.state.accounts.users.admits_in(job, name) is None:
             return None
         options = [
-            each
-            for each in self._over(job, room)
+            candidate
+            for candidate in self._over(job, room)
             if drains is None
-            or (_alike(each.jobs[0], drains) and each.jobs[0].person == drains.person)
+            or (_alike(candidate.jobs[0], drains) and candidate.jobs[0].person == drains.person)
         ]
         if not options:
             return None
@@ -94,10 +94,10 @@ class TimeSlices:
         )
         chosen: list[Candidate] = []
         while not shortfalls.met_by(chosen):
-            options = [each for each in options if held[each.jobs[0].person] > mine]
+            options = [candidate for candidate in options if held[candidate.jobs[0].person] > mine]
             if not options:
                 return None
-            first = min(options, key=lambda each: _order(held, each))
+            first = min(options, key=lambda candidate: _order(held, candidate))
             options.remove(first)
             chosen.append(first)
             held[first.jobs[0].person] -= first.slots

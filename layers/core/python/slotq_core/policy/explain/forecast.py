@@ -65,11 +65,11 @@ class Question:
         jobs = gang.standing if gang and together else [job]
         about = list(filter(self._is_about, jobs))
         before = journal.checkpoint()
-        for each in jobs if about else ():  # As in its turn, or its own claim would count twice.
-            self._state.take_its_claim(each)
-        for each in about:
+        for member in jobs if about else ():  # As in its turn, or its own claim would count twice.
+            self._state.take_its_claim(member)
+        for member in about:
             self._gang = together
-            self._look(each, self._state.rooms_of(each))
+            self._look(member, self._state.rooms_of(member))
         journal.rollback(before)
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
@@ -104,12 +104,12 @@ class Question:
             return None
         reasons = (self._state.decided.reasons.get(job.name) for job in self._gang)
         if any(isinstance(why, SlotsComing) for why in reasons):
-            seen = [replace(each, spared=(), times=()) for each in seen]
-        times = (time for each in seen for time in each.times)
+            seen = [replace(view, spared=(), times=()) for view in seen]
+        times = (time for view in seen for time in view.times)
         return Outlook(
-            rooms=tuple(room for each in seen for room in each.rooms),
-            spared=tuple(spared for each in seen for spared in each.spared),
-            reserved=tuple(kept for each in seen for kept in each.reserved),
+            rooms=tuple(room for view in seen for room in view.rooms),
+            spared=tuple(spared for view in seen for spared in view.spared),
+            reserved=tuple(kept for view in seen for kept in view.reserved),
         ).with_times(*times)
 
     def _is_about(self, job: Job) -> bool:
@@ -150,7 +150,7 @@ def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[outlook.Re
     """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
-    others = (each for each in room.claims.values() if each.name != job.name)
+    others = (claim for claim in room.claims.values() if claim.name != job.name)
     for other in (*mine, *room.awaiting, *others):
         claim = other.claim if other.claim and other.claim.pool == name else None
         kind: type[outlook.Reservation] = outlook.HeldAhead
@@ -188,7 +188,7 @@ def _spared(
         known = [at for at in (until.get(cause), ends) if at is not None]
         until[cause] = min(known, default=None)
     found = [_group(room.pool.name, cause, groups[cause], until[cause]) for cause in groups]
-    yield from sorted(found, key=lambda each: (-each.slots, each.code, each.jobs))
+    yield from sorted(found, key=lambda cause: (-cause.slots, cause.code, cause.jobs))
 
 
 def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
@@ -217,10 +217,10 @@ def _causes(
             yield other, (outlook.StopsAlready, ()), None
     protected = {name: until for name, (until, _) in room.jobs.protections.items()}
     stoppable = {
-        each.name
+        victim.name
         for project in room.jobs.projects()
         for candidate in room.jobs.candidates(project)
-        for each in candidate.jobs
+        for victim in candidate.jobs
     }
     yielding = rules.slices.yielding(job, room)
     for other in room.jobs.everyone():

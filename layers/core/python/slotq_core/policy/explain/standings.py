@@ -17,9 +17,9 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 def standings(snapshot: Snapshot, now: int) -> list[ShareStatus]:
     """Return how everybody stands, projects in their order, then departments. `now`: ms."""
     return [
-        each
+        standing
         for account, scope in PlanState(snapshot, now, Budgets(snapshot, now)).accounts.everyone()
-        for each in _standing(account, scope)
+        for standing in _standing(account, scope)
     ]
 
 

@@ -106,7 +106,7 @@ def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lac
     for job in gang.standing:
         rooms = state.rooms_of(job)
         able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
-        room = next((each for each in able if job.demand.within(left[each.pool.name])), None)
+        room = next((room for room in able if job.demand.within(left[room.pool.name])), None)
         if room is not None:
             left[room.pool.name] -= job.demand
         elif rooms:
@@ -124,8 +124,8 @@ def _lacks_in(
     pool drains for, if that keeps the member out."""
     resource = short(job, left)
     jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
-    others = {each.name: each for each in jobs if each.group != gang.group.name}
-    holders = sorted(others.values(), key=lambda each: (-each.demand[resource], each.name))
+    others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}
+    holders = sorted(others.values(), key=lambda holder: (-holder.demand[resource], holder.name))
     holders = [drains] if drains else holders
     site = gang.group.site(job.name)
     return reasons.Lacks(
@@ -173,7 +173,7 @@ def shut(job: Job, rooms: Sequence[PoolRoom]) -> Reason | None:
 def closest(job: Job, rooms: Sequence[PoolRoom]) -> PoolRoom:
     """The available room where the fewest slots are missing. Raises ValueError if all are shut."""
     well = (room for room in rooms if _is_well(job, room))
-    return min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+    return min(well, key=lambda room: job.demand.slots - max(0, room.free_now.slots))
 
 
 def _is_well(job: Job, room: PoolRoom) -> bool:
@@ -312,7 +312,7 @@ def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     if not left:
         asked = job.priority_class or next(iter(totals))
         return reasons.ClassForbidden(pool=pool, user=user, priority_class=asked)
-    name = max(left, key=lambda each: left[each])
+    name = max(left, key=lambda resource: left[resource])
     return reasons.UserLimitReached(
         pool=pool,
         needed=job.demand.slots,

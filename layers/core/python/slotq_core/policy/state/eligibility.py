@@ -82,7 +82,9 @@ class Eligibility:
         """Whether a bar on the job, or on its gang, lets it be asked there after all others."""
         gang = self._gang_to_start(job)
         barred = self._state.barred
-        return any(pool in barred.get(each.name, ()) for each in (gang.waiting if gang else [job]))
+        return any(
+            pool in barred.get(member.name, ()) for member in (gang.waiting if gang else [job])
+        )
 
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))
@@ -91,5 +93,7 @@ class Eligibility:
         """Whether the job would join a gang that this plan evicts."""
         gang = self._state.gangs.get(job.group)
         decisions = self._state.decided.decisions.values() if gang and gang.runs else ()
-        evictions = (each for each in decisions if isinstance(each, Evict))
-        return any(victim.group == job.group for each in evictions for victim in each.victims)
+        evictions = (decision for decision in decisions if isinstance(decision, Evict))
+        return any(
+            victim.group == job.group for eviction in evictions for victim in eviction.victims
+        )

@@ -135,7 +135,9 @@ class PoolJobs:
         self.safe.pop(job.name, None)
         gone = self._alone.pop(job.name, None)
         if gone and job.project in self._candidates:
-            others = [each for each in self._candidates[job.project] if each is not gone]
+            others = [
+                candidate for candidate in self._candidates[job.project] if candidate is not gone
+            ]
             self._candidates[job.project] = others
 
     def gang_has_changed(self, project: str) -> None:

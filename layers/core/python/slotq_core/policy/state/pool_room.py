@@ -174,9 +174,9 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
-        given = victim.name in self.jobs.placed
+        was_placed = victim.name in self.jobs.placed
         self._running.remove(victim, self.pool.name)
-        if given:
+        if was_placed:
             self._change(free=victim.demand)
         else:
             self._change(coming=victim.demand)

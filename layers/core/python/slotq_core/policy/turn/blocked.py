@@ -27,9 +27,9 @@ def is_kept_back(steps: Steps, job: Job) -> bool:
     why = steps.state.concurrency.keeps_back(job)
     if why:
         gang = steps.state.gangs.get(job.group)
-        for each in gang.waiting if gang and not gang.runs else [job]:
-            if each.name not in steps.state.snapshot.unread:
-                steps.state.decided.say(each, why)
+        for member in gang.waiting if gang and not gang.runs else [job]:
+            if member.name not in steps.state.snapshot.unread:
+                steps.state.decided.say(member, why)
     return why is not None
 
 

@@ -151,13 +151,13 @@ class GangTurn:
         victim really runs."""
         state = self._state
         decided = (state.decided.decisions.get(name) for name in served)
-        evictions = [each for each in decided if isinstance(each, Evict)]
+        evictions = [decision for decision in decided if isinstance(decision, Evict)]
         if not evictions:
             return False
-        for each in evictions:
-            state.decided.undecide(each.beneficiary.name)
+        for eviction in evictions:
+            state.decided.undecide(eviction.beneficiary.name)
         first, *rest = [(state.waiting[name], state.claim_of(name)) for name in served]
-        victims = tuple(victim for each in evictions for victim in each.victims)
+        victims = tuple(victim for eviction in evictions for victim in eviction.victims)
         whole = Evict(beneficiary=first[0], claim=first[1], victims=victims, along=tuple(rest))
         state.decided.decide(first[0].name, whole)
         return True
@@ -225,7 +225,7 @@ class GangTurn:
                 bound = self._state.limits.left(job, name, left_in(job, room))
                 left[name] = bound + bounded.left(name)
         counted = [bounded.counted(job) for job in jobs]
-        pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
+        pools = {name: [room.pool.name for room in usable] for name, usable in rooms.items()}
         return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:

@@ -60,4 +60,4 @@ def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
 def _members(state: PlanState, job: Job) -> set[str]:
     """The names of the jobs that the representative stands for."""
     gang = state.gangs.get(job.group)
-    return {each.name for each in gang.waiting} if gang and not gang.runs else {job.name}
+    return {member.name for member in gang.waiting} if gang and not gang.runs else {job.name}

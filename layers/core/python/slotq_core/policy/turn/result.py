@@ -60,9 +60,11 @@ class Reasons(Mapping[str, Reason]):
     def _made(self) -> dict[str, Reason | Job]:
         """By job name, the reason, or the job whose reason is made when first read."""
         decided = self._steps.state.decided
-        told = decided.reasons.keys() | self._steps.state.snapshot.unread
+        explained = decided.reasons.keys() | self._steps.state.snapshot.unread
         blocked = (head.job for head in self._turns.blocked.everyone())
-        made: dict[str, Reason | Job] = {job.name: job for job in blocked if job.name not in told}
+        made: dict[str, Reason | Job] = {
+            job.name: job for job in blocked if job.name not in explained
+        }
         made |= decided.reasons
         for name, decision in decided.decisions.items():
             if isinstance(decision, Start):

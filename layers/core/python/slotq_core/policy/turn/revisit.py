@@ -171,9 +171,9 @@ class Revisit:
         state = self._state
         gang = state.gangs.get(job.group)
         jobs = gang.standing if gang and not gang.runs else [job]
-        if any(each.name in state.decided.dropped for each in jobs):
+        if any(other.name in state.decided.dropped for other in jobs):
             return False
-        return any(has_prospects(each, state.rooms_of(each), state) for each in jobs)
+        return any(has_prospects(other, state.rooms_of(other), state) for other in jobs)
 
     def _drains_in_vain(self, room: PoolRoom) -> bool:
         if room.drain is None:

@@ -29,12 +29,12 @@ _LONGEST = 10_000_000_000
 def seconds(value: object) -> int:
     """Read seconds, or a text with units such as `2h`; return whole milliseconds. Raises
     ValueError, as all checks here do."""
-    given = seconds_in(value) if isinstance(value, str) else value
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not number or not abs(given) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
+    amount = seconds_in(value) if isinstance(value, str) else value
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if not number or not abs(amount) <= _LONGEST:  # type: ignore[arg-type]  # NaN is no less either.
         units = ", nor a time such as 90s, 30m, 2h or 1d" if isinstance(value, str) else ""
         raise ValueError(f"a number of seconds is needed, not {said(value)}{units}")
-    return round(given * 1000)  # type: ignore[operator]
+    return round(amount * 1000)  # type: ignore[operator]
 
 
 def _duration(value: object) -> int:
@@ -207,11 +207,15 @@ def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return whole(0, MOST)(value)
     amounts, number = vector(0, 0), whole(0, MOST)
-    each(value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner))
+    each(
+        value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner)
+    )
     return dict(value)
 
 
-def each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
+def each(
+    values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]
+) -> None:
     """Check every value of a map by its key. A fault is reported at its key."""
     faults: list[DocumentFault] = []
     for name, value in values.items():

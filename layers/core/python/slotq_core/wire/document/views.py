@@ -170,9 +170,9 @@ def parse_configuration(body: str | bytes) -> tuple[Settings, int | None]:
 
     Raises InvalidRequest with every fault. Its paths are those of the document.
     """
-    given = json_object(body, what="the configuration")
+    raw = json_object(body, what="the configuration")
     try:
-        taken = ConfigurationBody.model_validate(given)
+        taken = ConfigurationBody.model_validate(raw)
     except ValidationError as error:
         raise invalid(error) from None
     return read(taken.configuration), taken.revision
@@ -214,7 +214,7 @@ def applied_view(
     moved: int = 0,
     warnings: Iterable[str] = (),
 ) -> AppliedView:
-    changes = [entry_change_view(each) for each in found]
+    changes = [entry_change_view(change) for change in found]
     return AppliedView(
         revision=revision, dry_run=dry_run, changes=changes, moved=moved, warnings=[*warnings]
     )
@@ -235,13 +235,13 @@ def projects_view(
     doubled = doubled_names(settings.pools)
     views = [
         ProjectView(
-            name=each.name,
-            project=project_entry(each, doubled),
-            used={pool: dict(held) for pool, held in used.get(each.name, {}).items()},
-            standings=own.get(each.name, []),
-            budget=_budget(budgets[each.name]) if each.name in budgets else None,
+            name=project.name,
+            project=project_entry(project, doubled),
+            used={pool: dict(held) for pool, held in used.get(project.name, {}).items()},
+            standings=own.get(project.name, []),
+            budget=_budget(budgets[project.name]) if project.name in budgets else None,
         )
-        for each in settings.sharing.projects
+        for project in settings.sharing.projects
     ]
     return ProjectsView(revision=revision, projects=views)
 
@@ -249,14 +249,14 @@ def projects_view(
 def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
     views = [
         UserQuotaView(
-            user=each.user,
-            pool=each.pool,
-            priority_class=each.priority_class,
-            used=each.used,
-            total=each.total,
-            beyond=[*each.beyond],
+            user=quota.user,
+            pool=quota.pool,
+            priority_class=quota.priority_class,
+            used=quota.used,
+            total=quota.total,
+            beyond=[*quota.beyond],
         )
-        for each in quotas
+        for quota in quotas
     ]
     return QuotasView(quotas=views, contact=contact)
 

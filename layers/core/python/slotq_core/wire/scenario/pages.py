@@ -181,11 +181,13 @@ def spending_of(view: SpentView | None) -> Spending:
         return NOTHING_SPENT
     return Spending(
         month=from_iso(view.month),
-        slot_ms={name: milliseconds(each) for name, each in view.slot_seconds.items()},
+        slot_ms={name: milliseconds(duration) for name, duration in view.slot_seconds.items()},
         warned=frozenset(view.warned),
     )
 
 
 def durations_of(views: Mapping[str, float | None]) -> dict[str, int]:
     """The durations that are known, in milliseconds."""
-    return {name: milliseconds(each) for name, each in views.items() if each is not None}
+    return {
+        name: milliseconds(duration) for name, duration in views.items() if duration is not None
+    }

@@ -191,7 +191,7 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
         pools=[_pool(pool) for pool in queue.pools],
         jobs=[_job(job, queue) for job in queue.jobs],
         groups=[view_of(group, StandingGroupView) for group in queue.groups],
-        yields=[view_of(each, YieldedView) for each in queue.yields],
+        yields=[view_of(yielded, YieldedView) for yielded in queue.yields],
         spent=None if queue.spent == NOTHING_SPENT else _spent(queue.spent),
     )
 
@@ -199,7 +199,7 @@ def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> Sc
 def _spent(spent: Spending) -> SpentView:
     return SpentView(
         month=iso(spent.month),
-        slot_seconds={name: seconds(each) for name, each in spent.slot_ms.items()},
+        slot_seconds={name: seconds(amount) for name, amount in spent.slot_ms.items()},
         warned=sorted(spent.warned),
     )
 

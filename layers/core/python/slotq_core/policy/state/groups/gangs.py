@@ -120,7 +120,7 @@ class LiveGang:
             priority=lowest.priority,
             priority_class=lowest.priority_class,
             workload=lowest.workload,
-            entry_time=max(each.entry_time for each in self.waiting),
+            entry_time=max(member.entry_time for member in self.waiting),
             **changes,
         )
 
@@ -181,8 +181,10 @@ def starts_together(
         else:
             starts[group] = [decision]
             ordered.append(group)
-    for each in ordered:
-        yield StartGang(group=each, starts=tuple(starts[each])) if isinstance(each, str) else each
+    for entry in ordered:
+        yield (
+            StartGang(group=entry, starts=tuple(starts[entry])) if isinstance(entry, str) else entry
+        )
 
 
 def gangs(snapshot: Snapshot) -> dict[str, LiveGang]:

@@ -77,7 +77,9 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
     books = UserBooks(apart, Journal())
     books.begin(apart)
     common = {
-        name: next((each for each in _claimed(parts) if each in books.classes), "")
+        name: next(
+            (class_name for class_name in _claimed(parts) if class_name in books.classes), ""
+        )
         or books.common_class(parts)
         for name, parts in auto.items()
     }

@@ -31,7 +31,7 @@ class Account:
     """The resources that take part in shares."""
     quota: Demand
     """What it is guaranteed: nothing beyond a soft budget."""
-    given: Demand
+    configured_quota: Demand
     """The quota as configured. It is the weight, where none is given."""
     limit: Mapping[str, int]
     """By resource; a resource without an entry has no limit."""

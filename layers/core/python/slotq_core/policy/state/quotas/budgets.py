@@ -25,14 +25,16 @@ from slotq_core.usage.calendar_days import month_of, next_month
 
 def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
     """Return how the projects with a budget stand, by name."""
-    given = {each.name: each.budget for each in snapshot.projects if each.budget is not None}
-    if not given:
+    budgets = {
+        project.name: project.budget for project in snapshot.projects if project.budget is not None
+    }
+    if not budgets:
         return {}
-    month, told = month_of(now), snapshot.spent
-    known = told.month == month
-    held, spent = Counter[str](), Counter[str](told.slot_ms if known else {})
+    month, recorded = month_of(now), snapshot.spent
+    known = recorded.month == month
+    held, spent = Counter[str](), Counter[str](recorded.slot_ms if known else {})
     for job in snapshot.active:
-        if job.project in given and job.attempt:
+        if job.project in budgets and job.attempt:
             held[job.project] += job.demand.slots
             since = max(month, job.attempt.admitted_at)
             spent[job.project] += job.demand.slots * max(0, now - since)
@@ -43,9 +45,9 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
             spent=spent[name],
             held=held[name],
             resets_at=next_month(now),
-            warned=known and name in told.warned,
+            warned=known and name in recorded.warned,
         )
-        for name, budget in given.items()
+        for name, budget in budgets.items()
     }
 
 
@@ -55,7 +57,7 @@ class Budgets:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._snapshot, self._now = snapshot, now
         self._standings = budgets_of(snapshot, now)
-        spent = [each for each in self._standings.values() if each.is_spent]
+        spent = [standing for standing in self._standings.values() if standing.is_spent]
         self.soft = frozenset(s.project for s in spent if s.budget.beyond is Beyond.SOFT)
         """The projects beyond a soft budget."""
         self.hard = frozenset(s.project for s in spent if s.budget.beyond is Beyond.HARD)
@@ -93,9 +95,11 @@ class Budgets:
         """When (ms) the clock alone may bring a project near or beyond its budget, or begin one
         anew that keeps somebody back."""
         waiting = {job.project for job in self._snapshot.waiting} if self._standings else set()
-        for name, each in self._standings.items():
-            marks = (each.near, each.budget.slot_ms)
-            crossings = [each.reaches(mark, self._now) for mark in marks if each.spent < mark]
-            yield from (min(at, each.resets_at) for at in crossings if at is not None)
-            if each.is_spent and name in waiting:
-                yield each.resets_at
+        for name, standing in self._standings.items():
+            marks = (standing.near, standing.budget.slot_ms)
+            crossings = [
+                standing.reaches(mark, self._now) for mark in marks if standing.spent < mark
+            ]
+            yield from (min(at, standing.resets_at) for at in crossings if at is not None)
+            if standing.is_spent and name in waiting:
+                yield standing.resets_at

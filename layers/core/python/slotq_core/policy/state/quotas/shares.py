@@ -38,7 +38,9 @@ class Shares:
     def could_ever_hold(self, job: Job, pool: str) -> bool:
         """Whether the job alone is within its project's fair share."""
         chain = self._accounts.of(job, pool)[:1]
-        return all(job.demand[n] <= each.share[n] for each in chain for n in each.resources)
+        return all(
+            job.demand[n] <= account.share[n] for account in chain for n in account.resources
+        )
 
     def beyond(self, job: Job, pool: str) -> Demand:
         """The excess over the shares of the job's project and department, with the job admitted.
