@@ -55,6 +55,7 @@ __all__ = [
     "CheckpointsRequired",
     "ClassNotAllowed",
     "DocumentError",
+    "EndlessDecisions",
     "ExaminedLately",
     "ForbiddenByProject",
     "GroupUnfinished",
@@ -113,6 +114,11 @@ class DocumentError(SlotQError):
 
 class ScenarioError(DocumentError):
     """A scenario or trace file cannot be taken."""
+
+
+class EndlessDecisions(SlotQError):
+    """A simulation whose policy undoes and repeats its decisions at one moment; the message names
+    that moment and the jobs."""
 
 
 class UnexpectedAnswer(SlotQError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from slotq.errors import EndlessDecisions
 from slotq.simulate.run.agenda import Agenda, Due, silences
 from slotq.simulate.run.dependents import Dependents
 from slotq.simulate.run.opening import Course, Fate, Given, InitialQueue, fate_of, opening_of, ranks
@@ -40,12 +42,15 @@ from slotq_core.ports.stored import Ahead, World
 
 USER_CANCEL = "its user"
 
+MOST_CHANGES = 1_000
+"""How often one job may change in one moment. 100 retries failing at once are some 400 changes."""
 
 Watcher = Callable[[Snapshot, Plan, int], None]
 
 
 def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
-    """Run the scenario to its end. Returns the record.
+    """Run the scenario to its end. Returns the record. Raises EndlessDecisions if the policy never
+    comes to an end at one moment.
 
     `watch` receives every snapshot with its plan and the moment (ms), before the plan takes effect.
     """
@@ -82,6 +87,9 @@ class _World:
         """The state of every accepted job."""
         self._dependents = Dependents(scenario, opening.jobs, self._jobs, self._states)
         self._agenda = Agenda()
+        self._moment = opening.at
+        self._changes_of: Counter[str] = Counter()
+        """How often each job has changed at this moment."""
         self._asks = scenario.asks()
         self.record = Record()
 
@@ -336,6 +344,7 @@ class _World:
             self._tell([after], now)
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
+        self._count(after.name, now)
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after)
         self._spent.note(before, after, now)
@@ -343,6 +352,18 @@ class _World:
         self._jobs.put(after)
         if after.terminal:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
+
+    def _count(self, name: str, now: int) -> None:
+        if now != self._moment:
+            self._moment = now
+            self._changes_of.clear()
+        self._changes_of[name] += 1
+        if self._changes_of[name] > MOST_CHANGES:
+            most = ", ".join(f"{job} {times}" for job, times in self._changes_of.most_common(5))
+            raise EndlessDecisions(
+                f"at {now / 1000:g} s the policy repeats its decisions without end; changes in "
+                f"that moment by job: {most}. This is a fault of SlotQ: report it with the scenario"
+            )
 
     def _tell(self, ended: list[Job], now: int) -> None:
         """Free or cancel the jobs that come after jobs which have ended, or after their groups."""
