@@ -91,7 +91,7 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
 
 
 def yield_of(job: Job) -> Yielded | None:
-    """What the job's yield to a slice says of its user, while the job stops for it."""
+    """The yield of the job's user, while the job stops at the end of its time slice."""
     stop = job.attempt.stop if job.attempt else None
     if stop is None or stop.cause is not StopCause.YIELDED:
         return None

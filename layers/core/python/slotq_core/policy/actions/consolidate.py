@@ -141,8 +141,8 @@ class Consolidation:
     ) -> Iterable[Candidate]:
         """Candidates in eviction order: running jobs of these projects, and jobs of any project
         that got their slots in this plan. No running job moves for a job of the same project, user
-        and rank (except with `same_user`), or if its project is beyond a hard budget: it could not
-        start again."""
+        and rank (except with `same_user`), or if its project is beyond a hard budget: such a job
+        could not start again."""
         candidates = [
             candidate
             for project in room.jobs.projects()
@@ -157,8 +157,8 @@ class Consolidation:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
-        """Whether the other pool may take the moving job in, free room aside. One where a quota
-        refused the job would refuse it again."""
+        """Whether the moving job may start in the other pool, whatever is free there. A pool where
+        a quota refused the job would refuse it again."""
         if other.pool.name in moving.refused_in:
             return False
         if other.unavailable or other.drain or other.rights.missing(moving):

@@ -88,7 +88,8 @@ class Preemption:
     def _shortfalls(
         self, job: Job, room: PoolRoom, missing: tuple[str, Demand]
     ) -> Iterator[Shortfall]:
-        """What victims must give, most often in vain first."""
+        """The amounts that victims must give; the one that is most often unattainable comes
+        first."""
         name, state, users = room.pool.name, self.state, self.state.accounts.users
         counted, (of_class, slots) = partial(state.accounts.scopes.counted, pool=name), missing
         yield Shortfall(

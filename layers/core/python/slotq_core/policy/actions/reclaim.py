@@ -134,7 +134,7 @@ class _InPool:
         gate in order."""
         for giver in sorted({victim.project for victim in victims}):
             candidates = list(self._candidates(giver))
-            if len(candidates) == 1:  # It is a victim: nothing can replace it.
+            if len(candidates) == 1:  # A victim itself: nothing can replace it.
                 continue
             mine = [victim for victim in victims if victim.project == giver]
             others = [victim for victim in victims if victim.project != giver]

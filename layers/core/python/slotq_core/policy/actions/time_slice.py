@@ -136,7 +136,7 @@ class TimeSlices:
         return self._may_yield(other, job) and other.person != job.person
 
     def _may_yield(self, other: Job, job: Job) -> bool:
-        """The same, whoever the users are."""
+        """The same, for any two users."""
         able = other.evictable and other.checkpoints and other.group not in self.state.gangs
         return able and _alike(other, job)
 

@@ -1,7 +1,7 @@
-"""The outlook of one waiting job, made when someone asks for it.
+"""The outlook of one waiting job, made on request.
 
-Made at the turn of the job, or of a job of its line ahead of it: the state then shows what the
-jobs ahead leave. It decides nothing.
+It is made at the turn of the job, or of a job of its line ahead of it: the state then shows what
+the jobs ahead leave. It decides nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 
 
 class Question:
-    """The job that someone asks about, with its outlook so far. Without a job, does nothing."""
+    """The job to forecast, with its outlook so far. Without a job, does nothing."""
 
     def __init__(self, job: Job | None, state: PlanState, rules: Rules) -> None:
         self._state, self._rules = state, rules
@@ -52,8 +52,7 @@ class Question:
                 self._stored_line = Line.of(job)._replace(role="")
 
     def concerns(self, job: Job) -> bool:
-        """Whether the job that someone asks about may be of this job's line, as stored. Roles do
-        not count."""
+        """Whether the job to forecast may be in this job's line, as stored. Roles do not count."""
         return self._stored_line == Line.of(job)._replace(role="")
 
     def look(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""How projects and departments stand: what each deserves, holds and waits for.
+"""The share status of projects and departments: what each deserves, holds and waits for.
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """
@@ -15,7 +15,7 @@ from slotq_core.policy.state.quotas.budgets import Budgets
 
 
 def standings(snapshot: Snapshot, now: int) -> list[ShareStatus]:
-    """Return how everybody stands, projects in their order, then departments. `now`: ms."""
+    """Return the share statuses, projects in their order, then departments. `now`: ms."""
     return [
         standing
         for account, scope in PlanState(snapshot, now, Budgets(snapshot, now)).accounts.everyone()

@@ -377,7 +377,7 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
     """When (ms) the first protection ends of a job that may then be evicted or moved for this one;
-    None if there is none."""
+    None if no such protection exists."""
     for until, other in room.jobs.protections.values():
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):

@@ -137,7 +137,8 @@ def evicted(
     gains: Beneficiary | None = None,
 ) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended. `by`:
-    the beneficiary, or the victim's own gang after a rollback, when nobody `gains`."""
+    the beneficiary, or the victim's own gang after a rollback, which has no beneficiary
+    (`gains`)."""
     order = StopOrder(cause=cause, by=by, at=now, beneficiary=gains)
     return _stopping(victim, order, stopped_for(order), evictions=victim.evictions + 1)
 
@@ -221,8 +222,8 @@ def cancelled(job: Job, by: str, now: int) -> Job:
 
 
 def no_longer_needed(job: Job, met_by: str, now: int) -> Job:
-    """The member of a sweep after `met_by` has reached the goal: it is cancelled, as by a user. It
-    stays as it is if it has ended, or is being stopped for good."""
+    """The member of a sweep after `met_by` has reached the goal: cancelled, as by a user. A member
+    that has ended, or is being stopped for good, stays unchanged."""
     stop = job.attempt.stop if job.attempt else None
     for_good = {StopCause.CANCELLED, StopCause.GOAL_REACHED}
     if job.terminal or (stop is not None and stop.cause in for_good):

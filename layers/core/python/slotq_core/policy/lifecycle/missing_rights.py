@@ -1,9 +1,9 @@
 """What a refusal by AWS concerns: a missing right, of a pool or of a role in it; or a quota of the
 account.
 
-That the queue itself lacks a right is no rejection: the pool (or the execution role) backs off
-with the reason and is probed, and nobody's job ends for it. A role backs off in each pool
-separately, because a role's rights can depend on the kind of instance.
+A right that the queue itself lacks rejects no job: the pool (or the execution role) backs off with
+the reason and is probed, and no job ends because of it. A role backs off in each pool separately,
+because a role's rights can depend on the kind of instance.
 
 Nothing is evicted for a job that lacks a right: the job might not start even then. A try takes only
 slots that are free.
@@ -156,8 +156,8 @@ NO_EVICTION_FOR = 1_800_000
 
 
 def is_of_the_job(quota: ServiceQuota | None, attempt: Attempt) -> bool:
-    """Whether a refusal by this quota concerns only the job. None: it names no quota that could be
-    read, so the caller's verdict stands."""
+    """Whether a refusal by this quota concerns only the job. None: the refusal names no readable
+    quota, so the caller's verdict applies."""
     if quota is None or quota.all_training:
         return False
     return quota.instance_type not in _types(attempt)

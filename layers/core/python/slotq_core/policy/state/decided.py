@@ -77,5 +77,5 @@ class Decided:
 
 
 def _turns_of(job: Job) -> tuple[str, str, Rank]:
-    """Whose turns the job takes: its user's, in its project and rank."""
+    """The project, user and rank whose turns the job takes."""
     return (job.project, job.person, rank(job))

@@ -22,8 +22,8 @@ class Eligibility:
         self._state = state
 
     def admitting(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """The rooms where such a job may start: available, with the rights, and draining for
-        nobody ahead of it."""
+        """The rooms where the job may start: available, with the rights, and not draining for a
+        job ahead of it."""
         return [room for room in rooms if self._admits(room, job)]
 
     def closed_to(self, job: Job, room: PoolRoom) -> bool:
@@ -79,7 +79,8 @@ class Eligibility:
         return gang if gang and not gang.runs else None
 
     def _is_asked_last(self, job: Job, pool: str) -> bool:
-        """Whether a bar on the job, or on its gang, lets it be asked there after all others."""
+        """Whether a bar on the job, or on its gang, delays its turn there until after all
+        others."""
         gang = self._gang_to_start(job)
         barred = self._state.barred
         return any(

@@ -92,7 +92,7 @@ class PoolRoom:
         self.timed = bool(self.jobs.protections or pool.health.learned_until or self.rights) or any(
             at is not None for at in moments
         )
-        """Whether the mere passing of time may change anything here."""
+        """Whether time alone may change anything here."""
 
     def left(self, job: Job) -> Demand:
         """Free and coming capacity, less what is owed to others whose claims the job may not take

@@ -58,7 +58,7 @@ def why_it_waits(steps: Steps, job: Job) -> Reason:
 
 
 def with_second(why: Reason, steps: Steps, job: Job) -> Reason:
-    """The reason of a job that a concurrency limit keeps back, with what else would."""
+    """The reason of a job that a concurrency limit keeps back, with the second cause."""
     return _first_two([why, *_causes(steps, job, is_second=True)])
 
 
@@ -68,8 +68,8 @@ def _first_two(causes: Sequence[Reason]) -> Reason:
 
 
 def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
-    """What keeps the job back, the first cause first. Behind another cause (`is_second`) a lack of
-    room counts only where no step could find any."""
+    """The causes that keep the job back, the first cause first. As a second cause (`is_second`), a
+    lack of room counts only if no step could find room."""
     state = steps.state
     rooms = state.rooms_of(job)
     large = [room for room in rooms if job.demand.within(room.size)]
@@ -118,7 +118,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
 
 
 def explain_incomplete_gangs(state: PlanState) -> None:
-    """Explain why the members of a gang wait that cannot start yet."""
+    """Give a reason to the waiting members of gangs that cannot start yet."""
     for gang in state.gangs.values():
         if not gang.runs and not gang.ready:
             for job in gang.waiting:
@@ -126,7 +126,7 @@ def explain_incomplete_gangs(state: PlanState) -> None:
 
 
 def explain_spent_budgets(state: PlanState) -> None:
-    """Explain why the jobs wait that a hard budget keeps back. Nobody tries them."""
+    """Give a reason to the jobs that a hard budget keeps back. The plan does not try them."""
     for job in state.budgets.kept_back:
         if job.name not in state.snapshot.unread:
             state.decided.say(job, state.budgets.reason(job.project))

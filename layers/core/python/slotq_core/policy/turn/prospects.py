@@ -1,4 +1,4 @@
-"""A quick test whether a turn can bring a job anything. Most turns in a long queue bring nothing.
+"""A quick test whether a turn can serve a job. Most turns in a long queue serve none.
 
 The test is a bound, not a rule. If a job has no prospects, no step of its turn finds anything
 (tests/property/test_prospects.py). If it has prospects, the steps may still find nothing.

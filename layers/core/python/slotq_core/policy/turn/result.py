@@ -87,7 +87,7 @@ class Reasons(Mapping[str, Reason]):
 
 
 class LeftInLine(Unexamined):
-    """Why jobs wait that no turn has examined: a limit keeps them back, or the head of their
+    """The reasons of jobs that no turn has examined: a limit keeps them back, or the head of their
     line waits."""
 
     def __init__(self, state: PlanState, turns: TurnOrder, reasons: Reasons) -> None:

@@ -44,9 +44,9 @@ class Steps:
     ) -> bool:
         """Hold coming slots for the job: first in the pool of its claim, then in order.
 
-        A claim stands while its pool is unavailable for a time, unless others have used up a limit
-        or quota since, or a missing right keeps the job out. `owed`: the job will get a claim.
-        """
+        A claim stays valid while its pool is unavailable for a time, unless others have used up a
+        limit or quota since, or a missing right keeps the job out. `owed`: the job will get a
+        claim."""
         claimed = [room for room in rooms if self._stands(job, room)] if job.claim else []
         for room in (*claimed, *within):
             if room.fits_soon(job):

@@ -224,7 +224,7 @@ def _end_after_stop(job: Job) -> JobState | None:
 
 
 def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
-    """What has happened to gangs since the last plan: ends, rollbacks and members to leave out."""
+    """Decisions on gangs since the last plan: ends, rollbacks and members to leave out."""
     for _, gang in sorted(gangs(snapshot).items()):
         if gang.end:
             yield from _ended(gang)
@@ -238,7 +238,7 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack | EndGroup]:
 
 
 def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
-    """The end of a gang that ends with one of its members: nobody starts any more."""
+    """The end of a gang that ends with one of its members: no other member starts any more."""
     live = [job for job in gang.active if job.attempt and not job.attempt.stop]
     if live:
         jobs = tuple(sorted(live, key=position))
@@ -248,8 +248,8 @@ def _ended(gang: LiveGang) -> Iterator[LeaveOut | EndGroup]:
 
 
 def _to_roll_back(gang: LiveGang) -> tuple[Job, ...]:
-    """The running members of a gang that could be whole but is not: a start has failed, or a needed
-    member was cancelled. What is left of a broken gang runs to its end."""
+    """The running members of an incomplete gang that can still be whole: a start has failed, or a
+    needed member was cancelled. The rest of a broken gang runs to its end."""
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
     if gang.broken:
         return ()

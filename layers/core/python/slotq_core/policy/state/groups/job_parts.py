@@ -129,7 +129,7 @@ def _rejoined(parts: Plan, whole: Mapping[str, Job]) -> Plan:
 
 
 class _OfWholes(Unexamined):
-    """Why jobs wait that were not examined, jobs in parts among them."""
+    """The reasons of jobs that were not examined, including jobs in parts."""
 
     def __init__(self, planned: Plan, snapshot: Snapshot) -> None:
         self._planned, self._snapshot = planned, snapshot

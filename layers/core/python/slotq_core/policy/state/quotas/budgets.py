@@ -4,8 +4,8 @@ Beyond a `soft` budget, all that the project holds counts as over quota: its quo
 month ends, its weight and its limits stay. Beyond a `hard` one, none of its jobs starts: they take
 no turns, ask for no share and keep no claims. What runs goes on, within the quota as before.
 
-What is spent is what attempts that ended held in the month, and what the active ones have held of
-it so far. So a plan knows when, as things stand, a budget will be spent.
+The spending of a month counts the slots that ended attempts held in the month, and that active
+attempts have held in it so far. So a plan knows when a budget will be spent at the present rate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotq_core.usage.calendar_days import month_of, next_month
 
 
 def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
-    """Return how the projects with a budget stand, by name."""
+    """Return the status of each project with a budget, by name."""
     budgets = {
         project.name: project.budget for project in snapshot.projects if project.budget is not None
     }
@@ -92,8 +92,8 @@ class Budgets:
         )
 
     def timers(self) -> Iterator[int]:
-        """When (ms) the clock alone may bring a project near or beyond its budget, or begin one
-        anew that keeps somebody back."""
+        """When (ms) the clock alone may bring a project near or beyond its budget, or reset a spent
+        budget that keeps jobs back."""
         waiting = {job.project for job in self._snapshot.waiting} if self._standings else set()
         for name, standing in self._standings.items():
             marks = (standing.near, standing.budget.slot_ms)
