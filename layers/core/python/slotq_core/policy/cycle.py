@@ -44,7 +44,7 @@ from slotq_core.policy.turn.blocked import (
     is_kept_back,
 )
 from slotq_core.policy.turn.gang_turn import take_turn
-from slotq_core.policy.turn.net import asked_last, begins_anew
+from slotq_core.policy.turn.net import asked_last, restarts
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -94,7 +94,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             state.journal.rollback(before)
             yield from turns.read(head)
             continue
-        if state.lost and begins_anew(state, turns, head):
+        if state.lost and restarts(state, turns, head):
             continue
         if served:
             turns.ask_again(revisit.helped(head.job))

@@ -23,7 +23,7 @@ MOST_UNDONE = 3_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
 
 
-def begins_anew(state: PlanState, turns: TurnOrder, head: Head) -> bool:
+def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     """Restart the plan if the turn of this head took back slots that this plan gave. Return whether
     the plan restarts.
 
