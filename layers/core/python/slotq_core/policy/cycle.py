@@ -116,7 +116,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     if gang and not gang.runs:
         return take_turn(steps, gang)
     rooms = state.rooms_of(job)
-    state.take_its_claim(job)
+    state.take_own_claim(job)
     if not has_prospects(job, rooms, state):
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)

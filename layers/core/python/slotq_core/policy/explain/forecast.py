@@ -65,7 +65,7 @@ class Question:
         about = list(filter(self._is_about, jobs))
         before = journal.checkpoint()
         for member in jobs if about else ():  # As in its turn, or its own claim would count twice.
-            self._state.take_its_claim(member)
+            self._state.take_own_claim(member)
         for member in about:
             self._gang = together
             self._look(member, self._state.rooms_of(member))

@@ -148,7 +148,7 @@ class PlanState:
         same = self.accounts.scopes.same
         return Demand.total([amount for where, amount in owed.items() if same(where, pool)])
 
-    def take_its_claim(self, job: Job) -> None:
+    def take_own_claim(self, job: Job) -> None:
         """Free what the job's claim keeps, for the job's own turn."""
         if job.claim:
             if job.claim.pool in self.rooms:

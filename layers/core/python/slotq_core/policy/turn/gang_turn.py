@@ -36,7 +36,7 @@ Target = dict[str, str]
 def take_turn(steps: Steps, gang: LiveGang) -> bool:
     """Serve the gang. Return False if the whole gang is blocked."""
     for job in gang.standing if gang.lead.claim else ():
-        steps.state.take_its_claim(job)
+        steps.state.take_own_claim(job)
     if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
         return True
     return gang_blocked(steps, gang, lambda: GangTurn(steps, gang).may_be_whole())
