@@ -85,7 +85,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         head = turns.next()
         if head is None and turns.ask_again(revisit.at_the_end() or asked_last(state, turns)):
             continue
-        if head is None or state.decided.moves_its_place(head.job):
+        if head is None or state.decided.moves_place_of(head.job):
             break
         question.look(head.job)
         before = state.journal.checkpoint()
