@@ -121,7 +121,7 @@ def _visit(steps: Steps, job: Job) -> bool:
         return blocked(steps, job, rooms)
     admitting = eligible.admitting(job, rooms)
     within_limits = [room for room in admitting if eligible.within_bounds(job, room)]
-    if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within_limits):
+    if job.claim and job.claim.moved and steps.go_to_destination(job, rooms, within_limits):
         return True
     may_evict = gang is None  # A member that joins a running gang evicts no jobs.
     # A preemption may make room under a limit, and a time slice in a pool that drains. So these

@@ -62,7 +62,7 @@ class Steps:
         able = owed == pool and not room.rights.keeps_out(job)
         return able and self.state.limits.may_come_true(job, pool)
 
-    def go_where_it_moves(
+    def go_to_destination(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
         """Start the job, or hold coming slots, only in its destination pool: in its old pool it
