@@ -31,7 +31,7 @@ class Eligibility:
         if room.drain is None:
             return False
         state, name = self._state, room.pool.name
-        within = state.shares.within(self.with_its_gang(job, name), name)
+        within = state.shares.within(self.with_gang(job, name), name)
         place = None if self._is_asked_last(job, name) else self.place(job)
         return room.drains_against(job, place, within_share=within)
 
@@ -40,7 +40,7 @@ class Eligibility:
         gang = self._gang_to_start(job)
         return position(gang.lead if gang else job, self._state.yields)
 
-    def with_its_gang(self, job: Job, pool: str) -> Job:
+    def with_gang(self, job: Job, pool: str) -> Job:
         """The job with all that its gang, if it starts with one, asks for at least in the quotas
         that count the pool."""
         gang = self._gang_to_start(job)

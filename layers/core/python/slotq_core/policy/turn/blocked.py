@@ -144,9 +144,7 @@ def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None
         and at <= state.now
         and job.demand.within(room.size)
         and not takes_only_free_slots(job, room.pool.name, state.now)
-        and state.shares.could_ever_hold(
-            eligible.with_its_gang(job, room.pool.name), room.pool.name
-        )
+        and state.shares.could_ever_hold(eligible.with_gang(job, room.pool.name), room.pool.name)
         and eligible.within_bounds(job, room)
     ]
     return pool_to_drain(job, may_drain)
@@ -155,7 +153,7 @@ def _drain(steps: Steps, job: Job, rooms: Iterable[PoolRoom]) -> PoolRoom | None
 def _begin(steps: Steps, room: PoolRoom, job: Job, gang: str = "") -> None:
     """Let the room's pool drain for the job, and for the gang that starts with it."""
     eligible, pool = steps.rules.eligible, room.pool.name
-    beyond = not steps.state.shares.within(eligible.with_its_gang(job, pool), pool)
+    beyond = not steps.state.shares.within(eligible.with_gang(job, pool), pool)
     drain = Drain(
         job=job.name,
         project=job.project,
