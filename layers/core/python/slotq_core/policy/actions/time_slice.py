@@ -65,7 +65,7 @@ class TimeSlices:
             if _alike(other, job) and held[other.person] > mine and end and protection:
                 yield other, max(end, protection)
 
-    def of_its_user(self, job: Job, room: PoolRoom) -> Demand:
+    def of_same_user(self, job: Job, room: PoolRoom) -> Demand:
         """What the job's own user holds here by jobs that would yield to another user's."""
         if room.pool.time_slice is None or not job.person or job.group in self.state.gangs:
             return NOTHING

@@ -226,7 +226,7 @@ def _of_the_same_user(job: Job, room: PoolRoom, rules: Rules) -> Reason | None:
         return None
     moves = rules.consolidation.find(job, [room], same_user=True)
     if moves is None and not job.demand.within(
-        room.left(job) + rules.slices.of_its_user(job, room)
+        room.left(job) + rules.slices.of_same_user(job, room)
     ):
         return None
     return reasons.SameUser(**_numbers(job, room), held=sum(other.demand.slots for other in held))
