@@ -46,13 +46,13 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
     elif _counts_attempts(state, job):
-        _in_vain(state, [job], why_it_waits(steps, job))
+        _in_vain(state, [job], waiting_reason(steps, job))
     else:
         state.decided.unsay(job)
     return False
 
 
-def why_it_waits(steps: Steps, job: Job) -> Reason:
+def waiting_reason(steps: Steps, job: Job) -> Reason:
     """The reason of a job that no step could serve and that no pool drains for."""
     return _first_two(_causes(steps, job))
 

@@ -14,7 +14,7 @@ from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater, Unexamine
 from slotq_core.policy.state.groups.concurrency import CONCURRENCY
 from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.blocked import why_it_waits, with_second
+from slotq_core.policy.turn.blocked import waiting_reason, with_second
 from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
@@ -74,7 +74,7 @@ class Reasons(Mapping[str, Reason]):
     def __getitem__(self, name: str) -> Reason:
         why = self._made[name]
         if isinstance(why, Job):
-            why = self._made[name] = why_it_waits(self._steps, why)
+            why = self._made[name] = waiting_reason(self._steps, why)
         elif isinstance(why, CONCURRENCY) and name in self._turned_away:
             why = self._made[name] = with_second(why, self._steps, self._turned_away.pop(name))
         return why
