@@ -194,7 +194,7 @@ def no_eviction_until(job: Job) -> int:
     return job.changed_at + NO_EVICTION_FOR
 
 
-def once_it_runs(job: Job) -> Job:
+def once_running(job: Job) -> Job:
     """The running job with the refusals that still count: those of pools that it is not in."""
     held = {pool for pool, _ in job.holds}
     refused = tuple(name for name in job.refused_in if name not in held)
