@@ -52,11 +52,11 @@ class Eligibility:
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
         name, limits = room.pool.name, self._state.limits
-        if job.group and (self.endangers_its_gang(job, name) or self._goes_with_its_gang(job)):
+        if job.group and (self.endangers_gang(job, name) or self._goes_with_its_gang(job)):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
-    def endangers_its_gang(self, job: Job, pool: str) -> bool:
+    def endangers_gang(self, job: Job, pool: str) -> bool:
         """Whether the running gang that the job joins could, with the job, be reclaimed, or be
         evicted for jobs that could not evict it before."""
         gang = self._state.gangs.get(job.group)

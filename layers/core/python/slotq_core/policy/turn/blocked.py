@@ -171,7 +171,7 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
         return None
     able = eligible.admitting(job, steps.state.rooms_of(job))
     free = (room for room in able if room.fits_now(job))
-    room = next((r for r in free if eligible.endangers_its_gang(job, r.pool.name)), None)
+    room = next((r for r in free if eligible.endangers_gang(job, r.pool.name)), None)
     if room is None:
         return None
     classed = eligible.classed(job, room.pool.name)
