@@ -267,10 +267,10 @@ def _named(
     if submission.pools:
         _check_pool_names(submission, by_name)
         return [by_name[name] for name in submission.pools]
-    open_to_it = [by_name[name] for name in by_default if name in by_name] or pools
-    offering = [pool for pool in open_to_it if pool.instance_type == submission.instance_type]
+    usable = [by_name[name] for name in by_default if name in by_name] or pools
+    offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
     if not offering:
-        kinds = ", ".join(sorted({pool.instance_type for pool in open_to_it}))
+        kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
         whose = f" of project {submission.project}" if by_default else ""
         raise InvalidRequest(
             f"no pool{whose} has instance type '{submission.instance_type}'; the pools{whose} "

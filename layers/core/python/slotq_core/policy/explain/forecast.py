@@ -229,7 +229,7 @@ def _causes(
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
-            yield other, *_in_its_project(job, other, room, yielding, missing)
+            yield other, *_in_own_project(job, other, room, yielding, missing)
         else:
             yield other, _in_another(state, job, other, room, missing), None
 
@@ -243,7 +243,7 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
     return (outlook.InMinRuntime, ()) if other.name in protected else None
 
 
-def _in_its_project(
+def _in_own_project(
     job: Job, other: Job, room: PoolRoom, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
     """The cause within one project, with the end of a slice (ms)."""

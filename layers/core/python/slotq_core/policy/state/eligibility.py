@@ -52,7 +52,7 @@ class Eligibility:
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""
         name, limits = room.pool.name, self._state.limits
-        if job.group and (self.endangers_gang(job, name) or self._goes_with_its_gang(job)):
+        if job.group and (self.endangers_gang(job, name) or self._joins_evicted_gang(job)):
             return False
         return limits.allow(job, name) and limits.quotas_allow(job, name)
 
@@ -90,7 +90,7 @@ class Eligibility:
     def _admits(self, room: PoolRoom, job: Job) -> bool:
         return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))
 
-    def _goes_with_its_gang(self, job: Job) -> bool:
+    def _joins_evicted_gang(self, job: Job) -> bool:
         """Whether the job would join a gang that this plan evicts."""
         gang = self._state.gangs.get(job.group)
         decisions = self._state.decided.decisions.values() if gang and gang.runs else ()

@@ -47,7 +47,7 @@ class Steps:
         A claim stays valid while its pool is unavailable for a time, unless others have used up a
         limit or quota since, or a missing right keeps the job out. `owed`: the job will get a
         claim."""
-        claimed = [room for room in rooms if self._stands(job, room)] if job.claim else []
+        claimed = [room for room in rooms if self._claim_holds(job, room)] if job.claim else []
         for room in (*claimed, *within):
             if room.fits_soon(job):
                 promised = not (owed or job.claim)
@@ -56,7 +56,7 @@ class Steps:
                 return True
         return False
 
-    def _stands(self, job: Job, room: PoolRoom) -> bool:
+    def _claim_holds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the job's claim is to this room and may still come true."""
         owed, pool = job.claim is not None and job.claim.pool, room.pool.name
         able = owed == pool and not room.rights.keeps_out(job)

@@ -177,7 +177,7 @@ def _spot_waits_long_enough(request: Request) -> Iterator[Breach]:
             )
 
 
-def _spot_names_its_wait(request: Request) -> Iterator[Breach]:
+def _spot_names_wait(request: Request) -> Iterator[Breach]:
     path = "StoppingCondition.MaxWaitTimeInSeconds"
     if request.get("EnableManagedSpotTraining") and _get(request, path) is None:
         yield path, "is required with EnableManagedSpotTraining"
@@ -345,7 +345,7 @@ RULES: tuple[FieldRule, ...] = (
     ),
     FieldRule(
         source="API, StoppingCondition",
-        breaches=_spot_names_its_wait,
+        breaches=_spot_names_wait,
         cures=("StoppingCondition.MaxWaitTimeInSeconds",),
     ),
     FieldRule(source="SDK #4140", breaches=_only_spot_waits, cures=("EnableManagedSpotTraining",)),

@@ -105,7 +105,7 @@ class LiveGang:
     @cached_property
     def standing(self) -> Sequence[Job]:
         """The waiting members in the order of service, each with the gang's rank and entry time."""
-        return [self._with_its_rank(job) for job in sorted(self.waiting, key=self._place)]
+        return [self._with_gang_rank(job) for job in sorted(self.waiting, key=self._place)]
 
     def _place(self, job: Job) -> tuple[object, ...]:
         """Mandatory members come first, then members with a claim, then those that accept fewer
@@ -113,7 +113,7 @@ class LiveGang:
         fewer = (len(job.pools), -job.demand.slots)
         return (job.name not in self.mandatory, job.claim is None, *fewer, position(job))
 
-    def _with_its_rank(self, job: Job, **changes: Any) -> Job:
+    def _with_gang_rank(self, job: Job, **changes: Any) -> Job:
         lowest = min(self.waiting, key=rank)
         return replace(
             job,
@@ -158,7 +158,7 @@ class LiveGang:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
         jobs = sorted(self.waiting, key=self._place)
-        return self._with_its_rank(
+        return self._with_gang_rank(
             jobs[0],
             demand=Demand.total(job.demand for job in jobs),
             pools=tuple(dict.fromkeys(pool for job in jobs for pool in job.pools)),
