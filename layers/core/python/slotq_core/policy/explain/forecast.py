@@ -61,7 +61,7 @@ class Question:
             return
         gang, journal = self._state.gangs.get(job.group), self._state.journal
         together = gang.waiting if gang and not gang.runs else ()
-        jobs = gang.standing if gang and together else [job]
+        jobs = gang.in_service_order if gang and together else [job]
         about = list(filter(self._is_about, jobs))
         before = journal.checkpoint()
         for member in jobs if about else ():  # As in its turn, or its own claim would count twice.

@@ -103,7 +103,7 @@ def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.Gang
 def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
     """The first member, in the order of service, for which the others leave no room."""
     left = {name: state.rooms[name].free for name in gang.lead.pools if name in state.rooms}
-    for job in gang.standing:
+    for job in gang.in_service_order:
         rooms = state.rooms_of(job)
         able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
         room = next((room for room in able if job.demand.within(left[room.pool.name])), None)
@@ -145,7 +145,8 @@ def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
     """Pools that are shut to a member, or else a limit or quota that keeps back one member or, if
     all are needed, all of them."""
     alike = {
-        (job.demand, job.pools, job.priority_class, job.evictable): job for job in gang.standing
+        (job.demand, job.pools, job.priority_class, job.evictable): job
+        for job in gang.in_service_order
     }
     for job in alike.values():
         rooms = state.rooms_of(job)

@@ -93,14 +93,16 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
     pools and limits could never hold the gang. Return False."""
     state, whole = steps.state, gang.lead
     if whole.claim:
-        for job in gang.standing:
+        for job in gang.in_service_order:
             state.drop_claim(job)
         return False
     drain = drained = None
     why = explain.gang_blocked(gang, state, steps.rules)
     every = (state.rooms[name] for name in whole.pools if name in state.rooms)
-    timed = any(room.timed for room in every) or any(job.refused_in for job in gang.standing)
-    for job in gang.standing if timed else ():
+    timed = any(room.timed for room in every) or any(
+        job.refused_in for job in gang.in_service_order
+    )
+    for job in gang.in_service_order if timed else ():
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
@@ -112,7 +114,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))
         drained = drained or drain
     if not drained:
-        jobs = gang.standing if state.snapshot.scheduler else gang.waiting
+        jobs = gang.in_service_order if state.snapshot.scheduler else gang.waiting
         _in_vain(state, jobs, why)
     return False
 

@@ -35,7 +35,7 @@ Target = dict[str, str]
 
 def take_turn(steps: Steps, gang: LiveGang) -> bool:
     """Serve the gang. Return False if the whole gang is blocked."""
-    for job in gang.standing if gang.lead.claim else ():
+    for job in gang.in_service_order if gang.lead.claim else ():
         steps.state.take_own_claim(job)
     if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
         return True
@@ -51,7 +51,7 @@ class GangTurn:
         self._orders = gang.orders()
         self._rooms = {
             job.name: self._rules.eligible.admitting(job, self._state.rooms_of(job))
-            for job in gang.standing
+            for job in gang.in_service_order
         }
         self._pools: AbstractSet[str] = frozenset()
         """The pools allowed for the whole gang in the current step."""
@@ -65,7 +65,7 @@ class GangTurn:
 
     def served(self) -> bool:
         """Serve the gang. Return False and change nothing if no step can."""
-        with self._state.shares.together(self._gang.standing) as self._to_come:
+        with self._state.shares.together(self._gang.in_service_order) as self._to_come:
             return self._served()
 
     def _served(self) -> bool:
@@ -238,7 +238,7 @@ class GangTurn:
     def may_be_whole(self) -> bool:
         """Whether the empty pools, within the gang's limits, could hold enough members. They may
         have shrunk since the gang came."""
-        usable = {job.name: self._state.rooms_of(job) for job in self._gang.standing}
+        usable = {job.name: self._state.rooms_of(job) for job in self._gang.in_service_order}
         return any(
             self._gang.enough(self._target(jobs, _among(pools, usable), _size))
             for jobs, pools in product(self._orders, self._gang.allowed_pools())

@@ -170,7 +170,7 @@ class Revisit:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
         state = self._state
         gang = state.gangs.get(job.group)
-        jobs = gang.standing if gang and not gang.runs else [job]
+        jobs = gang.in_service_order if gang and not gang.runs else [job]
         if any(other.name in state.decided.dropped for other in jobs):
             return False
         return any(has_prospects(other, state.rooms_of(other), state) for other in jobs)

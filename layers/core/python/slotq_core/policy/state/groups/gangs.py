@@ -103,7 +103,7 @@ class LiveGang:
         return [frozenset(pools)]
 
     @cached_property
-    def standing(self) -> Sequence[Job]:
+    def in_service_order(self) -> Sequence[Job]:
         """The waiting members in the order of service, each with the gang's rank and entry time."""
         return [self._with_gang_rank(job) for job in sorted(self.waiting, key=self._place)]
 
@@ -144,14 +144,14 @@ class LiveGang:
     def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try. If not all members are needed, the second order serves
         smaller ones first: a large one may take the room of several."""
-        standing = self.standing
-        if len(standing) <= self.needed:
-            return [standing]
+        ordered = self.in_service_order
+        if len(ordered) <= self.needed:
+            return [ordered]
         smaller = sorted(
-            standing,
+            ordered,
             key=lambda job: (job.name not in self.mandatory, job.claim is None, job.demand.slots),
         )
-        return [standing, smaller]
+        return [ordered, smaller]
 
     @cached_property
     def lead(self) -> Job:
