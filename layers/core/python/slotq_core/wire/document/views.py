@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
-from slotq_core.model.projects import BudgetStanding, ShareStatus
+from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.body import invalid, json_object
@@ -39,7 +39,7 @@ class UserQuota(Protocol):
     def beyond(self) -> tuple[str, ...]: ...
 
 
-NO_BUDGETS: Mapping[str, BudgetStanding] = {}
+NO_BUDGETS: Mapping[str, BudgetStatus] = {}
 
 
 class ConfigurationBody(BaseModel):
@@ -224,7 +224,7 @@ def projects_view(
     settings: Settings,
     used: Mapping[str, Mapping[str, Demand]],
     standings: Iterable[ShareStatus],
-    budgets: Mapping[str, BudgetStanding] = NO_BUDGETS,
+    budgets: Mapping[str, BudgetStatus] = NO_BUDGETS,
     *,
     revision: int,
 ) -> ProjectsView:
@@ -261,7 +261,7 @@ def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
     return QuotasView(quotas=views, contact=contact)
 
 
-def _budget(standing: BudgetStanding) -> BudgetView:
+def _budget(standing: BudgetStatus) -> BudgetView:
     return BudgetView(
         slot_seconds=seconds(standing.budget.slot_ms),
         beyond=standing.budget.beyond.value,

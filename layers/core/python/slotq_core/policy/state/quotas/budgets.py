@@ -16,14 +16,14 @@ from dataclasses import replace
 from functools import cached_property
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import Beyond, BudgetStanding
+from slotq_core.model.projects import Beyond, BudgetStatus
 from slotq_core.model.reasons import BudgetSpent
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import DropClaim
 from slotq_core.usage.calendar_days import month_of, next_month
 
 
-def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
+def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStatus]:
     """Return the status of each project with a budget, by name."""
     budgets = {
         project.name: project.budget for project in snapshot.projects if project.budget is not None
@@ -39,7 +39,7 @@ def budgets_of(snapshot: Snapshot, now: int) -> dict[str, BudgetStanding]:
             since = max(month, job.attempt.admitted_at)
             spent[job.project] += job.demand.slots * max(0, now - since)
     return {
-        name: BudgetStanding(
+        name: BudgetStatus(
             project=name,
             budget=budget,
             spent=spent[name],
