@@ -22,7 +22,7 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.pools import MissingRight, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.model.users import Yielded
 from slotq_core.timestamps import from_iso, milliseconds
 from slotq_core.wire.document.settings import Settings
@@ -66,7 +66,7 @@ class ScenarioCursor:
         return cls(digest=found[1], start=int(found[2]))
 
 
-def digest_of(queue: StandingQueue, revision: int) -> str:
+def digest_of(queue: QueueSnapshot, revision: int) -> str:
     """A digest of what users and passes have decided. Reports and passing time do not change it."""
     jobs = sorted(
         (
@@ -85,7 +85,7 @@ def digest_of(queue: StandingQueue, revision: int) -> str:
 
 
 def scenario_page(
-    queue: StandingQueue,
+    queue: QueueSnapshot,
     settings: Settings,
     revision: int,
     after: ScenarioCursor | None = None,

@@ -13,7 +13,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.projects import NOTHING_SPENT, Spending
-from slotq_core.model.snapshot import StandingQueue
+from slotq_core.model.snapshot import QueueSnapshot
 from slotq_core.timestamps import iso, seconds
 from slotq_core.wire.base import VERSION, BaseModel
 from slotq_core.wire.document.settings import Settings
@@ -180,7 +180,7 @@ class ScenarioView(BaseModel):
     spent: SpentView | None = None
 
 
-def scenario_view(queue: StandingQueue, settings: Settings, revision: int) -> ScenarioView:
+def scenario_view(queue: QueueSnapshot, settings: Settings, revision: int) -> ScenarioView:
     return ScenarioView(
         version=VERSION,
         at=iso(queue.at),
@@ -209,7 +209,7 @@ def _pool(pool: Pool) -> StandingPoolView:
     return view_of(pool, StandingPoolView, health=health)
 
 
-def _job(job: Job, queue: StandingQueue) -> StandingJobView:
+def _job(job: Job, queue: QueueSnapshot) -> StandingJobView:
     return view_of(
         job,
         StandingJobView,
