@@ -56,8 +56,8 @@ class Budgets:
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._snapshot, self._now = snapshot, now
-        self._standings = budgets_of(snapshot, now)
-        spent = [standing for standing in self._standings.values() if standing.is_spent]
+        self._statuses = budgets_of(snapshot, now)
+        spent = [status for status in self._statuses.values() if status.is_spent]
         self.soft = frozenset(s.project for s in spent if s.budget.beyond is Beyond.SOFT)
         """The projects beyond a soft budget."""
         self.hard = frozenset(s.project for s in spent if s.budget.beyond is Beyond.HARD)
@@ -82,24 +82,24 @@ class Budgets:
 
     def reason(self, project: str) -> BudgetSpent:
         """Why the jobs of a project beyond its budget wait."""
-        standing = self._standings[project]
+        status = self._statuses[project]
         return BudgetSpent(
             project=project,
-            spent=standing.spent // 1000,
-            budget=standing.budget.slot_ms // 1000,
-            until=standing.resets_at,
-            beyond=standing.budget.beyond.value,
+            spent=status.spent // 1000,
+            budget=status.budget.slot_ms // 1000,
+            until=status.resets_at,
+            beyond=status.budget.beyond.value,
         )
 
     def timers(self) -> Iterator[int]:
         """When (ms) the clock alone may bring a project near or beyond its budget, or reset a spent
         budget that keeps jobs back."""
-        waiting = {job.project for job in self._snapshot.waiting} if self._standings else set()
-        for name, standing in self._standings.items():
-            marks = (standing.near, standing.budget.slot_ms)
+        waiting = {job.project for job in self._snapshot.waiting} if self._statuses else set()
+        for name, status in self._statuses.items():
+            marks = (status.near, status.budget.slot_ms)
             crossings = [
-                standing.reaches(mark, self._now) for mark in marks if standing.spent < mark
+                status.reaches(mark, self._now) for mark in marks if status.spent < mark
             ]
-            yield from (min(at, standing.resets_at) for at in crossings if at is not None)
-            if standing.is_spent and name in waiting:
-                yield standing.resets_at
+            yield from (min(at, status.resets_at) for at in crossings if at is not None)
+            if status.is_spent and name in waiting:
+                yield status.resets_at
