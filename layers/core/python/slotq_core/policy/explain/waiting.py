@@ -89,7 +89,7 @@ def incomplete(gang: LiveGang) -> Reason:
 
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
     """The reason of a gang without room, with what keeps it back besides."""
-    rooms = [state.rooms[name] for name in gang.lead.pools if name in state.rooms]
+    rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
     return reasons.GangBlocked(
         group=gang.group.name,
         needed=gang.needed,
@@ -102,7 +102,9 @@ def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.Gang
 
 def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lacks | None:
     """The first member, in the order of service, for which the others leave no room."""
-    left = {name: state.rooms[name].free for name in gang.lead.pools if name in state.rooms}
+    left = {
+        name: state.rooms[name].free for name in gang.representative.pools if name in state.rooms
+    }
     for job in gang.in_service_order:
         rooms = state.rooms_of(job)
         able = (room for room in rooms if _is_well(job, room) and not closed_to(job, room))
@@ -152,7 +154,7 @@ def _also_of_gang(gang: LiveGang, state: PlanState) -> Reason | None:
         rooms = state.rooms_of(job)
         if rooms and (found := shut(job, rooms)):
             return found
-    whole = [gang.lead] if gang.needed == len(gang.waiting) else []
+    whole = [gang.representative] if gang.needed == len(gang.waiting) else []
     for job in (*alike.values(), *whole):
         every = [bounds(job, room, state) for room in state.rooms_of(job)]
         if every and all(every):

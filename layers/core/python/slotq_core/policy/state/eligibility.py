@@ -38,7 +38,7 @@ class Eligibility:
     def place(self, job: Job) -> Position:
         """The place of the job, or of the gang that starts with it, in its project's order."""
         gang = self._gang_to_start(job)
-        return position(gang.lead if gang else job, self._state.yields)
+        return position(gang.representative if gang else job, self._state.yields)
 
     def with_gang(self, job: Job, pool: str) -> Job:
         """The job with all that its gang, if it starts with one, asks for at least in the quotas
@@ -47,7 +47,9 @@ class Eligibility:
         if gang is None:
             return job
         by_pool = self._state.accounts.scopes.of(pool) != EVERYWHERE
-        return replace(job, demand=gang.demand_in(pool, job) if by_pool else gang.lead.demand)
+        return replace(
+            job, demand=gang.demand_in(pool, job) if by_pool else gang.representative.demand
+        )
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """Whether the gang, the limits and the quotas of the job allow a start in this room."""

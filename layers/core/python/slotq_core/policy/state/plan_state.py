@@ -230,4 +230,4 @@ class PlanState:
             if gang is None or gang.runs:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
-        return single + [WaitingLine([gang.lead]) for gang in ready]
+        return single + [WaitingLine([gang.representative]) for gang in ready]

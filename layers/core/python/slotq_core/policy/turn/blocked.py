@@ -91,7 +91,7 @@ def _causes(steps: Steps, job: Job, *, is_second: bool = False) -> list[Reason]:
 def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool]) -> bool:
     """Explain why the gang waits, and let a pool drain for each member that is due, unless its
     pools and limits could never hold the gang. Return False."""
-    state, whole = steps.state, gang.lead
+    state, whole = steps.state, gang.representative
     if whole.claim:
         for job in gang.in_service_order:
             state.drop_claim(job)

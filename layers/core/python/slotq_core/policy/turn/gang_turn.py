@@ -35,7 +35,7 @@ Target = dict[str, str]
 
 def take_turn(steps: Steps, gang: LiveGang) -> bool:
     """Serve the gang. Return False if the whole gang is blocked."""
-    for job in gang.in_service_order if gang.lead.claim else ():
+    for job in gang.in_service_order if gang.representative.claim else ():
         steps.state.take_own_claim(job)
     if gang_has_prospects(gang, steps.state) and GangTurn(steps, gang).served():
         return True

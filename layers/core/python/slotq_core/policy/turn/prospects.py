@@ -44,7 +44,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState) -> bool
 def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
     """Whether a gang's rooms could hold enough members, with all slots that the gang may reclaim or
     with all that it may preempt."""
-    lead = gang.lead
+    representative = gang.representative
     rooms = {room.pool.name: room for job in gang.waiting for room in state.rooms_of(job)}
     giving = {
         project
@@ -58,8 +58,8 @@ def gang_has_prospects(gang: LiveGang, state: PlanState) -> bool:
         held = (job.demand.slots for project in giving for job in room.jobs.running(project))
         lower = (
             candidate.frees(name).slots
-            for candidate in room.jobs.candidates(lead.project)
-            if candidate.rank < rank(lead)
+            for candidate in room.jobs.candidates(representative.project)
+            if candidate.rank < rank(representative)
         )
         reclaimed += max(0, room.both.slots + sum(held)) // max(1, smallest)
         preempted += max(0, room.both.slots + sum(lower)) // max(1, smallest)

@@ -96,7 +96,7 @@ class LiveGang:
     def allowed_pools(self) -> list[frozenset[str]]:
         """The sets of pools to try in order. A gang that needs one pool tries each alone, first
         those with most claims of its members."""
-        pools = self.lead.pools
+        pools = self.representative.pools
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
             return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
@@ -154,7 +154,7 @@ class LiveGang:
         return [ordered, smaller]
 
     @cached_property
-    def lead(self) -> Job:
+    def representative(self) -> Job:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
         jobs = sorted(self.waiting, key=self._place)
