@@ -78,14 +78,14 @@ class Overview:
     def sharers(self) -> Sharers:
         """How projects and departments stand, and what the jobs of each project hold."""
         from slotq_core.admission.configuration.subscription import held_by_projects
-        from slotq_core.policy.explain.standings import standings
+        from slotq_core.policy.explain.share_status import share_statuses
         from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
         snapshot = self._store.worlds.load(now).snapshot
         return Sharers(
             held=held_by_projects(snapshot.active),
-            standings=tuple(standings(snapshot, now)),
+            standings=tuple(share_statuses(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
 

@@ -14,16 +14,16 @@ from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.budgets import Budgets
 
 
-def standings(snapshot: Snapshot, now: int) -> list[ShareStatus]:
+def share_statuses(snapshot: Snapshot, now: int) -> list[ShareStatus]:
     """Return the share statuses, projects in their order, then departments. `now`: ms."""
     return [
-        standing
+        status
         for account, scope in PlanState(snapshot, now, Budgets(snapshot, now)).accounts.everyone()
-        for standing in _standing(account, scope)
+        for status in _statuses(account, scope)
     ]
 
 
-def _standing(account: Account, scope: str) -> Iterator[ShareStatus]:
+def _statuses(account: Account, scope: str) -> Iterator[ShareStatus]:
     for resource in account.resources:
         held = account.used[resource]
         yield ShareStatus(
