@@ -118,7 +118,7 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
         if slots and "slots" not in value:
             raise ValueError("slots are needed: {slots: n, …}")
         amounts = {name: sized(str(name), amount) for name, amount in value.items()}
-        each(amounts, lambda name: whole(slots if name == "slots" else low, MOST))
+        check_entries(amounts, lambda name: whole(slots if name == "slots" else low, MOST))
         return Demand(amounts)
 
     return check
@@ -127,14 +127,14 @@ def vector(low: int, slots: int) -> Callable[[object], Demand]:
 def _user_limits(value: object) -> dict[str, dict[str, int]]:
     if not isinstance(value, dict):
         raise ValueError(f"limits by pool and class are needed, not {said(value)}")
-    each(value, lambda _: _by_class)
+    check_entries(value, lambda _: _by_class)
     return dict(value)
 
 
 def _by_class(value: object) -> None:
     if not isinstance(value, dict):
         raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
-    each(value, lambda _: whole(0, MOST))
+    check_entries(value, lambda _: whole(0, MOST))
 
 
 def _properties(value: object) -> Demand:
@@ -143,7 +143,7 @@ def _properties(value: object) -> Demand:
             f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
         )
     amounts = {name: sized(str(name), amount) for name, amount in value.items()}
-    each(amounts, lambda _: whole(1, MOST))
+    check_entries(amounts, lambda _: whole(1, MOST))
     return Demand(amounts)
 
 
@@ -159,7 +159,7 @@ EVERYONE = "everyone"
 def _weight(value: object) -> int | dict[str, int] | None:
     if not isinstance(value, dict):
         return _one_weight(value)
-    each(value, lambda _: _one_weight)
+    check_entries(value, lambda _: _one_weight)
     return {resource: _one_weight(own) for resource, own in value.items()} or None
 
 
@@ -207,13 +207,13 @@ def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return whole(0, MOST)(value)
     amounts, number = vector(0, 0), whole(0, MOST)
-    each(
+    check_entries(
         value, lambda _: lambda inner: (amounts if isinstance(inner, dict) else number)(inner)
     )
     return dict(value)
 
 
-def each(
+def check_entries(
     values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]
 ) -> None:
     """Check every value of a map by its key. A fault is reported at its key."""
