@@ -29,7 +29,7 @@ _NOTHING = Demand()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stand:
+class SettingsInUse:
     """What the rules look at: the settings, and what runs under them."""
 
     settings: Settings
@@ -61,7 +61,7 @@ Key = tuple[str, str, str]
 Numbers = dict[Key, Number]
 
 
-def check(before: Stand, after: Stand) -> None:
+def check(before: SettingsInUse, after: SettingsInUse) -> None:
     """Raises Oversubscribed with every number that the change brings above its bound, or further
     above it."""
     faults = [
@@ -119,7 +119,7 @@ def _asked(rule: Subscription, was: Number | None, number: Number) -> bool:
     return True
 
 
-def _within_pools(stand: Stand) -> Numbers:
+def _within_pools(stand: SettingsInUse) -> Numbers:
     """No quota is more than its pools have."""
     capacity = _capacity(counting(stand.settings.pools, stand.sharing))
     numbers: Numbers = {}
@@ -137,7 +137,7 @@ def _within_pools(stand: Stand) -> Numbers:
     return numbers
 
 
-def _above_running(stand: Stand) -> Numbers:
+def _above_running(stand: SettingsInUse) -> Numbers:
     """No quota of a project is less than what its running jobs hold that nobody may evict."""
     by_scope, resources = _scoped(stand), _resources(stand.sharing)
     numbers: Numbers = {}
@@ -156,8 +156,10 @@ def _above_running(stand: Stand) -> Numbers:
     return numbers
 
 
-def _of_departments(path_of: Callable[[Sharing, Department], str]) -> Callable[[Stand], Numbers]:
-    def look(stand: Stand) -> Numbers:
+def _of_departments(
+    path_of: Callable[[Sharing, Department], str],
+) -> Callable[[SettingsInUse], Numbers]:
+    def look(stand: SettingsInUse) -> Numbers:
         """The quotas of a department's projects are together at most the department's."""
         sharing, resources = stand.sharing, _resources(stand.sharing)
         numbers: Numbers = {}
@@ -197,7 +199,7 @@ def _itself(sharing: Sharing, department: Department) -> str:
     return f"departments[{sharing.departments.index(department)}]"
 
 
-_RULES: Mapping[Subscription, Callable[[Stand], Numbers]] = {
+_RULES: Mapping[Subscription, Callable[[SettingsInUse], Numbers]] = {
     Subscription.QUOTA_WITHIN_POOLS: _within_pools,
     Subscription.PROJECTS_WITHIN_DEPARTMENT: _of_departments(_first_project),
     Subscription.DEPARTMENT_ABOVE_PROJECTS: _of_departments(_itself),
@@ -219,7 +221,7 @@ def _resources(sharing: Sharing) -> tuple[str, ...]:
     return tuple(sorted(named)) or ("slots",)
 
 
-def _scoped(stand: Stand) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
+def _scoped(stand: SettingsInUse) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
     """Return what turns amounts by pool into amounts by the scopes of the quotas."""
     owners = [owner for _, owner in _owners(stand.sharing)]
     scopes = {scope for owner in owners for scope in (*(owner.quota or {}), *owner.limit)}
