@@ -57,7 +57,7 @@ def check_room(
     room = {name: amount + bounded.left(name) for name, amount in room.items()}
     if not _fits(gang, room, bounded):
         users = sorted({job.person for job in gang.waiting})
-        limits = "; ".join(f"{user}: {rights.told(user, room)}" for user in users)
+        limits = "; ".join(f"{user}: {rights.limits_in_words(user, room)}" for user in users)
         raise NeverFits(
             f"{_must_start(gang)}, more than its users may ever hold: {limits}", field=FIELD
         )

@@ -160,7 +160,7 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
     if not any(totals.values()):
         raise ClassNotAllowed(
             f"user {job.person} may hold no slots in {asked}; "
-            f"{rights.told(job.person, list(totals))}",
+            f"{rights.limits_in_words(job.person, list(totals))}",
             field="Tags",
         )
     most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())

@@ -11,7 +11,7 @@ from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.sharing import Sharing
 from slotq_core.wire.document.settings import Settings
 
-_TOLD = 5
+_LISTED = 5
 
 
 class Reference(NamedTuple):
@@ -36,8 +36,8 @@ def check(before: Settings, after: Settings) -> None:
         else []
     )
     if lost:
-        more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
-        uses = "; ".join(map(str, lost[:_TOLD]))
+        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
+        uses = "; ".join(map(str, lost[:_LISTED]))
         refusal = ProjectInUse if lost[0].what == "project" else PoolInUse
         raise refusal(f"{uses}{more}: change that first, or both at once with `slotq config`")
 

@@ -22,7 +22,7 @@ from slotq_core.wire.document.settings import Settings
 Held = Mapping[str, Mapping[str, Demand]]
 """What jobs hold: by project, then by pool."""
 
-MOST_TOLD = 50
+MOST_LISTED = 50
 """The most numbers that a refusal lists."""
 
 _NOTHING = Demand()
@@ -71,8 +71,8 @@ def check(before: SettingsInUse, after: SettingsInUse) -> None:
         for number in _made_worse(rule, look(before), look(after))
     ]
     if faults:
-        listed = tuple(faults[:MOST_TOLD])
-        raise Oversubscribed(_told(faults), field=faults[0][0], faults=listed)
+        listed = tuple(faults[:MOST_LISTED])
+        raise Oversubscribed(_message(faults), field=faults[0][0], faults=listed)
 
 
 def held_by_fixed(active: Iterable[Job]) -> Held:
@@ -119,11 +119,11 @@ def _asked(rule: Subscription, was: Number | None, number: Number) -> bool:
     return True
 
 
-def _within_pools(stand: SettingsInUse) -> Numbers:
+def _within_pools(current: SettingsInUse) -> Numbers:
     """No quota is more than its pools have."""
-    capacity = _capacity(counting(stand.settings.pools, stand.sharing))
+    capacity = _capacity(counting(current.settings.pools, current.sharing))
     numbers: Numbers = {}
-    for path, owner in _owners(stand.sharing):
+    for path, owner in _owners(current.sharing):
         kind = type(owner).__name__.lower()
         for scope, quota in (owner.quota or {}).items():
             for resource in quota:
@@ -137,12 +137,12 @@ def _within_pools(stand: SettingsInUse) -> Numbers:
     return numbers
 
 
-def _above_running(stand: SettingsInUse) -> Numbers:
+def _above_running(current: SettingsInUse) -> Numbers:
     """No quota of a project is less than what its running jobs hold that nobody may evict."""
-    by_scope, resources = _scoped(stand), _resources(stand.sharing)
+    by_scope, resources = _scoped(current), _resources(current.sharing)
     numbers: Numbers = {}
-    for place, project in enumerate(stand.sharing.projects):
-        for scope, held in by_scope(stand.held.get(project.name, {})).items():
+    for place, project in enumerate(current.sharing.projects):
+        for scope, held in by_scope(current.held.get(project.name, {})).items():
             for resource in resources:
                 quota = project.quota.get(scope, _NOTHING)
                 said = (
@@ -159,9 +159,9 @@ def _above_running(stand: SettingsInUse) -> Numbers:
 def _of_departments(
     path_of: Callable[[Sharing, Department], str],
 ) -> Callable[[SettingsInUse], Numbers]:
-    def look(stand: SettingsInUse) -> Numbers:
+    def look(current: SettingsInUse) -> Numbers:
         """The quotas of a department's projects are together at most the department's."""
-        sharing, resources = stand.sharing, _resources(stand.sharing)
+        sharing, resources = current.sharing, _resources(current.sharing)
         numbers: Numbers = {}
         for department in sharing.departments:
             within = [
@@ -221,9 +221,9 @@ def _resources(sharing: Sharing) -> tuple[str, ...]:
     return tuple(sorted(named)) or ("slots",)
 
 
-def _scoped(stand: SettingsInUse) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
+def _scoped(current: SettingsInUse) -> Callable[[Mapping[str, Demand]], Mapping[str, Demand]]:
     """Return what turns amounts by pool into amounts by the scopes of the quotas."""
-    owners = [owner for _, owner in _owners(stand.sharing)]
+    owners = [owner for _, owner in _owners(current.sharing)]
     scopes = {scope for owner in owners for scope in (*(owner.quota or {}), *owner.limit)}
     if scopes - {EVERYWHERE}:
         return lambda by_pool: by_pool
@@ -247,8 +247,8 @@ def _of(scope: str) -> str:
     return f".{scope}" if scope else ""
 
 
-def _told(faults: list[tuple[str, str]]) -> str:
+def _message(faults: list[tuple[str, str]]) -> str:
     if len(faults) == 1:
         return faults[0][1]
-    lines = [f"  {path}: {message}" for path, message in faults[:MOST_TOLD]]
+    lines = [f"  {path}: {message}" for path, message in faults[:MOST_LISTED]]
     return "\n".join([f"{len(faults)} numbers do not agree:", *lines])

@@ -92,7 +92,7 @@ class Rights:
         limits = self.limits(user, pool)
         return None if limits is None else limits.get(class_name, 0)
 
-    def told(self, user: str, pools: Iterable[str]) -> str:
+    def limits_in_words(self, user: str, pools: Iterable[str]) -> str:
         """What the user may hold in these pools, in words."""
         parts = (
             f"{slots} of {class_name} in pool {pool}"
