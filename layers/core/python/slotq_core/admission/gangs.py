@@ -75,7 +75,8 @@ def _must_start(gang: LiveGang) -> str:
 def _check_common_pool(gang: LiveGang) -> None:
     """Raises InvalidRequest unless enough members accept one and the same pool."""
     accepting = {
-        pool: [job.name for job in gang.waiting if pool in job.pools] for pool in gang.lead.pools
+        pool: [job.name for job in gang.waiting if pool in job.pools]
+        for pool in gang.representative.pools
     }
     if any(gang.enough(names) for names in accepting.values()):
         return
