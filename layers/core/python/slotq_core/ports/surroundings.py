@@ -33,6 +33,13 @@ class DeadLetters(Protocol):
         """Put one item there. Never raises."""
 
 
+class DiscardDeadLetters(DeadLetters):
+    """Dead letters for queues that have none: simulations and tests."""
+
+    def put(self, kind: str, subject: str, reason: str) -> None:
+        pass
+
+
 class Clock(Protocol):
     def now(self) -> int:
         """Milliseconds since the epoch."""
