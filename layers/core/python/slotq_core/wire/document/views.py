@@ -87,7 +87,7 @@ class AppliedView(BaseModel):
     """What the operator should know of the configuration as it is now, as sentences."""
 
 
-class StandingView(BaseModel):
+class ShareStatusView(BaseModel):
     """What a project deserves, holds and waits for, of one resource."""
 
     pool: str
@@ -128,7 +128,7 @@ class ProjectView(BaseModel):
     """The project's entry in the document."""
     used: dict[str, dict[str, int]]
     """What its jobs hold, by pool."""
-    standings: list[StandingView]
+    standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
     """None: it may spend as much as it likes."""
@@ -228,10 +228,10 @@ def projects_view(
     *,
     revision: int,
 ) -> ProjectsView:
-    own: dict[str, list[StandingView]] = {}
-    for stand in standings:
-        if not stand.is_department:
-            own.setdefault(stand.name, []).append(_standing(stand))
+    own: dict[str, list[ShareStatusView]] = {}
+    for status in standings:
+        if not status.is_department:
+            own.setdefault(status.name, []).append(_share_status(status))
     doubled = doubled_names(settings.pools)
     views = [
         ProjectView(
@@ -261,24 +261,24 @@ def quotas_view(quotas: Iterable[UserQuota], contact: str) -> QuotasView:
     return QuotasView(quotas=views, contact=contact)
 
 
-def _budget(standing: BudgetStatus) -> BudgetView:
+def _budget(status: BudgetStatus) -> BudgetView:
     return BudgetView(
-        slot_seconds=seconds(standing.budget.slot_ms),
-        beyond=standing.budget.beyond.value,
-        spent_slot_seconds=seconds(standing.spent),
-        resets_at=iso(standing.resets_at),
+        slot_seconds=seconds(status.budget.slot_ms),
+        beyond=status.budget.beyond.value,
+        spent_slot_seconds=seconds(status.spent),
+        resets_at=iso(status.resets_at),
     )
 
 
-def _standing(stand: ShareStatus) -> StandingView:
-    return StandingView(
-        pool=stand.scope,
-        resource=stand.resource,
-        quota=stand.quota,
-        share=stand.share,
-        limit=stand.limit,
-        held=stand.held,
-        stopping=stand.stopping,
-        waiting=stand.waiting,
-        over_quota=stand.over_quota,
+def _share_status(status: ShareStatus) -> ShareStatusView:
+    return ShareStatusView(
+        pool=status.scope,
+        resource=status.resource,
+        quota=status.quota,
+        share=status.share,
+        limit=status.limit,
+        held=status.held,
+        stopping=status.stopping,
+        waiting=status.waiting,
+        over_quota=status.over_quota,
     )
