@@ -17,7 +17,7 @@ from slotq.errors import (
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import settings_tags
 from slotq.jobs.verbs import Outcome, Value, VerbsOfMany, change_of
-from slotq.transport.answers import NOT_REACHED
+from slotq.transport.answers import NOT_REACHED, error_of_one
 from slotq_core import names
 from slotq_core.wire.job_changes import MOST_AT_ONCE
 from slotq_core.wire.verbs import Verb
