@@ -159,7 +159,9 @@ class Many(VerbsOfMany):
             raise Unavailable("the queue had no time for the changes; try again later")
         return [
             Outcome(
-                name=view.name, job=view.job, error=error_of_one(view.error) if view.error else None
+                name=view.name,
+                job=view.job,
+                error=error_of_one(view.error) if view.error else None,
             )
             for view in reached
         ]

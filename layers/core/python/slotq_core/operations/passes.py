@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
@@ -50,7 +50,7 @@ class PassResult:
     """Another handler is doing, or has done, the work of this pass."""
     missing_rights: tuple[str, ...] = ()
     """Pools and roles in back-off for a missing right, and which right to add."""
-    budget_warnings: tuple[BudgetStanding, ...] = ()
+    budget_warnings: tuple[BudgetStatus, ...] = ()
     """Projects that have come near their budget."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
@@ -192,7 +192,7 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
-    def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
+    def _load(self, troubles: list[str], warned: list[BudgetStatus]) -> World:
         """Load, and note what is wrong with what was read and who has come near the budget."""
         world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
@@ -236,7 +236,7 @@ class Passes:
         stopping, troubles = hand_on_all(ended, self._store, self._clock, until=until)
         return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
-    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
+    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStatus]:
         """Yield who has come near the budget, each once in a month; again if a raised budget is
         neared again."""
         now, book = self._clock.now(), self._store.usage

@@ -23,7 +23,7 @@ class InParallel(Protocol):
 
 def one_by_one(call: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
     """Call in this thread, in order: where the order of calls matters, or calls take no time."""
-    return [call(each) for each in asked]
+    return [call(argument) for argument in asked]
 
 
 class DeadLetters(Protocol):

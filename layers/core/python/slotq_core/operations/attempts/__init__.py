@@ -1,6 +1,6 @@
 """What becomes of attempts.
 
-script_reports  what training scripts report, on the tick and for people
+listening       reports of training scripts that decide something
 suspends        asks scripts to release their slots, and knows when a grace is over
 pool_lessons    what an outcome teaches about a pool
 rights_report   missing rights, for those who can give them
