@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from slotq_core.model.reports.slow_save import SlowSave
+from slotq_core.model.reports import SlowSave
 from slotq_core.wire.views.jobs import JobView
 
 LOGGER = logging.getLogger("slotq")

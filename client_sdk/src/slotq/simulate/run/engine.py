@@ -29,7 +29,7 @@ from slotq_core.lifecycle import copied, move
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into, places
 from slotq_core.policy.cycle import plan

@@ -32,7 +32,7 @@ from slotq_core.model.groups import StoredGroup
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.limits import NO_LIMITS
 from slotq_core.model.pools import Pool
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Subscription
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.ports.decisions import Decisions, Worlds

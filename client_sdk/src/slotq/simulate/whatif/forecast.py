@@ -17,7 +17,7 @@ from slotq.simulate.run.record import Record
 from slotq.simulate.scenario.sections import ChangeSpec, JobSpec
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.model.jobs import Job, Submission
-from slotq_core.model.reports.slow_save import STOP_GRACE
+from slotq_core.model.reports import STOP_GRACE
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slotq_core.model.attempts import Attempt
-from slotq_core.model.reports.report import (
+from slotq_core.model.reports import (
     LONGEST_TEXT,
     MOST_METRICS,
     MOST_STEPS,

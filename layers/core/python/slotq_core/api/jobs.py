@@ -14,7 +14,7 @@ from slotq_core.api.table.of_jobs import FILTERS
 from slotq_core.errors import InvalidRequest, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState, Workload
-from slotq_core.model.reports.slow_save import slow_save
+from slotq_core.model.reports import slow_save
 from slotq_core.operations.status import MOST_LISTED, JobFilter, Status, warnings_of
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.base import ErrorView

@@ -27,7 +27,7 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import ServiceQuota
-from slotq_core.model.reports.report import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
+from slotq_core.model.reports import MAY_GO_ON, MOST_FINAL, final_metrics, with_report
 from slotq_core.model.users import classes_of
 from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted

@@ -28,7 +28,7 @@ from slotq_core.model.reasons import (
     WaitsForApproval,
     WaitsForJobs,
 )
-from slotq_core.model.reports.report import Report
+from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded

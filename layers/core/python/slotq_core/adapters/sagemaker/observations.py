@@ -18,7 +18,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in, quota_in
 from slotq_core.errors import NotUnderstood
-from slotq_core.model.reports.report import MOST_FINAL, final_metrics
+from slotq_core.model.reports import MOST_FINAL, final_metrics
 from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
