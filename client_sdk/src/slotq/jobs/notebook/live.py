@@ -136,11 +136,11 @@ def _in_a_thread(run: Callable[[], None]) -> None:
 
 
 _here: list[LiveCards] = []
-"""The cards of this process; none before the first is live_card."""
+"""The cards of this process; none before the first is shown."""
 
 
 def show(job: JobView, jobs: JobCalls) -> bool:
-    """Display a live live_card. Returns False where no notebook is served."""
+    """Display a live card. Returns False where no notebook is served."""
     if not _here:
         display = display_here()
         if display is None:
