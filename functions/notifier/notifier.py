@@ -75,8 +75,8 @@ def on_changes(records: list[Any], until: int) -> dict[str, Any]:
     found, heard = list(changes_in(records)), 0
     try:
         changes = [(change.before, change.after) for _, change in found]
-        for told in notices().hear(changes, until=until):
-            said(told)
+        for result in notices().hear(changes, until=until):
+            said(result)
             heard += 1
     except SlotQError as error:
         report(error)
@@ -102,17 +102,17 @@ def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
                 yield record, change
 
 
-def said(told: DeliveryResult) -> dict[str, Any]:
+def said(result: DeliveryResult) -> dict[str, Any]:
     """Count and log what became of messages; return the answer."""
-    if told.delivered:
-        count("Notified", told.delivered)
-    for why in told.left:
+    if result.delivered:
+        count("Notified", result.delivered)
+    for why in result.left:
         logger.warning("a notification is sent again later", why=why)
         count("NotifiedLater")
-    for why in told.given_up:
+    for why in result.given_up:
         logger.error("a notification was given up", why=why)
         count("NotNotified")
-    return {"delivered": told.delivered, "left": len(told.left)}
+    return {"delivered": result.delivered, "left": len(result.left)}
 
 
 def report(error: Exception) -> None:

@@ -172,7 +172,10 @@ def is_wake_message(records: object) -> bool:
     return (
         isinstance(records, list)
         and bool(records)
-        and all(isinstance(it, Mapping) and it.get("eventSource") == "aws:sqs" for it in records)
+        and all(
+            isinstance(record, Mapping) and record.get("eventSource") == "aws:sqs"
+            for record in records
+        )
     )
 
 
@@ -280,11 +283,11 @@ def told(result: PassResult) -> dict[str, Any]:
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
-    for standing in result.budget_warnings:
-        logger.warning("a project comes near its budget", budget=standing.sentence())
+    for status in result.budget_warnings:
+        logger.warning("a project comes near its budget", budget=status.sentence())
         count("BudgetWarning")
         if os.environ.get(eventbridge.VARIABLE) == "1":
-            announced().note_budget(standing)
+            announced().note_budget(status)
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]

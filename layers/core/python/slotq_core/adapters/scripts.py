@@ -142,7 +142,7 @@ def _rounded(number: float) -> float | None:
 
 def _printable(text: str) -> str:
     """What prints of the first characters of a text."""
-    return "".join(each for each in text[:LONGEST_TEXT] if each.isprintable())
+    return "".join(character for character in text[:LONGEST_TEXT] if character.isprintable())
 
 
 MARKER_VERSION = 1

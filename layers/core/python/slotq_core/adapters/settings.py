@@ -174,7 +174,7 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
         raise Misconfigured(f"{ROLES_VARIABLE}: '{wrong[:100]}' is not the ARN of a role")
     patterns: dict[str, tuple[str, ...]] = {}
     for entry in filter(None, (part.strip() for part in users.split(","))):
-        role = next((each for each in roles if entry.startswith(f"{each}=arn:")), None)
+        role = next((role for role in roles if entry.startswith(f"{role}=arn:")), None)
         if role is None:
             raise Misconfigured(
                 f"{ROLE_USERS_VARIABLE}: '{entry[:100]}' is not ROLE_ARN=CALLER_ARN with a role of "

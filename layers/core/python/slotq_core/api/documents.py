@@ -84,14 +84,14 @@ class DocumentRoutes:
         limit = number("limit", query, low=1, high=MOST_CHANGES) or MOST_CHANGES
         changes = [
             Recorded(
-                revision=it.revision,
-                who=it.who,
-                at=it.at,
-                pools=(it.before, it.after),
-                limits=(it.limits_before, it.limits_after),
-                sharing=it.sharing,
+                revision=change.revision,
+                who=change.who,
+                at=change.at,
+                pools=(change.before, change.after),
+                limits=(change.limits_before, change.limits_after),
+                sharing=change.sharing,
             )
-            for it in self._manager().configuration.changes(limit=limit)
+            for change in self._manager().configuration.changes(limit=limit)
         ]
         return json_answer(HTTPStatus.OK, changes_view(changes))
 

@@ -106,15 +106,15 @@ def _new_group(text: GroupText) -> NewGroup:
 def _summary(status: GroupStatus) -> GroupSummaryView:
     from slotq_core.wire.groups.views import gang_view, summary_view
 
-    standing, group = status.standing, status.stored.group
+    progress, group = status.standing, status.stored.group
     return summary_view(
         status.stored,
         (member.job.state for member in status.members.values()),
         gang=gang_view(
-            group, needed=standing.needed, ready=standing.ready, missing=standing.missing
+            group, needed=progress.needed, ready=progress.ready, missing=progress.missing
         )
         if group.max_parallel is None
         else None,
-        state=standing.state or "",
-        message=standing.message,
+        state=progress.state or "",
+        message=progress.message,
     )

@@ -180,13 +180,13 @@ NUMBERS = {
 
 def _path(path: str) -> dict[str, Any]:
     """A path with its methods."""
-    named = [it for begin, it in _NAMED.items() if path.startswith(begin)]
+    named = [tag for begin, tag in _NAMED.items() if path.startswith(begin)]
     methods = {route.method.lower(): _operation(route) for route in ROUTES if route.path == path}
     return {"parameters": named, **methods} if named else {**methods}
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told = {
+    texts = {
         "description": route.description.format(**NUMBERS),
         "parameters": [_in_query(parameter) for parameter in route.query],
         "requestBody": _body(route.body),
@@ -194,7 +194,7 @@ def _operation(route: Route) -> dict[str, Any]:
     return {
         "operationId": route.operation,
         "summary": route.summary.format(**NUMBERS),
-        **{key: value for key, value in told.items() if value},
+        **{key: value for key, value in texts.items() if value},
         "responses": _responses(route),
     }
 
@@ -233,8 +233,8 @@ def _project() -> dict[str, Any]:
 
 def _responses(route: Route) -> dict[str, Any]:
     answers: dict[int, dict[str, Any]] = {
-        it.status: {"description": it.meaning, "content": _content(it.model)}
-        for it in route.returns
+        returned.status: {"description": returned.meaning, "content": _content(returned.model)}
+        for returned in route.returns
     }
     for error in (*route.errors, 500, 503):
         answers[error] = {"description": _ERRORS[error], "content": _content("ErrorView")}

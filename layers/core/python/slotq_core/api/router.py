@@ -117,10 +117,10 @@ class Router:
         return answer(**named)
 
 
-def _named(path: str, given: str) -> Mapping[str, str] | None:
+def _named(path: str, requested: str) -> Mapping[str, str] | None:
     """The named parts of a given path; None if it is another path. Slashes at its end are no
     part."""
-    parts, found = path.split("/"), given.rstrip("/").split("/")
+    parts, found = path.split("/"), requested.rstrip("/").split("/")
     if len(parts) != len(found):
         return None
     named = {}

@@ -120,8 +120,11 @@ class ChangedJob:
 
 def notices_of(change: Change) -> tuple[str, ...]:
     """Return what the user should know of a change, as sentences."""
-    given, request = change.after.checkpoints and not change.before.checkpoints, change.request
-    if not given or request is None or without_provided_checkpoints(request) is request:
+    newly_provided, request = (
+        change.after.checkpoints and not change.before.checkpoints,
+        change.request,
+    )
+    if not newly_provided or request is None or without_provided_checkpoints(request) is request:
         return ()
     return (notice(request),)
 

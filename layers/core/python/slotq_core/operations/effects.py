@@ -280,7 +280,9 @@ class Effects:
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
-                taken = self._change(job, attempt.training_job, lambda it: self._created(it, place))
+                taken = self._change(
+                    job, attempt.training_job, lambda current: self._created(current, place)
+                )
                 # A cancel during the call leaves the stop to this handler.
                 if taken is not None and taken.job.attempt and taken.job.attempt.stop:
                     return self._do(taken.job, began)
@@ -298,12 +300,14 @@ class Effects:
     def _prescribed(self, job: Job, attempt: Attempt) -> tuple[Request, str]:
         """Return the request to start with, and what the job's project forbids about it now."""
         request = self._store.jobs.request(job.name)
-        stand = self._store.configuration.read() if job.project else None
-        project = stand.sharing.project(job.project) if stand else None
-        if stand is None or project is None:
+        configuration = self._store.configuration.read() if job.project else None
+        project = configuration.sharing.project(job.project) if configuration else None
+        if configuration is None or project is None:
             return request, ""
         parts = {pool for pool, _ in job.parts}
-        types = {pool.name: pool.instance_type for pool in stand.pools if pool.name in parts}
+        types = {
+            pool.name: pool.instance_type for pool in configuration.pools if pool.name in parts
+        }
         # Most queues have no such rules, and no cold start should pay for them.
         from slotq_core.admission.prescribed import broken_at_start, prescribed
 
@@ -338,7 +342,9 @@ class Effects:
         """End an attempt before its create: the job is held."""
         now, message = self._clock.now(), self._shown(job.name, broken)
         self._change(
-            job, attempt.training_job, lambda it: self._end(it, Ending.FORBIDDEN, now, message)
+            job,
+            attempt.training_job,
+            lambda current: self._end(current, Ending.FORBIDDEN, now, message),
         )
 
     def _refused(self, job: Job, attempt: Attempt, answer: CallResult) -> None:
@@ -347,7 +353,9 @@ class Effects:
         self._change(
             job,
             attempt.training_job,
-            lambda it: self._end(it, ending, self._clock.now(), message, quota=answer.quota),
+            lambda current: self._end(
+                current, ending, self._clock.now(), message, quota=answer.quota
+            ),
             answer=answer,
         )
 
@@ -518,12 +526,12 @@ class Effects:
         if matter and report is None and attempt.checkpoints and not late:
             raise Unavailable(f"the last report of {attempt.training_job} cannot be read now")
         found = final_metrics(report.metrics) if report else {}
-        told = dict(seen.metrics)
-        if not told and (matter or not found) and seen.phase is Phase.COMPLETED:
+        reported = dict(seen.metrics)
+        if not reported and (matter or not found) and seen.phase is Phase.COMPLETED:
             with suppress(NotUnderstood, *(() if matter else (Unavailable,))):
                 described = self._training.describe(seen.training_job)
-                told = dict(described.metrics) if described else {}
-        return tuple(sorted({**found, **told}.items())[:MOST_FINAL])
+                reported = dict(described.metrics) if described else {}
+        return tuple(sorted({**found, **reported}.items())[:MOST_FINAL])
 
     def _shown(self, job: str, message: str) -> str:
         """Return SageMaker's text without secrets; empty if the request cannot be read, because the

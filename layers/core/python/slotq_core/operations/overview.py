@@ -50,7 +50,7 @@ class PoolStatus:
 class LimitsStatus:
     """The limits, and one caller's use of them."""
 
-    stand: Configuration
+    configuration: Configuration
     caller: str
     counted_as: str
     """Name that the caller counts under: the rule's pattern if a rule counts several callers
@@ -93,10 +93,10 @@ class Overview:
         """What this user holds of the user's limits; None: all users."""
         from slotq_core.admission.user_quotas import user_quotas
 
-        stand = self._store.configuration.read()
+        configuration = self._store.configuration.read()
         snapshot = self._store.worlds.load(self._clock.now()).snapshot
         users = None if user is None else [user]
-        return tuple(user_quotas(stand.sharing, snapshot.pools, snapshot.active, users))
+        return tuple(user_quotas(configuration.sharing, snapshot.pools, snapshot.active, users))
 
     def project_metrics(self, *, most: int) -> Measured:
         """What projects hold, wait for and deserve: of `most` projects, and of all others together.
@@ -106,18 +106,18 @@ class Overview:
             return {}
         from slotq_core.operations.usage.project_metrics import measured
 
-        names = [each.name for each in sharing.projects]
+        names = [project.name for project in sharing.projects]
         return measured(self.sharers().standings, names, most=most)
 
     def limits(self, *, caller: str) -> LimitsStatus:
         """The limits, and what this caller has used."""
-        stand = self._store.configuration.read()
+        configuration = self._store.configuration.read()
         return LimitsStatus(
-            stand=stand,
+            configuration=configuration,
             caller=caller,
-            counted_as=counted_as(stand.limits, caller, stand.people),
-            own=of_caller(stand.limits, caller),
-            use=self._admitter.use(caller, stand),
+            counted_as=counted_as(configuration.limits, caller, configuration.people),
+            own=of_caller(configuration.limits, caller),
+            use=self._admitter.use(caller, configuration),
         )
 
     def longest_wait(self) -> int:

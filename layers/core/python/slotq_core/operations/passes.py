@@ -212,10 +212,10 @@ class Passes:
         """Yield who has come near the budget, each once in a month; again if a raised budget is
         neared again."""
         now, book = self._clock.now(), self._store.usage
-        for name, standing in budgets_of(snapshot, now).items():
-            if standing.is_near and not standing.warned and book.warn(name, month_of(now)):
-                yield standing
-            elif standing.warned and not standing.is_near:
+        for name, status in budgets_of(snapshot, now).items():
+            if status.is_near and not status.warned and book.warn(name, month_of(now)):
+                yield status
+            elif status.warned and not status.is_near:
                 book.take_back_warning(name, month_of(now))
 
     def _apply(
@@ -228,7 +228,7 @@ class Passes:
         """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
-        stand = _Stand(versions=versions, group_decisions=world.group_decisions)
+        conditions = _Conditions(versions=versions, group_decisions=world.group_decisions)
         applied = _Applied()
         for decision in decisions:
             if self._clock.now() >= until:
@@ -237,25 +237,28 @@ class Passes:
             try:
                 went = [
                     self._take_effect(jobs, applied, until)
-                    for jobs in self._committed(decision, changed, stand)
+                    for jobs in self._committed(decision, changed, conditions)
                 ]
             except Unfinished as error:
                 setbacks.put_groups_away(frozenset(job.name for job in jobs_in(decision)))
                 applied.troubles.append(f"nothing is decided about groups: {error}")
                 return applied.cut_short()
             except (Conflict, Malformed) as error:
-                seen, number = stand.seen(_depends_on(decision, stand)), stand.group_decisions
+                seen, number = (
+                    conditions.seen(_depends_on(decision, conditions)),
+                    conditions.group_decisions,
+                )
                 if trouble := setbacks.refused(decision, error, seen=seen, number=number):
                     self._poisons.tell("decision", *trouble)
                     applied.troubles.append(": ".join(trouble))
                 return applied.cut_short()
             applied.decisions.append(decision)
-            if not (all(went) and stand.known):
+            if not (all(went) and conditions.known):
                 return applied.cut_short()
         return applied
 
     def _committed(
-        self, decision: Decision, changed: Sequence[Step], stand: _Stand
+        self, decision: Decision, changed: Sequence[Step], conditions: _Conditions
     ) -> Iterator[tuple[Job, ...]]:
         """Commit the decision, and yield its jobs after each transaction. Raises Conflict.
 
@@ -264,24 +267,24 @@ class Passes:
         the remaining slots stay owed if the handler dies in between.
         """
         changes = [Change(before=before, after=after) for before, after in changed]
-        touched = _depends_on(decision, stand)
+        touched = _depends_on(decision, conditions)
         about_group = any(change.after.group for change in changes)
-        if about_group and not self._parts.fits(changes, stand.seen(touched)):
+        if about_group and not self._parts.fits(changes, conditions.seen(touched)):
             yield self._parts.commit(
                 changes,
-                seen=stand.seen(touched),
-                group_decisions=stand.group_decisions,
+                seen=conditions.seen(touched),
+                group_decisions=conditions.group_decisions,
                 starts=isinstance(decision, StartGang),
             )
-            stand.known = False
+            conditions.known = False
             return
         while changes:
-            seen = stand.seen(touched)
+            seen = conditions.seen(touched)
             count = self._store.decisions.fitting(changes, seen=seen)
-            number = stand.group_decisions if about_group else None
+            number = conditions.group_decisions if about_group else None
             jobs = self._store.decisions.commit(changes[:count], seen=seen, group_decisions=number)
-            stand.versions |= {name: version + 1 for name, version in seen.items()}
-            stand.group_decisions += about_group
+            conditions.versions |= {name: version + 1 for name, version in seen.items()}
+            conditions.group_decisions += about_group
             changes = changes[count:]
             yield jobs
 
@@ -297,13 +300,13 @@ class Passes:
         return not carried.troubles
 
 
-def _depends_on(decision: Decision, stand: _Stand) -> list[str]:
+def _depends_on(decision: Decision, conditions: _Conditions) -> list[str]:
     """The pools on whose ledgers the commit is conditioned."""
-    return [name for name in pools_touched(decision) if name in stand.versions]
+    return [name for name in pools_touched(decision) if name in conditions.versions]
 
 
 @dataclass(kw_only=True, slots=True)
-class _Stand:
+class _Conditions:
     """What the next commit is conditioned on: the state as loaded, and this pass's own commits."""
 
     versions: dict[str, int]

@@ -143,7 +143,7 @@ def _projects(projects: tuple[Project, ...], jobs: Iterable[Iterable[Job]]) -> t
     deserve nothing and use what is idle."""
     if not projects:
         return ()
-    known = {each.name for each in projects} | {""}
+    known = {project.name for project in projects} | {""}
     named = {job.project for part in jobs for job in part}
     others = (Project(name=name, weight=0) for name in ["", *sorted(named - known)])
     return (*projects, *others)
@@ -155,7 +155,7 @@ def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:
     return tuple(kept[name] for name in sorted(kept))
 
 
-def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
+def spending(configuration: Configuration, book: UsageBook, now: int) -> Spending:
     """Return what the projects with a budget have spent: what the last tick added up, and the
     attempts that have ended since. Makes one read of the store, or one for
     each day since the last tick; none where no project has a budget.
@@ -164,17 +164,19 @@ def spending(stand: Configuration, book: UsageBook, now: int) -> Spending:
     sight until the next tick, and a project beyond its budget would start a job with each one that
     ends.
     """
-    budgeted = {each.name for each in stand.sharing.projects if each.budget is not None}
-    counted = stand.month_sum
+    budgeted = {
+        project.name for project in configuration.sharing.projects if project.budget is not None
+    }
+    counted = configuration.month_sum
     if not budgeted or not counted.settled:
-        return stand.spent
-    month, told = month_of(now), stand.spent
+        return configuration.spent
+    month, spent = month_of(now), configuration.spent
     if counted.month != month:  # No tick has come since the month turned.
         names = counted.settled
         counted = MonthSum(month=month, day=day_of(month), settled=dict.fromkeys(names, 0))
-        told = Spending(month=month)
+        spent = Spending(month=month)
     since, ended = _since(counted, now, book), counted.slot_ms()
-    return replace(told, slot_ms={name: ended[name] + since[name] for name in ended})
+    return replace(spent, slot_ms={name: ended[name] + since[name] for name in ended})
 
 
 def _since(counted: MonthSum, now: int, book: UsageBook) -> Counter[str]:

@@ -39,15 +39,15 @@ def latest_yields(
     """
     if all(pool.time_slice is None for pool in pools):
         return ()
-    found = sorted(kept, key=lambda each: each.at)
-    moments = {(each.project, each.user, each.at) for each in found}
-    told = [this for job in active if (this := yield_of(job))]
+    found = sorted(kept, key=lambda past: past.at)
+    moments = {(past.project, past.user, past.at) for past in found}
+    fresh = [this for job in active if (this := yield_of(job))]
     found += [
-        each
-        for each in told
-        if moments.isdisjoint((project, each.user, each.at) for project in (each.project, None))
+        past
+        for past in fresh
+        if moments.isdisjoint((project, past.user, past.at) for project in (past.project, None))
     ]
-    return tuple({each.of: each for each in found}.values())
+    return tuple({past.of: past for past in found}.values())
 
 
 def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yielded]:
@@ -58,7 +58,7 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
     A job that is held all the while is not seen; released, it has its own place again.
     """
     longest = max((pool.time_slice or 0 for pool in snapshot.pools), default=0)
-    old = [each for each in kept if each.at + max(longest, KEPT_FOR) <= now]
+    old = [past for past in kept if past.at + max(longest, KEPT_FOR) <= now]
     if not old:
         return []
     oldest: dict[tuple[str | None, str, Rank], int] = {}
@@ -67,8 +67,8 @@ def outlived(kept: Iterable[Yielded], snapshot: Snapshot, now: int) -> list[Yiel
             key = (project, job.person, rank(job))
             oldest[key] = min(job.entry_time, oldest.get(key, job.entry_time))
     return [
-        each
-        for each in old
-        if oldest.get((each.project, each.user, rank_of(each.workload, each.priority)), now)
-        > each.at
+        past
+        for past in old
+        if oldest.get((past.project, past.user, rank_of(past.workload, past.priority)), now)
+        > past.at
     ]

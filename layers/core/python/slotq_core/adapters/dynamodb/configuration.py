@@ -94,7 +94,7 @@ class DynamoConfiguration:
 
     def definition(self, pool: str) -> Pool | None:
         """Return a pool as configured."""
-        return next((each for each in self.pools() if each.name == pool), None)
+        return next((known for known in self.pools() if known.name == pool), None)
 
     def read(self) -> Configuration:
         """Return the whole configuration, with its revision."""
@@ -146,7 +146,7 @@ class DynamoConfiguration:
         by_key = {item["sk"]["S"]: item for item in items}
         limits, unread = by_key.get(first), Sieve()
         pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
-        stand = Configuration(
+        configuration = Configuration(
             pools=_in_order(pools, unread),
             revision=_one(label, _revision_of, 0),
             limits=_one(limits, limits_of, NO_LIMITS),
@@ -157,12 +157,12 @@ class DynamoConfiguration:
         digest = label.get("digest", {}).get("S")
         read = _Kept(
             label=label,
-            pools=stand.pools,
-            limits=stand.limits,
-            sharing=stand.sharing,
-            believed=believe or not whole or digest in {None, _digest(stand)},
+            pools=configuration.pools,
+            limits=configuration.limits,
+            sharing=configuration.sharing,
+            believed=believe or not whole or digest in {None, _digest(configuration)},
         )
-        keeps = whole and stand.revision and read.believed and not lost
+        keeps = whole and configuration.revision and read.believed and not lost
         self._kept = read if keeps else None
         return read
 
@@ -214,7 +214,7 @@ class DynamoConfiguration:
         )
         read = self._change_of if sharing else _recorded
         found = (Sieve().read([record], read) for record in latest_first)
-        wanted = (each for read in found for each in read if who in {None, each.who})
+        wanted = (change for read in found for change in read if who in {None, change.who})
         return tuple(islice(wanted, limit))
 
     def mend_counts(self) -> None:
@@ -258,8 +258,10 @@ class DynamoConfiguration:
         if sharing is None or _document(item) != lost:
             return False
         before = self._read(Sieve(), lost=True)
-        stand = replace(before, sharing=sharing)
-        self._calls.transact([*self._record(stand, stand, "slotq doctor --fix", now)])
+        configuration = replace(before, sharing=sharing)
+        self._calls.transact(
+            [*self._record(configuration, configuration, "slotq doctor --fix", now)]
+        )
         self._kept = None
         return True
 
@@ -375,8 +377,8 @@ def _recorded(record: Item) -> ConfigurationChange:
         revision=int(record["sk"]["S"].rpartition("#")[2]),
         who=record["who"]["S"],
         at=from_iso(record["at"]["S"]),
-        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
-        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+        before=tuple(pool_of(pool["M"]) for pool in record["before"]["L"]),
+        after=tuple(pool_of(pool["M"]) for pool in record["after"]["L"]),
         limits_before=_limits(record.get("limitsBefore")),
         limits_after=_limits(record.get("limitsAfter")),
     )
@@ -416,17 +418,17 @@ def _uncounted(item: Item) -> list[str]:
     return [
         name
         for name in _COUNTS
-        if name in item and not sieve.read([item], lambda it, name=name: counted(it[name]))  # type: ignore[misc]
+        if name in item and not sieve.read([item], lambda part, name=name: counted(part[name]))  # type: ignore[misc]
     ]
 
 
-def _digest(stand: Configuration) -> str:
+def _digest(configuration: Configuration) -> str:
     """Return a short hash of everything configured. After a restored backup, a revision may come a
     second time with other contents; its digest differs then."""
     contents = [
-        [write(pool) for pool in stand.pools],
-        limit_settings(stand.limits),
-        name_of(stand.sharing),
+        [write(pool) for pool in configuration.pools],
+        limit_settings(configuration.limits),
+        name_of(configuration.sharing),
     ]
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -474,4 +476,4 @@ def _one(item: Item | None, reader: Callable[[Item], T], otherwise: U) -> T | U:
 
 def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
     placed = sieve.read(items, definition_of)
-    return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))
+    return tuple(pool for _, pool in sorted(placed, key=lambda place: place[0]))

@@ -46,8 +46,8 @@ class DynamoOutbox:
     ) -> Pending | None:
         pending = Pending(message=message, due=now if due is None else due, since=now)
         name = self._calls.table
-        told: Item = {table.EXPIRES_AT: {"N": str(now // 1000 + KEPT)}}
-        actions = [put(name, table.told_key(message.id), told, expressions.is_new())]
+        mark: Item = {table.EXPIRES_AT: {"N": str(now // 1000 + KEPT)}}
+        actions = [put(name, table.told_key(message.id), mark, expressions.is_new())]
         if due is not None:
             actions.append(put(name, _key(pending), _item(pending)))
         if counts_on is not None:
@@ -130,7 +130,7 @@ def pending_of(item: Item) -> Pending:
 
 def _counted_of(item: Item) -> Counted:
     day, _, notification = item["sk"]["S"].partition("#")
-    names = [str(each.value) for each in JobEvent]
+    names = [str(event.value) for event in JobEvent]
     counts = {name: int(item[name]["N"]) for name in names if name in item}
     return Counted(day=day, notification=notification, counts=counts)
 

@@ -194,7 +194,7 @@ class State:
             return False
         if not opens_line:
             raise NoSuchLine("there is no such line")
-        self.openers = {name: it for name, it in self.openers.items() if name in lines}
+        self.openers = {name: opener for name, opener in self.openers.items() if name in lines}
         self.openers[line] = opener_mark(opener)
         return True
 

@@ -99,5 +99,5 @@ class MemoryUsage:
             counted = self.month
             if counted.version == 0:
                 return NOTHING_SPENT
-            told = frozenset(name for month, name in self._warned if month == counted.month)
-            return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)
+            warned = frozenset(name for month, name in self._warned if month == counted.month)
+            return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=warned)

@@ -86,10 +86,10 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
 
 def _metrics(detail: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Yield the final metrics, the first `MOST_FINAL`. What has another form is left out."""
-    told = detail.get("FinalMetricDataList")
-    for each in (told if isinstance(told, list) else [])[:MOST_FINAL]:
-        if isinstance(each, Mapping) and isinstance(name := each.get("MetricName"), str):
-            yield from final_metrics({name: each.get("Value")}).items()
+    metrics = detail.get("FinalMetricDataList")
+    for metric in (metrics if isinstance(metrics, list) else [])[:MOST_FINAL]:
+        if isinstance(metric, Mapping) and isinstance(name := metric.get("MetricName"), str):
+            yield from final_metrics({name: metric.get("Value")}).items()
 
 
 _SECONDARY = frozenset(

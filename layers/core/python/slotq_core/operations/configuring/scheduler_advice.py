@@ -52,7 +52,11 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
     projects = settings.sharing.projects
     found = {}
     for pool in settings.pools:
-        rules = [it.requests for it in projects if pool.name in (it.requests.pools or [pool.name])]
+        rules = [
+            project.requests
+            for project in projects
+            if pool.name in (project.requests.pools or [pool.name])
+        ]
         longest = max(map(_runtime, rules), default=0) if projects else _DEFAULT
         found[pool.name] = 1000 * longest
     return found
@@ -60,5 +64,5 @@ def _longest_runtimes(settings: Settings) -> Mapping[str, int]:
 
 def _runtime(rules: Prescription) -> int:
     """Return the longest runtime (s) that is known of a project."""
-    given = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
-    return next((int(value) for value in given if value is not MISSING), _DEFAULT)
+    runtimes = (value_at(fields, _MAX_RUNTIME) for fields in (rules.fixed, rules.defaults))
+    return next((int(value) for value in runtimes if value is not MISSING), _DEFAULT)

@@ -65,9 +65,9 @@ class Followers:
     def all_followed(self, found: Mapping[K, Predecessors]) -> dict[K, Predecessors]:
         """The predecessors of several new jobs, followed once for all: each of them would find else
         that another was faster. Raises as `follow`."""
-        jobs = {name: job for each in found.values() for name, job in each.to_follow.items()}
+        jobs = {name: job for stored in found.values() for name, job in stored.to_follow.items()}
         self.follow(jobs.values())
-        return {key: each.once_followed() for key, each in found.items()}
+        return {key: stored.once_followed() for key, stored in found.items()}
 
     def _follow(self, awaited: Job) -> bool:
         """Return whether the end is still to come and will be handed on."""
@@ -88,12 +88,12 @@ class Followers:
         """Free or cancel the jobs that wait for this one, and see to those that wait for its group.
         Begins nothing from `until` on; then, and after an error, the end stays to be handed on."""
         name, end = ended.name, ended.state
-        told = self.change(
+        notified = self.change(
             name, lambda job: after_end_of(job, name, end, self._clock.now()), until=until
         )
-        if told and ended.group:
-            told = self._hand_on_group(ended, until=until)
-        if told:
+        if notified and ended.group:
+            notified = self._hand_on_group(ended, until=until)
+        if notified:
             with suppress(Conflict):  # Another handler has handed the end on.
                 self._store.decisions.commit(
                     [Change(before=ended, after=replace(ended, followed=False))]

@@ -163,13 +163,15 @@ class GroupLookup:
 
     def _reason(self, found: GroupStatus) -> Reason | None:
         """Why the first member that waits does, in the order of the queue."""
-        waiting = sorted((it.job for it in found.members.values() if it.job.waits), key=position)
+        waiting = sorted(
+            (member.job for member in found.members.values() if member.job.waits), key=position
+        )
         if not waiting or found.stored.group.max_parallel is not None:
             return None
         now = self._clock.now()
         planned = explained_list(self._store.worlds.load(now), now, waiting, None)
-        told = [job for job in waiting if job.name in planned.reasons] or waiting
-        return why(told[0], planned, Ahead(jobs=0, or_more=True))
+        explained = [job for job in waiting if job.name in planned.reasons] or waiting
+        return why(explained[0], planned, Ahead(jobs=0, or_more=True))
 
 
 def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:

@@ -50,7 +50,7 @@ class GroupWatch:
         exist, or that caller `by` may not see: others submitted them, and no member that was looked
         at may be seen."""
         found = {}
-        for name in dict.fromkeys(each.removeprefix(GROUP_END) for each in names):
+        for name in dict.fromkeys(name.removeprefix(GROUP_END) for name in names):
             stored = self._store.groups.get(name) if is_legal(name) else None
             if stored is None:
                 continue

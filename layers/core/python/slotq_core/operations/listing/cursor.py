@@ -111,12 +111,14 @@ def text_of(job: Job) -> int:
 
 def text_of_attempt(attempt: Attempt) -> int:
     """About how many characters an answer has of the attempt."""
-    told = (attempt.message, attempt.warning, attempt.artifact, attempt.checkpoints)
-    return _OF_AN_ATTEMPT + len(json.dumps(told))
+    texts = (attempt.message, attempt.warning, attempt.artifact, attempt.checkpoints)
+    return _OF_AN_ATTEMPT + len(json.dumps(texts))
 
 
 def fitting(found: Sequence[Status], limit: int) -> list[Status]:
     """Return the first of these, at most `limit`, that fit into one answer."""
-    texts = (text_of(it.job) + sum(map(text_of_attempt, it.attempts)) for it in found[:limit])
+    texts = (
+        text_of(status.job) + sum(map(text_of_attempt, status.attempts)) for status in found[:limit]
+    )
     before = accumulate(texts, initial=0)
-    return [it for it, text in zip(found[:limit], before, strict=False) if text < MOST_TEXT]
+    return [status for status, text in zip(found[:limit], before, strict=False) if text < MOST_TEXT]

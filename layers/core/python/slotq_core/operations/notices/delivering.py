@@ -59,7 +59,7 @@ class Delivery:
         self._down: set[str] = set()
         """Rules whose receiver has failed in this run: each failure may take seconds."""
 
-    def send(self, pending: Pending, told: DeliveryResult) -> None:
+    def send(self, pending: Pending, result: DeliveryResult) -> None:
         """Send a message that is this sender's alone."""
         rule, message = self._rules.get(pending.message.notification), pending.message
         if rule is None or not hears(rule, message):
@@ -72,21 +72,21 @@ class Delivery:
             self._receivers.send(message, rule.receiver, now=now)
         except NotDelivered as error:
             self._down.add(rule.name)
-            self._again(pending, now, f"{rule.name}: {error}", told)
+            self._again(pending, now, f"{rule.name}: {error}", result)
         else:
-            told.delivered += 1
+            result.delivered += 1
             self._outbox.done(pending)
 
-    def _again(self, pending: Pending, now: int, why: str, told: DeliveryResult) -> None:
+    def _again(self, pending: Pending, now: int, why: str, result: DeliveryResult) -> None:
         if now - pending.since >= GIVE_UP:
-            told.given_up.append(why)
+            result.given_up.append(why)
             self._outbox.done(pending)
             return
-        told.left.append(why)
+        result.left.append(why)
         pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
         self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
 
-    def run(self, told: DeliveryResult, *, until: int) -> None:
+    def run(self, result: DeliveryResult, *, until: int) -> None:
         """Send what is due, as long as there is time (ms)."""
         while self._clock.now() + SLOWEST < until:
             found = self._outbox.due(self._clock.now(), limit=_AT_ONCE)
@@ -95,6 +95,6 @@ class Delivery:
                     return
                 mine = replace(pending, due=self._clock.now() + LEASE)
                 if self._outbox.move(pending, mine):
-                    self.send(mine, told)
+                    self.send(mine, result)
             if len(found) < _AT_ONCE:
                 return

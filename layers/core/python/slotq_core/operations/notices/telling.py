@@ -48,23 +48,23 @@ class Notices:
         rules = self._rules()
         delivery = self._delivery(rules)
         for before, after in changes:
-            told = DeliveryResult()
+            result = DeliveryResult()
             for happening in happenings(before, after):
                 for rule in rules:
                     if composing.hears(rule, after):
                         message = composing.composed(rule, happening)
-                        self._make(rule, message, delivery, told, until=until)
-            yield told
+                        self._make(rule, message, delivery, result, until=until)
+            yield result
 
     def look(self, *, until: int) -> DeliveryResult:
         """Tell what has come with time, and send what is due."""
-        rules, told = self._rules(), DeliveryResult()
+        rules, result = self._rules(), DeliveryResult()
         delivery = self._delivery(rules)
         self._make_digests(rules)
         if self._clock.now() // 60_000 % LOOK_EVERY == 0:
-            self._look_for_long_waits(rules, delivery, told, until=until)
-        delivery.run(told, until=until)
-        return told
+            self._look_for_long_waits(rules, delivery, result, until=until)
+        delivery.run(result, until=until)
+        return result
 
     def _rules(self) -> tuple[Notification, ...]:
         return self._store.configuration.read().sharing.notifications
@@ -78,7 +78,7 @@ class Notices:
         rule: Notification,
         message: Message,
         delivery: Delivery,
-        told: DeliveryResult,
+        result: DeliveryResult,
         *,
         until: int,
     ) -> None:
@@ -92,7 +92,7 @@ class Notices:
         due = None if not wanted else now + LEASE if at_once else now
         pending = self._outbox.add(message, now=now, due=due, counts_on=counts_on)
         if pending is not None and wanted and at_once:
-            delivery.send(pending, told)
+            delivery.send(pending, result)
 
     def _make_digests(self, rules: Iterable[Notification]) -> None:
         """Make the digests of the days that are over. A count is forgotten after its digest is
@@ -106,7 +106,12 @@ class Notices:
             self._outbox.forget(found)
 
     def _look_for_long_waits(
-        self, rules: Iterable[Notification], delivery: Delivery, told: DeliveryResult, *, until: int
+        self,
+        rules: Iterable[Notification],
+        delivery: Delivery,
+        result: DeliveryResult,
+        *,
+        until: int,
     ) -> None:
         impatient = [(rule, rule.stuck_after) for rule in rules if rule.stuck_after is not None]
         if not impatient:
@@ -120,6 +125,6 @@ class Notices:
                 if composing.hears(rule, job) and composing.is_stuck(rule, job, now):
                     message = composing.waits_long(rule, job, now)
                     if message.id not in self._known:
-                        self._make(rule, message, delivery, told, until=until)
+                        self._make(rule, message, delivery, result, until=until)
                     made.add(message.id)
         self._known = made

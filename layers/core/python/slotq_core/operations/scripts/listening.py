@@ -32,11 +32,11 @@ class Listener:
         """The number of decisions about groups at which no group with a heartbeat held slots. None
         does until there are more: members start by such decisions."""
 
-    def listen(self, stand: Configuration, now: int) -> None:
+    def listen(self, configuration: Configuration, now: int) -> None:
         """Read the reports that decide something and keep what changes a decision. Raises
         Unavailable."""
-        listens = any(pool.listens for pool in stand.pools)
-        if not listens and stand.group_decisions == self._no_heartbeats:
+        listens = any(pool.listens for pool in configuration.pools)
+        if not listens and configuration.group_decisions == self._no_heartbeats:
             return
         world = self._worlds.load(now)
         pools = {pool.name: pool for pool in world.snapshot.pools}

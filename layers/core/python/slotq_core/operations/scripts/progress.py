@@ -45,7 +45,7 @@ class Progress:
         self._known = {
             name: known for name, known in self._known.items() if 0 <= now - known[0] < KEPT
         }
-        asked = [each for each in attempts if each.training_job not in self._known]
+        asked = [attempt for attempt in attempts if attempt.training_job not in self._known]
         found = self._scripts.reports(asked) if asked else {}
         for attempt in asked:
             self._known[attempt.training_job] = now, found.get(attempt.training_job)

@@ -156,7 +156,7 @@ class _Reading:
 
     def read(self, after: UsageCursor | None) -> UsageCursor | None:
         """Read one page; returns where the next one begins."""
-        sums = {each.day: each for each in self._book.sums(day_of(self._window.start))}
+        sums = {row.day: row for row in self._book.sums(day_of(self._window.start))}
         first = first_day(sums, start=self._window.start, now=self._now)
         at = after if after is not None and after.day >= first else UsageCursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):
@@ -199,7 +199,7 @@ class _Reading:
             return
         inside = cache(lambda day: self._window.has(begin_of(day)))
         kept = self._grouping
-        merge(self.totals, ((kept(group), its) for day, group, its in cells if inside(day)))
+        merge(self.totals, ((kept(group), amounts) for day, group, amounts in cells if inside(day)))
 
     def _read_records(
         self, at: UsageCursor, *, kept: int = 0, after: str = ""
@@ -245,7 +245,7 @@ class _Reading:
         found: Totals = {}
         for use in uses:
             add_attempt(found, use, self._window, until=self._now)
-        merge(self.totals, ((self._grouping(group), its) for group, its in found.items()))
+        merge(self.totals, ((self._grouping(group), amounts) for group, amounts in found.items()))
 
     @property
     def _is_full(self) -> bool:

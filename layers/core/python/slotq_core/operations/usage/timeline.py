@@ -176,7 +176,7 @@ class _Reading:
             return self._take_running(after)
         begin = day_of(start)
         known = self._book.sums(begin if after is None else max(begin, after.day))
-        sums = {each.day: each for each in known}
+        sums = {row.day: row for row in known}
         first = first_day(sums, start=start, now=self._now)
         at = after if after is not None and after.day >= first else Cursor(day=first)
         for day in days(at.day, max(at.day, day_of(self._now + FAR_OFF))):

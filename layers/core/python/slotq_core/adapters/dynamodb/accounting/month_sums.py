@@ -57,8 +57,8 @@ def spending_of(item: Item, counted: MonthSum) -> Spending:
     if not counted.settled:
         return NOTHING_SPENT
     prefix = _mark("", counted.month)
-    told = frozenset(name.removeprefix(prefix) for name in item if name.startswith(prefix))
-    return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=told)
+    warned = frozenset(name.removeprefix(prefix) for name in item if name.startswith(prefix))
+    return Spending(month=counted.month, slot_ms=counted.slot_ms(), warned=warned)
 
 
 class MonthRecords:

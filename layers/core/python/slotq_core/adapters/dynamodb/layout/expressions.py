@@ -313,7 +313,9 @@ def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
     """Require that these attributes, of any value, are as they were when the item was read. Used to
     repair unreadable items."""
     names = {f"#a{n}": attribute for n, attribute in enumerate(attributes)}
-    values = {f":a{n}": item[each] for n, each in enumerate(attributes) if each in item}
+    values = {
+        f":a{n}": item[attribute] for n, attribute in enumerate(attributes) if attribute in item
+    }
     conditions = [
         f"{name} = :{name[1:]}" if f":{name[1:]}" in values else f"attribute_not_exists({name})"
         for name in names

@@ -127,7 +127,7 @@ class Sieve:
         return tuple(self._poison.values())
 
     def add(self, poison: Iterable[Poison]) -> None:
-        self._poison.update({key_in(each): each for each in poison})
+        self._poison.update({key_in(item): item for item in poison})
 
     def note(self, key: table.Key, reason: object) -> None:
         self._poison[key] = poison_of(key, reason)

@@ -73,7 +73,7 @@ class _Capacity:
 
     @property
     def active(self) -> list[Job]:
-        return [job for each in self.holders.values() for job in each.active]
+        return [job for holder in self.holders.values() for job in holder.active]
 
     @property
     def by_user(self) -> bool:
@@ -82,11 +82,11 @@ class _Capacity:
 
     @property
     def yields(self) -> list[Yielded]:
-        return [this for each in self.holders.values() for this in each.yields]
+        return [this for holder in self.holders.values() for this in holder.yields]
 
     @property
     def claimants(self) -> list[Job]:
-        return [job for each in self.holders.values() for job in each.claimants]
+        return [job for holder in self.holders.values() for job in holder.claimants]
 
 
 class GroupRecords(Protocol):
@@ -152,7 +152,7 @@ class DynamoWorlds:
             now=now,
         )
         found = waiting.read_first(sieve)
-        first = [job for each in found for job in each.jobs]
+        first = [job for line in found for job in line.jobs]
         stand_ins = [*waiting.stand_ins.values()]
         here = {job.group for job in (*held, *first, *due)}
         living = {job.name for job in (*held, *first, *later)}
@@ -171,7 +171,7 @@ class DynamoWorlds:
             world.snapshot,
             behind={
                 **waiting.behind,
-                **{each.jobs[-1].name: each.behind for each in found if each.behind},
+                **{line.jobs[-1].name: line.behind for line in found if line.behind},
             },
             unread=frozenset(job.name for job in stand_ins),
         )
@@ -196,9 +196,9 @@ class DynamoWorlds:
         for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
             self._tell_apart(some)
         gone = [
-            (table.yield_key(pool, each), each.at)
+            (table.yield_key(pool, past), past.at)
             for pool, held in capacity.holders.items()
-            for each in outlived(held.yields, snapshot, now)
+            for past in outlived(held.yields, snapshot, now)
         ]
         if gone:
             self._in_parallel(self._forget_yield, gone[:_MOST_FORGOTTEN])
@@ -298,7 +298,7 @@ def _world(
             groups=groups,
         ),
         group_decisions=capacity.stand.group_decisions,
-        ledgers={name: each.ledger for name, each in capacity.holders.items()},
+        ledgers={name: holder.ledger for name, holder in capacity.holders.items()},
         undecidable=capacity.undecidable,
         poison=sieve.poison,
     )

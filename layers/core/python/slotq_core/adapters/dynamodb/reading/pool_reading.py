@@ -81,8 +81,8 @@ class PoolReader:
         for pool in pools:
             if (kept := self._as_kept(pool, ledgers, now)) is not None:
                 known[pool.name] = kept
-        anew = [pool for pool in pools if pool.name not in known]
-        for pool, read in zip(anew, self._in_parallel(self._read_anew, anew), strict=True):
+        unknown = [pool for pool in pools if pool.name not in known]
+        for pool, read in zip(unknown, self._in_parallel(self._read_anew, unknown), strict=True):
             known[pool.name] = read
             self._keep(pool.name, read, ledgers.get(table.ledger_key(pool.name)), now)
         return [known[pool.name] for pool in pools]
@@ -135,7 +135,7 @@ class PoolReader:
                 return read, read.foreign + read.kept, ()
             if read.poison and seen[-1] in seen[:-1]:
                 return self._settled(read, pool)
-        if all(each == seen[0] for each in seen):
+        if all(version == seen[0] for version in seen):
             return self._settled(read, pool)
         raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
 

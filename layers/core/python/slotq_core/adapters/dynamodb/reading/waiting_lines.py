@@ -84,7 +84,7 @@ class WaitingLines:
     def read_first(self, sieve: Sieve) -> list[Found]:
         """Read the first jobs of every line without a stand-in; remove lines that have long been
         empty."""
-        readings = self._read([each for each in self._lines if each not in self.stand_ins], sieve)
+        readings = self._read([line for line in self._lines if line not in self.stand_ins], sieve)
         self._remove_empty(readings)
         return [self._found(reading) for reading in readings]
 
@@ -119,9 +119,9 @@ class WaitingLines:
             if line.broken or line.higher_bound(reading.first, self._now)
         ]
         self._in_parallel(
-            lambda each: self._bounds.raise_to(*each, now=self._now), worth[:MOST_RAISED]
+            lambda bound: self._bounds.raise_to(*bound, now=self._now), worth[:MOST_RAISED]
         )
-        self._remove_empty(each for _, each in read if each.line in self.stand_ins)
+        self._remove_empty(reading for _, reading in read if reading.line in self.stand_ins)
 
     def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
         counts = {
@@ -136,7 +136,7 @@ class WaitingLines:
 
     def to_tell_apart(self) -> list[Job]:
         """Return jobs of lines that mix users, as far as they were read: some at a time."""
-        mixed = (it for name, it in self._readings.items() if self._mixes_users(name))
+        mixed = (reading for name, reading in self._readings.items() if self._mixes_users(name))
         return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_TOLD_APART)]
 
     def _mixes_users(self, line: str) -> bool:
@@ -146,7 +146,7 @@ class WaitingLines:
         """Yield further lines to read at once with one that the plan asks for: it will probably ask
         for these next. Each time twice as many, because most plans ask for few."""
         also, self._at_once = self._at_once - 1, min(2 * self._at_once, IN_FLIGHT)
-        for line, job in sorted(self.stand_ins.items(), key=lambda each: position(each[1])):
+        for line, job in sorted(self.stand_ins.items(), key=lambda pair: position(pair[1])):
             if not also:
                 return
             alike = not set(job.pools).isdisjoint(after.pools) and job.demand.within(after.demand)

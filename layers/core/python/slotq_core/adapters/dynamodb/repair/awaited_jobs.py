@@ -42,7 +42,9 @@ class AwaitedJobs:
             yield Finding(kind="after", subject=name, text=text, mended=mended)
 
     def _check_group(self, name: str, group: str, *, mend: bool) -> Iterator[Finding]:
-        found = [whole_job(self._calls.item(table.job_key(each))) for each in self._members(group)]
+        found = [
+            whole_job(self._calls.item(table.job_key(member))) for member in self._members(group)
+        ]
         members = [job for job in found if job is not None and job.group == group]
         if any(job.followed for job in members):
             return

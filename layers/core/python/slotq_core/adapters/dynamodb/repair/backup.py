@@ -187,8 +187,8 @@ def _coded(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {name: _coded(each) for name, each in value.items()}
-    return [_coded(each) for each in value] if isinstance(value, list) else value
+        return {name: _coded(member) for name, member in value.items()}
+    return [_coded(member) for member in value] if isinstance(value, list) else value
 
 
 def _decoded(item: dict[str, Any]) -> Item:

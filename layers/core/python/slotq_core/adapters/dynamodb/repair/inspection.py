@@ -193,7 +193,7 @@ class Inspection:
         people know its moments."""
         sieve, item = Sieve(), self._calls.item(table.restored_key())
         read = sieve.read([item] if item else [], restore_of)
-        late = any(each.restored_at > self._clock() + FAR_OFF for each in read)
+        late = any(copy.restored_at > self._clock() + FAR_OFF for copy in read)
         if sieve.poison or late:
             wrong = "lie in the future" if late else "cannot be read"
             text = (

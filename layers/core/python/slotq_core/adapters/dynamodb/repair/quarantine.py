@@ -82,8 +82,8 @@ class Quarantine:
         """Yield the definitions that the last change wrote, as they stood in the table."""
         changes = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         for change in self._calls.query({**changes, "ScanIndexForward": False}, limit=1):
-            for position, each in enumerate(change.get("after", {}).get("L", [])):
-                yield {**each.get("M", {}), "position": {"N": str(position)}}
+            for position, pool in enumerate(change.get("after", {}).get("L", [])):
+                yield {**pool.get("M", {}), "position": {"N": str(position)}}
 
     def _line(self, key: table.Key, poison: Poison) -> None:
         if not is_line(key[1]):
