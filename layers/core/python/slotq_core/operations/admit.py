@@ -203,8 +203,8 @@ class Admitter:
 
     def audit(self, configuration: Configuration | None = None) -> None:
         """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
-        counter is stored and the last recorded use was zero. `configuration`: the configuration, if it has
-        just been read."""
+        counter is stored and the last recorded use was zero. `configuration`: read just before;
+        None: read it."""
         configuration, counters = (
             configuration or self._store.configuration.read(),
             self._store.counters,

@@ -112,7 +112,7 @@ class ChangedJob:
     """A job after a requested change."""
 
     job: Job
-    anew: bool
+    written: bool
     """True if something was written; False if the job was already so."""
     notices: tuple[str, ...] = ()
     """What the user should know of the change, as sentences."""

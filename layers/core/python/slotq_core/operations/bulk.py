@@ -46,7 +46,7 @@ class ChangeOutcome:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Done:
     outcome: ChangeOutcome
-    anew: bool = False
+    written: bool = False
     """Whether something was written."""
 
 
@@ -83,7 +83,7 @@ class Bulk:
         try:
             self._fulfil_until(until, changes, by, done)
         finally:
-            if any(change.anew for change in done):
+            if any(change.written for change in done):
                 self._wake()
         outcomes = [change.outcome for change in done]
         return outcomes + [_not_reached(change) for change in changes[len(outcomes) :]]
@@ -120,10 +120,10 @@ class Bulk:
             if isinstance(result, SlotQError):
                 done.append(_Done(outcome=ChangeOutcome(name=request.name, error=result)))
             elif isinstance(result, Job):
-                done.append(_done(request, ChangedJob(job=result, anew=False)))
+                done.append(_done(request, ChangedJob(job=result, written=False)))
             else:
                 job = next(jobs)
-                changed = ChangedJob(job=job, anew=True, notices=notices_of(result))
+                changed = ChangedJob(job=job, written=True, notices=notices_of(result))
                 done.append(_done(request, changed))
                 if request.stops and orders_stop(result.before, job):
                     self._stop(job)
@@ -180,7 +180,7 @@ def _size(change: Change) -> int:
 def _done(request: ChangeRequest, changed: ChangedJob) -> _Done:
     status = Status(job=changed.job, notices=changed.notices)
     outcome = ChangeOutcome(name=request.name, status=status)
-    return _Done(outcome=outcome, anew=changed.anew)
+    return _Done(outcome=outcome, written=changed.written)
 
 
 def _not_reached(request: ChangeRequest) -> ChangeOutcome:

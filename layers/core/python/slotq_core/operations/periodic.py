@@ -78,8 +78,8 @@ class PeriodicWork:
         return troubles, [*findings]
 
     def count_spending(self, configuration: Configuration | None = None) -> None:
-        """Add up what the projects with a budget have spent, so that passes know it. `configuration`: the
-        configuration, if it has just been read."""
+        """Add up what the projects with a budget have spent, so that passes know it.
+        `configuration`: read just before; None: read it."""
         configuration = configuration or self._store.configuration.read()
         if any(project.budget for project in configuration.sharing.projects):
             from slotq_core.operations.usage.month_sums import MonthSums
@@ -87,8 +87,8 @@ class PeriodicWork:
             MonthSums(self._store.usage, self._clock).count(configuration, self._clock.now())
 
     def listen(self, configuration: Configuration | None = None) -> None:
-        """Read what scripts report where it decides something. `configuration`: the configuration, if it
-        has just been read."""
+        """Read what scripts report where it decides something. `configuration`: read just
+        before; None: read it."""
         configuration = configuration or self._store.configuration.read()
         if configuration.group_decisions or any(pool.listens for pool in configuration.pools):
             self._listener.listen(configuration, self._clock.now())

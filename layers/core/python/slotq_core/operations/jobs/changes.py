@@ -93,7 +93,7 @@ class Changes:
     def _told(self, changed: ChangedJob) -> Status:
         """Ask for a pass if something was written. Return the job as this call has left it, without
         place and reason: these cost more than the change, and `status` tells them."""
-        if changed.anew:
+        if changed.written:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
@@ -107,7 +107,7 @@ class Changes:
             try:
                 decided = self.decided(request, by)
                 if isinstance(decided, Job):
-                    return ChangedJob(job=decided, anew=False)
+                    return ChangedJob(job=decided, written=False)
                 with self._admitter.moving(decided):
                     (job,) = self._admitter.entering(decided, by=by)
             except Conflict:
@@ -117,7 +117,7 @@ class Changes:
                 with suppress(SlotQError):  # The change is committed, whatever can be read now.
                     job = self._jobs.found(job.name)
             notices = (*notices_of(decided), *self._notices_of_bounds(decided))
-            return ChangedJob(job=job, anew=True, notices=notices)
+            return ChangedJob(job=job, written=True, notices=notices)
         raise Unavailable(f"job {request.name} keeps changing; try again")
 
     def _notices_of_bounds(self, change: Change) -> tuple[str, ...]:

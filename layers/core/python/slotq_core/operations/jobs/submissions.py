@@ -60,7 +60,7 @@ class Submissions:
         stored.
         """
         stored = self.stored(submission, request, submitter)
-        if stored.anew and stored.job.waits:  # One that is held for approval decides nothing.
+        if stored.written and stored.job.waits:  # One that is held for approval decides nothing.
             self._wake()
         return Status(job=stored.job, notices=stored.notices)
 
@@ -106,8 +106,8 @@ class Submissions:
     ) -> ChangedJob:
         """Store the job, unless the same submission is stored already. Asks for no pass. `entry`:
         for a member, what it waits for until its group is stored whole. `followed`: whether a pass
-        has to take its end in, whoever comes after it. `configuration`, `asked`: the configuration, and
-        what submissions come after, if that has just been read.
+        has to process its end even without dependents. `configuration`, `asked`: the configuration
+        and the predecessors of submissions, if they have just been read.
 
         Only a refusal looks whether the name is known: a repeated submission is never refused
         because a pool or a limit has changed since.
@@ -126,7 +126,7 @@ class Submissions:
                 if known is None:
                     raise
                 self.refuse_other(known, submission, submitter)
-                return ChangedJob(job=known, anew=False)
+                return ChangedJob(job=known, written=False)
         raise Unavailable("the jobs that it comes after keep changing; try again")
 
     def _stored_already(
@@ -206,7 +206,7 @@ class Submissions:
                 )
                 of_bounds = () if job.group else notices_of_bounds(stored, configuration)
                 notices = (*judged.notices, *of_bounds)
-                return ChangedJob(job=stored, anew=True, notices=notices)
+                return ChangedJob(job=stored, written=True, notices=notices)
             except StoredAlready as known:
                 if known.job is not None:
                     self.refuse_other(known.job, submission, submitter)
