@@ -122,11 +122,11 @@ class Passes:
         warned = list(before.budget_warnings)
         slow: list[Job] = []
         tried: set[str] = set()
-        handed_on: set[str] = set()
+        notified: set[str] = set()
         setbacks = Setbacks()
         while self._clock.now() < until:
             world = self._load(troubles, warned)
-            first = self._finish_begun(world, handed_on, setbacks, until)
+            first = self._finish_begun(world, notified, setbacks, until)
             if first is not None:
                 troubles += first
                 continue
@@ -135,7 +135,7 @@ class Passes:
             done += applied.decisions
             troubles += applied.troubles
             slow += applied.slow
-            if not (applied.as_planned and planned.is_last) or applied.to_hand_on:
+            if not (applied.as_planned and planned.is_last) or applied.dependents_to_notify:
                 continue
             # No effect of a decision comes before the decision is finished.
             undecided = world.in_parts.jobs if world.in_parts else frozenset()
@@ -184,7 +184,7 @@ class Passes:
         return plan(snapshot, self._clock.now(), more=more)
 
     def _finish_begun(
-        self, world: World, handed_on: set[str], setbacks: Setbacks, until: int
+        self, world: World, notified: set[str], setbacks: Setbacks, until: int
     ) -> tuple[str, ...] | None:
         """Finish what another pass has begun, before anything is planned: a decision in parts, and
         handing on ends, each end once. Returns what went wrong; None: there was nothing.
@@ -197,15 +197,15 @@ class Passes:
                 setbacks.put_groups_away(world.in_parts.jobs)
                 return (f"nothing is decided about groups: {error}",)
             return self._effects.carry_out_all(finished, until=until).troubles
-        ended = [job for job in world.ended if job.name not in handed_on]
-        handed_on |= {job.name for job in ended}
-        return self._hand_on(ended, until) if ended else None
+        ended = [job for job in world.ended if job.name not in notified]
+        notified |= {job.name for job in ended}
+        return self._notify_dependents(ended, until) if ended else None
 
-    def _hand_on(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
+    def _notify_dependents(self, ended: Sequence[Job], until: int) -> tuple[str, ...]:
         # Most queues have no such jobs, and no cold start should pay for them.
-        from slotq_core.operations.jobs.followers import hand_on_all
+        from slotq_core.operations.jobs.followers import notify_dependents
 
-        stopping, troubles = hand_on_all(ended, self._store, self._clock, until=until)
+        stopping, troubles = notify_dependents(ended, self._store, self._clock, until=until)
         return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
     def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
@@ -291,7 +291,7 @@ class Passes:
     def _take_effect(self, jobs: Sequence[Job], applied: _Applied, until: int) -> bool:
         """Carry out the effects of committed changes, except for slow jobs. Returns whether nothing
         went wrong."""
-        applied.to_hand_on |= any(job.terminal and job.followed for job in jobs)
+        applied.dependents_to_notify |= any(job.terminal and job.followed for job in jobs)
         applied.slow += filter(self._effects.is_slow, jobs)
         quick = [job for job in jobs if not self._effects.is_slow(job)]
         carried = self._effects.carry_out_all(quick, until=until)
@@ -328,7 +328,7 @@ class _Applied:
     slow: list[Job] = field(default_factory=list)
     """Jobs whose effects are carried out later."""
     troubles: list[str] = field(default_factory=list)
-    to_hand_on: bool = False
+    dependents_to_notify: bool = False
     """Whether a job has ended that others come after."""
     as_planned: bool = True
     """Whether every decision was committed, and nothing has happened that the plan does not

@@ -84,7 +84,7 @@ class Followers:
                 job = self._store.jobs.get(job.name)
         raise Unavailable(f"job {awaited.name} keeps changing; try again")
 
-    def hand_on(self, ended: Job, *, until: int) -> None:
+    def notify_dependents(self, ended: Job, *, until: int) -> None:
         """Free or cancel the jobs that wait for this one, and see to those that wait for its group.
         Begins nothing from `until` on; then, and after an error, the end stays to be handed on."""
         name, end = ended.name, ended.state
@@ -92,14 +92,14 @@ class Followers:
             name, lambda job: after_end_of(job, name, end, self._clock.now()), until=until
         )
         if notified and ended.group:
-            notified = self._hand_on_group(ended, until=until)
+            notified = self._notify_dependents_of_group(ended, until=until)
         if notified:
             with suppress(Conflict):  # Another handler has handed the end on.
                 self._store.decisions.commit(
                     [Change(before=ended, after=replace(ended, followed=False))]
                 )
 
-    def _hand_on_group(self, ended: Job, *, until: int) -> bool:
+    def _notify_dependents_of_group(self, ended: Job, *, until: int) -> bool:
         """Free or cancel the jobs that wait for the group of this job, or see to it that a later
         end does. Returns whether all is done."""
         name = end_of(ended.group)
@@ -148,7 +148,7 @@ class Followers:
         raise Unavailable(f"job {name} keeps changing; a later pass tells it of {awaited}'s end")
 
 
-def hand_on_all(
+def notify_dependents(
     ended: Sequence[Job], store: Store, clock: Clock, *, until: int
 ) -> tuple[list[Job], tuple[str, ...]]:
     """Hand these ends on: to the sweep whose goal is reached, and to the jobs that come after.
@@ -160,7 +160,7 @@ def hand_on_all(
     for job in ended:
         try:
             stopping += goals.take_in(job, until=until)
-            followers.hand_on(job, until=until)
+            followers.notify_dependents(job, until=until)
         except SlotQError as error:
             troubles.append(f"{job.name}: its end is not handed on yet: {error}")
     return stopping, tuple(troubles)
