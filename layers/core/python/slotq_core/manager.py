@@ -228,7 +228,7 @@ class QueueManager:
         try:
             return self._effects.observe(observation)
         except NotUnderstood as error:
-            self._poisons.tell("job", observation.training_job, str(error))
+            self._poisons.report("job", observation.training_job, str(error))
             return Observed(ignored=str(error))
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:

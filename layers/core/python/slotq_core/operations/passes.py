@@ -249,7 +249,7 @@ class Passes:
                     conditions.group_decisions,
                 )
                 if trouble := setbacks.refused(decision, error, seen=seen, number=number):
-                    self._poisons.tell("decision", *trouble)
+                    self._poisons.report("decision", *trouble)
                     applied.troubles.append(": ".join(trouble))
                 return applied.cut_short()
             applied.decisions.append(decision)

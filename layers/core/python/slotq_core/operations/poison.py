@@ -23,21 +23,21 @@ class Poisons:
     def __init__(self, repair: Repair, dead_letters: DeadLetters) -> None:
         self._repair = repair
         self._dead_letters = dead_letters
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
-    def tell(self, kind: str, subject: str, reason: str) -> bool:
+    def report(self, kind: str, subject: str, reason: str) -> bool:
         """Send one letter to the dead letters. Return False if this process has sent the same
         before."""
-        if (subject, reason) in self._told:
+        if (subject, reason) in self._reported:
             return False
-        self._told.add((subject, reason))
+        self._reported.add((subject, reason))
         self._dead_letters.put(kind, subject, reason)
         return True
 
     def quarantine(self, found: Iterable[Poison]) -> Iterator[str]:
         """Repair or set aside each item. Yield the messages to report."""
         for poison in found:
-            if self.tell("item", poison.key, poison.reason):
+            if self.report("item", poison.key, poison.reason):
                 yield f"{poison.key}: {poison.reason}"
             try:
                 self._repair.quarantine(poison)
