@@ -32,7 +32,7 @@ class GroupRoutes:
         request: SignedRequest,
         views: Callable[[Iterable[Status]], Iterable[JobView]],
     ) -> None:
-        """`views` shows jobs, with the progress of those that run."""
+        """`views` shows jobs, with the summary of those that run."""
         self._manager, self._request, self._views = manager, request, views
 
     def submit(self) -> Response:
@@ -106,15 +106,13 @@ def _new_group(text: GroupText) -> NewGroup:
 def _summary(status: GroupStatus) -> GroupSummaryView:
     from slotq_core.wire.groups.views import gang_view, summary_view
 
-    progress, group = status.standing, status.stored.group
+    summary, group = status.summary, status.stored.group
     return summary_view(
         status.stored,
         (member.job.state for member in status.members.values()),
-        gang=gang_view(
-            group, needed=progress.needed, ready=progress.ready, missing=progress.missing
-        )
+        gang=gang_view(group, needed=summary.needed, ready=summary.ready, missing=summary.missing)
         if group.max_parallel is None
         else None,
-        state=progress.state or "",
-        message=progress.message,
+        state=summary.state or "",
+        message=summary.message,
     )

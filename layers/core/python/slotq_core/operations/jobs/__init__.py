@@ -10,7 +10,7 @@ changes          cancels and amends a stored job
 resubmit         retries: the request of an ended job as another job
 lookup           one job or a list, as a caller may see them
 group_lookup     one group or all, as a caller may see them
-group_standing   the state of a group as a whole, and what a gang lacks
+group_summary    the state of a group as a whole, and what a gang lacks
 queue_snapshots  the whole queue, as a caller may see it
 explanation      the plan that explains why listed jobs wait
 """

@@ -14,7 +14,7 @@ from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 from slotq_core.model.reasons import Reason
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
+from slotq_core.operations.jobs.group_summary import GroupSummary, summary_of
 from slotq_core.operations.jobs.sweep_members import standing_for
 from slotq_core.operations.listing.cursor import fitting
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
@@ -35,7 +35,7 @@ class GroupStatus:
     members: Mapping[str, Status]
     """By member's name, in the order of the submission, without place and reason; those whose
     records have expired are left out. In the place of a sweep's member stands its latest retry."""
-    standing: GroupStanding
+    summary: GroupSummary
     own: bool = True
     """Whether the caller is the person who submitted the group."""
     result: str = ""
@@ -88,7 +88,7 @@ class GroupLookup:
         return GroupStatus(
             stored=stored,
             members=members,
-            standing=standing_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
+            summary=summary_of(stored.group, jobs, goal_met=stored.goal_met(jobs)),
             own=to is None or self.is_person(to, stored.submitter),
             result=self._result(stored.group, members),
         )
@@ -200,5 +200,5 @@ def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:
     return GroupStatus(
         stored=stored,
         members=members,
-        standing=standing_of(stored.group, own, goal_met=stored.goal_met(own)),
+        summary=summary_of(stored.group, own, goal_met=stored.goal_met(own)),
     )

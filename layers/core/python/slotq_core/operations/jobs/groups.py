@@ -31,7 +31,7 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.operations.effects import checkpoints_of
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_lookup import GroupLookup, GroupStatus
-from slotq_core.operations.jobs.group_standing import standing_of
+from slotq_core.operations.jobs.group_summary import summary_of
 from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.status import Status, notices_of_bounds
 from slotq_core.ports.store import Store
@@ -190,7 +190,7 @@ class GroupsOfJobs:
             for job in judged.jobs
         }
         return GroupStatus(
-            stored=stored, members=members, standing=standing_of(stored.group, judged.jobs)
+            stored=stored, members=members, summary=summary_of(stored.group, judged.jobs)
         )
 
     def finish(self, openings: Sequence[Opening], *, until: int) -> tuple[str, ...]:

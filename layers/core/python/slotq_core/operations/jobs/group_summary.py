@@ -18,7 +18,7 @@ _ENDED = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupStanding:
+class GroupSummary:
     """The state of a group, in the words of jobs."""
 
     state: JobState | None = None
@@ -35,18 +35,18 @@ class GroupStanding:
     """Why a gang ended without completing, or cannot start any more, as a sentence."""
 
 
-def standing_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> GroupStanding:
+def summary_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> GroupSummary:
     """The group's standing. `jobs`: those that stand for its members and whose records there are.
     `goal_met`: one of a sweep's members has reached its goal, so it does not matter how others
     ended."""
     ready = sum(job.waits for job in jobs)
     if group.max_parallel is not None:
         completed = goal_met or _all_completed(jobs)
-        return GroupStanding(state=_state(jobs, completed=completed), ready=ready)
+        return GroupSummary(state=_state(jobs, completed=completed), ready=ready)
     gang = _gang(group, jobs)
     here = {job.name for job in jobs if job.waits or job.active}
     state = _state(jobs, completed=_has_completed(gang, jobs))
-    return GroupStanding(
+    return GroupSummary(
         state=state,
         needed=gang.needed,
         ready=ready,
