@@ -15,7 +15,7 @@ from slotq_core.model.reasons import Reason
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_summary import GroupSummary, summary_of
-from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.jobs.sweep_members import latest_retry
 from slotq_core.operations.listing.cursor import fitting
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
@@ -127,11 +127,11 @@ class GroupLookup:
             job, attempts = found if isinstance(found, tuple) else (found, ())
             if job.group != group.name:
                 return None
-            stands = standing_for(job, group, self._store.jobs.get)
-            if with_attempts and stands is not job:
-                again = self._store.jobs.with_attempts(stands.name)
-                stands, attempts = again or (stands, ())
-            return Status(job=stands, attempts=attempts)
+            latest = latest_retry(job, group, self._store.jobs.get)
+            if with_attempts and latest is not job:
+                again = self._store.jobs.with_attempts(latest.name)
+                latest, attempts = again or (latest, ())
+            return Status(job=latest, attempts=attempts)
 
         def read_if_possible(name: str) -> Status | None:
             with suppress(NotUnderstood):
@@ -192,7 +192,7 @@ def readable_groups(store: Store, names: Iterable[str]) -> list[StoredGroup]:
 def _listed(stored: StoredGroup, jobs: Sequence[Job]) -> GroupStatus:
     known = {job.name: job for job in jobs}
     members = {
-        name: Status(job=standing_for(known[name], stored.group, known.get))
+        name: Status(job=latest_retry(known[name], stored.group, known.get))
         for name in stored.group.members
         if name in known
     }

@@ -21,7 +21,7 @@ from slotq_core.errors import NoSuchGroup, Unavailable
 from slotq_core.model.groups import Group, StoredGroup, end_of
 from slotq_core.model.jobs import GROUP_END, Job
 from slotq_core.names import is_legal
-from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.jobs.sweep_members import latest_retry
 from slotq_core.ports.store import Store
 
 _TRIES = 20
@@ -96,7 +96,7 @@ class GroupWatch:
         for name in group.members[begin:]:
             job = known[name] if name in known else self._own(name, group)
             if job is not None:
-                job = standing_for(job, group, self._store.jobs.get)
+                job = latest_retry(job, group, self._store.jobs.get)
             yield name, job
             if job is not None and not job.terminal:
                 return

@@ -13,7 +13,7 @@ from contextlib import suppress
 from slotq_core.errors import Conflict, NotUnderstood, Unavailable
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.jobs.sweep_members import latest_retry
 from slotq_core.policy.lifecycle.apply import no_longer_needed
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
@@ -41,16 +41,16 @@ class SweepGoals:
         if not stored.met_by:
             self._store.groups.meet(ended.group, job=ended.name)
         members = self._store.at_once(
-            lambda name: self._standing(name, stored.group), stored.group.members
+            lambda name: self._latest(name, stored.group), stored.group.members
         )
         return self._cancel([job for job in members if job is not None], ended.name, until)
 
-    def _standing(self, member: str, group: Group) -> Job | None:
+    def _latest(self, member: str, group: Group) -> Job | None:
         """The job that stands for the member; None: there is none, or people have to see to it."""
         with suppress(NotUnderstood):
             job = self._store.jobs.get(member)
             if job is not None and job.group == group.name:
-                return standing_for(job, group, self._store.jobs.get)
+                return latest_retry(job, group, self._store.jobs.get)
         return None
 
     def _cancel(self, jobs: Sequence[Job], met_by: str, until: int) -> list[Job]:

@@ -17,7 +17,7 @@ from slotq_core.privacy.identity import People
 from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 
-def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
+def latest_retry(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
     """The job that stands for this member: its own, or its latest retry. `read` returns a job by
     name. Only members of sweeps have retries."""
     if group.max_parallel is None:
