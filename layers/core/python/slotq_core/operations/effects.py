@@ -276,7 +276,7 @@ class Effects:
         if broken and not self._was_created(job, attempt):
             self._forbidden(job, attempt, broken)
             return False
-        answer = self._training.create(self._told(request, job, attempt), job, attempt)
+        answer = self._training.create(self._as_member(request, job, attempt), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 place = checkpoints_of(request)
@@ -319,7 +319,7 @@ class Effects:
         )
         return prescribed(request, project.requests, at_start=True), broken
 
-    def _told(self, request: Request, job: Job, attempt: Attempt) -> Request:
+    def _as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
         """The request with what a member of a group is told of the others."""
         if not job.group:
             return request
@@ -328,7 +328,7 @@ class Effects:
             from slotq_core.operations.attempts.gang_starts import GangStarts
 
             self._gangs = GangStarts(self._store)
-        return self._gangs.told(request, job, attempt)
+        return self._gangs.as_member(request, job, attempt)
 
     def _was_created(self, job: Job, attempt: Attempt) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a

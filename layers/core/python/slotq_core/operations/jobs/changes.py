@@ -82,15 +82,15 @@ class Changes:
         A job that holds slots is stopped first. It then ends as cancelled, unless its training
         completes before the stop.
         """
-        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
+        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold or release the job, give its attempt up, or change its settings, its request or its
         project. Raises NoSuchJob, NotPermitted, TooLate, and what a submission of the changed
         request would raise; then nothing is changed."""
-        return self._told(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
+        return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
 
-    def _told(self, changed: ChangedJob) -> Status:
+    def _answer(self, changed: ChangedJob) -> Status:
         """Ask for a pass if something was written. Return the job as this call has left it, without
         place and reason: these cost more than the change, and `status` tells them."""
         if changed.written:

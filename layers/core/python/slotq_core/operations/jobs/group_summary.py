@@ -97,14 +97,14 @@ def _trouble(gang: LiveGang, jobs: Sequence[Job]) -> str:
         return ""
     ended = gang.group.ended
     if lost := sorted(name for name in gang.mandatory if name in ended):
-        return f"{_told(lost[0], jobs)}, and the gang does not run without it"
+        return f"{_ending(lost[0], jobs)}, and the gang does not run without it"
     left = sum(name not in ended for name in gang.group.members)
     failed = sorted(name for name, state in ended.items() if state is JobState.FAILED)
-    why = f": {_told(failed[0], jobs)}" if failed else ""
+    why = f": {_ending(failed[0], jobs)}" if failed else ""
     return f"{gang.needed} of its jobs must run at once, and {left or 'none'} can still run{why}"
 
 
-def _told(name: str, jobs: Sequence[Job]) -> str:
+def _ending(name: str, jobs: Sequence[Job]) -> str:
     """How the member has ended."""
     found = next((job for job in jobs if job.name == name), None)
     if found is None:
