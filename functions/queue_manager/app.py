@@ -57,12 +57,12 @@ from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
     limits_from_environment,
+    notification_mode_from_environment,
     operators_from_environment,
     plans_from_environment,
     pools_from_environment,
     project_metrics_from_environment,
     roles_from_environment,
-    telling_from_environment,
 )
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
@@ -373,7 +373,7 @@ def new_manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
         operators=operators_from_environment(),
-        telling=telling_from_environment(),
+        notification_mode=notification_mode_from_environment(),
         scripts=S3Scripts(clock=clock, make_client=lambda: client("s3"), at_once=in_parallel()),
         at_once=in_parallel(),
     )

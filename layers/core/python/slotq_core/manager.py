@@ -56,15 +56,15 @@ class QueueManager:
         plans: TrainingPlans = ANY_PLAN,
         operators: tuple[str, ...] = (),
         scripts: Scripts | None = None,
-        telling: NotificationMode = NotificationMode.OFF,
+        notification_mode: NotificationMode = NotificationMode.OFF,
         at_once: InParallel = one_by_one,
     ) -> None:
         """`roles` and `plans` are the execution roles and training plans that training jobs may
-        use. `operators`: patterns of callers that no configuration can remove. Without `scripts`
-        no script is asked to release its slots: jobs are stopped at once. `telling`: whether people
-        are told of their jobs, as an operator who configures it should know. `at_once` stores
-        several members of a group at once; it is not the one that the store uses."""
-        self._telling, self._at_once = telling, at_once
+        use. `operators`: patterns of callers that no configuration can remove. Without `scripts` no
+        script is asked to release its slots: jobs are stopped at once. `notification_mode`: whether
+        people are told of their jobs, as an operator who configures it should know. `at_once`
+        stores several members of a group at once; it is not the one that the store uses."""
+        self._notification_mode, self._at_once = notification_mode, at_once
         self._roles = roles
         self._plans = plans
         self._scripts = scripts or NoScripts()
@@ -195,7 +195,7 @@ class QueueManager:
             self._clock,
             self._wake,
             permissions=self.authorizer.under,
-            telling=self._telling,
+            notification_mode=self._notification_mode,
         )
 
     @cached_property

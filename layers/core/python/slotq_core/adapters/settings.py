@@ -150,7 +150,9 @@ def project_metrics_from_environment(environment: Mapping[str, str] = os.environ
     return int(text)
 
 
-def telling_from_environment(environment: Mapping[str, str] = os.environ) -> NotificationMode:
+def notification_mode_from_environment(
+    environment: Mapping[str, str] = os.environ,
+) -> NotificationMode:
     """Return whether the queue tells people of their jobs, from SLOTQ_NOTIFICATIONS (left out: it
     does not). Raises Misconfigured."""
     text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or NotificationMode.OFF.value

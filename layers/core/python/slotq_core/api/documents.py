@@ -98,9 +98,9 @@ class DocumentRoutes:
     def _applied(self, done: AppliedSettings, *, dry_run: bool = False) -> Response:
         """The answer to a change. What an operator should know of scheduling and telling is said
         with it."""
-        telling = self._manager().configuration.telling
+        mode = self._manager().configuration.notification_mode
         warnings = [*scheduler_advice.warnings_of(done.after)]
-        warnings += telling_advice.warnings_of(done.after, telling)
+        warnings += telling_advice.warnings_of(done.after, mode)
         view = applied_view(
             differences(done.before, done.after),
             revision=done.revision,

@@ -74,12 +74,12 @@ class Configurator:
         permissions: Callable[[Sharing], Permissions] = lambda sharing: Permissions(
             sharing=sharing
         ),
-        telling: NotificationMode = NotificationMode.OFF,
+        notification_mode: NotificationMode = NotificationMode.OFF,
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
-        `telling`: whether the queue tells people of their jobs."""
-        self.telling = telling
+        `notification_mode`: whether the queue tells people of their jobs."""
+        self.notification_mode = notification_mode
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions
         self._mover = Mover(store, clock)
@@ -102,7 +102,7 @@ class Configurator:
     ) -> AppliedSettings:
         """Replace the whole configuration, as `change` does. Raises InvalidRequest for a webhook
         that this queue may not call."""
-        check_reach(settings, self.telling)
+        check_reach(settings, self.notification_mode)
         return self.change(lambda _: settings, by=by, seen=seen, dry_run=dry_run)
 
     def set_pool(

@@ -8,11 +8,11 @@ from slotq_core.notices.places import is_loopback
 from slotq_core.wire.document.settings import Settings
 
 
-def check_reach(settings: Settings, telling: NotificationMode) -> None:
+def check_reach(settings: Settings, mode: NotificationMode) -> None:
     """Refuse a webhook on the queue's own machine, except in the emulator. Raises
     InvalidRequest."""
     for place, rule in enumerate(settings.sharing.notifications):
-        if telling is not NotificationMode.LOCAL and is_loopback(rule.receiver.place):
+        if mode is not NotificationMode.LOCAL and is_loopback(rule.receiver.place):
             raise InvalidRequest(
                 "https is needed, and a host that is not the queue's own machine: only the "
                 "emulator calls itself",
@@ -20,9 +20,9 @@ def check_reach(settings: Settings, telling: NotificationMode) -> None:
             )
 
 
-def warnings_of(settings: Settings, telling: NotificationMode) -> list[str]:
+def warnings_of(settings: Settings, mode: NotificationMode) -> list[str]:
     """Return what the operator should know, as sentences."""
-    if telling is not NotificationMode.OFF or not settings.sharing.notifications:
+    if mode is not NotificationMode.OFF or not settings.sharing.notifications:
         return []
     return [
         (
