@@ -9,7 +9,7 @@ from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
-from slotq_core.operations.configuring import scheduler_advice, telling_advice
+from slotq_core.operations.configuring import notification_advice, scheduler_advice
 from slotq_core.operations.configuring.configurator import AppliedSettings
 from slotq_core.operations.overview import NOBODY
 from slotq_core.privacy.identity import People
@@ -100,7 +100,7 @@ class DocumentRoutes:
         with it."""
         mode = self._manager().configuration.notification_mode
         warnings = [*scheduler_advice.warnings_of(done.after)]
-        warnings += telling_advice.warnings_of(done.after, mode)
+        warnings += notification_advice.warnings_of(done.after, mode)
         view = applied_view(
             differences(done.before, done.after),
             revision=done.revision,

@@ -33,7 +33,7 @@ from slotq_core.operations.configuring.jobs_in_need import (
     living_jobs,
 )
 from slotq_core.operations.configuring.moving import Mover
-from slotq_core.operations.configuring.telling_advice import check_reach
+from slotq_core.operations.configuring.notification_advice import check_reach
 from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
