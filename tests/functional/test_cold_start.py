@@ -133,5 +133,5 @@ def test_the_notifier_imports_nothing_that_starts_jobs_or_answers_requests():
     assert operations == {
         "slotq_core.operations.notices",
         "slotq_core.operations.notices.delivering",
-        "slotq_core.operations.notices.telling",
+        "slotq_core.operations.notices.notifying",
     }

@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb import notices as outbox
 from slotq_core.adapters.dynamodb.notices import change_in
 from slotq_core.errors import NotDelivered, RightMissing, Unavailable
 from slotq_core.notices.happenings import happenings
-from slotq_core.operations.notices import delivering, telling
+from slotq_core.operations.notices import delivering, notifying
 from tests import cloudformation
 from tests.functional.account import HOUR, ON_MOTO, Account, add_job, forget, sample
 from tests.functional.notified import (
@@ -414,7 +414,7 @@ def test_the_digest_of_a_day_is_told_once(queue: Notified):
     queue.minute()
     assert queue.inbox.got == []
     midnight = -(-queue.account.clock.now() // DAY) * DAY
-    queue.account.clock.set(midnight + telling.DIGEST_AFTER - 2 * MINUTE)
+    queue.account.clock.set(midnight + notifying.DIGEST_AFTER - 2 * MINUTE)
     queue.minute()
     assert queue.inbox.got == [], "somebody may still count for that day"
     for _ in range(4):

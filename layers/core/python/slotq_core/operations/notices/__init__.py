@@ -1,5 +1,5 @@
 """Who is told of what has happened.
 
-telling     from a job's change to its messages, each made once
+notifying   from a job's change to its messages, each made once
 delivering  messages to their receivers, until these have taken them
 """
