@@ -212,25 +212,25 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
         logger.info("this event changes nothing", job=seen.training_job, why=observed.ignored)
         count("Ignored")
     if not observed.calls_for_pass:
-        return told(PassResult())
+        return reported(PassResult())
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
     """Run a requested pass. Nothing happens if another pass has handled the request."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, only_news=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, only_news=True))
 
 
 def on_wake(_event: Event, context: Any) -> dict[str, Any]:
     """Run a pass because a moment has come that an earlier pass named: the end of a grace."""
     holder, budget = context.aws_request_id, budget_of(context)
-    return told(manager().passes.run(holder=holder, budget=budget, bump=True))
+    return reported(manager().passes.run(holder=holder, budget=budget, bump=True))
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
-    done = told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
+    done = reported(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
     try:
         waited = manager().overview.longest_wait()
     except SlotQError as error:
@@ -274,7 +274,7 @@ def budget_of(context: Any) -> int:
     return int(context.get_remaining_time_in_millis()) - TIME_TO_END
 
 
-def told(result: PassResult) -> dict[str, Any]:
+def reported(result: PassResult) -> dict[str, Any]:
     """Count and log what a pass did; return the answer."""
     count("Decision", len(result.decisions))
     for finding in result.findings:
@@ -407,7 +407,7 @@ def notifier() -> Notifier:
     """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (SAM local), the pass runs on the
     spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this function."""
     if os.environ.get(INLINE) == "1":
-        return InlinePass(lambda: told(manager().passes.run()), TimerAlarm(late_pass, clock))
+        return InlinePass(lambda: reported(manager().passes.run()), TimerAlarm(late_pass, clock))
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
     return AsynchronousPass(lambda: client("lambda"), name, alarm(name))
 

@@ -11,7 +11,7 @@ from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
 from slotq_core.operations.configuring import notification_advice, scheduler_advice
 from slotq_core.operations.configuring.configurator import AppliedSettings
-from slotq_core.operations.overview import NOBODY
+from slotq_core.operations.overview import NO_SHARERS
 from slotq_core.privacy.identity import People
 from slotq_core.wire.document.amending import with_project
 from slotq_core.wire.document.differences import differences
@@ -46,7 +46,7 @@ class DocumentRoutes:
     def list_projects(self) -> Response:
         manager = self._manager()
         settings, revision = manager.configuration.settings()
-        sharers = manager.overview.sharers() if settings.sharing.projects else NOBODY
+        sharers = manager.overview.sharers() if settings.sharing.projects else NO_SHARERS
         view = projects_view(
             settings, sharers.held, sharers.standings, sharers.budgets, revision=revision
         )

@@ -72,11 +72,11 @@ class GroupRoutes:
         from slotq_core.wire.groups.views import group_view
 
         page, following = status.page(start)
-        tells_sweep = start == 0 and status.stored.sweep is not None
-        shown = status.members if tells_sweep else page
+        shows_sweep = start == 0 and status.stored.sweep is not None
+        shown = status.members if shows_sweep else page
         jobs = dict(zip(shown, self._views(shown.values()), strict=True))
         sweep = (
-            sweep_view(status.stored, jobs, shows_parameters=status.own) if tells_sweep else None
+            sweep_view(status.stored, jobs, shows_parameters=status.own) if shows_sweep else None
         )
         beside = group_view(_summary(status), [], status.reason, status.result, sweep=sweep)
         views = fitting_views([jobs[name] for name in page], beside=beside)

@@ -33,7 +33,7 @@ class Sharers:
     """Of the projects that have one."""
 
 
-NOBODY = Sharers(held={}, standings=())
+NO_SHARERS = Sharers(held={}, standings=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -131,10 +131,10 @@ class DynamoConfiguration:
         item, kept = self._calls.item(table.revision_key()) or Item(), self._kept
         label = _label(item)
         if kept is None or kept.label != label:
-            kept = self._read_anew(label, sieve, believe=believe, lost=lost)
+            kept = self._reread(label, sieve, believe=believe, lost=lost)
         return item, kept
 
-    def _read_anew(self, label: Item, sieve: Sieve, *, believe: bool, lost: bool) -> _Kept:
+    def _reread(self, label: Item, sieve: Sieve, *, believe: bool, lost: bool) -> _Kept:
         """Read everything after the REVISION item with this label. Keep it if all is readable and
         has the label's digest; with `believe`, whatever the digest.
 

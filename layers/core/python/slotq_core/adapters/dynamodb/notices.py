@@ -47,7 +47,7 @@ class DynamoOutbox:
         pending = Pending(message=message, due=now if due is None else due, since=now)
         name = self._calls.table
         mark: Item = {table.EXPIRES_AT: {"N": str(now // 1000 + KEPT)}}
-        actions = [put(name, table.told_key(message.id), mark, expressions.is_new())]
+        actions = [put(name, table.made_key(message.id), mark, expressions.is_new())]
         if due is not None:
             actions.append(put(name, _key(pending), _item(pending)))
         if counts_on is not None:

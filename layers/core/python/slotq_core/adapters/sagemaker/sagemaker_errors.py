@@ -307,7 +307,7 @@ _LATER = (408, 429)
 
 _OF_QUOTAS = frozenset({Verdict.BACK_OFF, Verdict.OTHER_QUOTA})
 
-_TELLING = 2048
+_HEAD = 2048
 """Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
 
@@ -319,10 +319,10 @@ def verdict_on(
     A status of HTTP by which the request itself is not at fault counts as a second code.
     """
     codes = (code, str(http_status)) if http_status >= 500 or http_status in _LATER else (code,)
-    head = text[:_TELLING]
+    head = text[:_HEAD]
     row = next(row for row in rows if _matches(row, codes, head))
     if row.verdict in RIGHTS:
-        return refusal(row.verdict, code=code, text=text, telling=head)
+        return refusal(row.verdict, code=code, text=text, head=head)
     return CallResult(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,

@@ -304,7 +304,7 @@ def digest_key(day: str, notification: str) -> Key:
     return DIGESTS, f"{day}#{notification}"
 
 
-def told_key(message: str) -> Key:
+def made_key(message: str) -> Key:
     return f"NOTICE#{message}", "TOLD"
 
 

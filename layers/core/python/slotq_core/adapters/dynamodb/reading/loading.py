@@ -41,8 +41,7 @@ from slotq_core.policy.lines import users_matter
 from slotq_core.policy.order import last_yields
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.decisions import Decisions
-from slotq_core.ports.stored import Change, InParts, Poison, World
-from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.stored import Change, Configuration, InParts, Poison, World
 from slotq_core.ports.usage import UsageBook
 from slotq_core.storage.snapshots import MAX_DUE, due_and_ended, due_part, snapshot_of, spending
 from slotq_core.storage.yields import outlived
@@ -59,7 +58,7 @@ _MOST_FORGOTTEN = 100
 class _Capacity:
     """The pools, who shares them, and who holds their slots."""
 
-    stand: Stand
+    configuration: Configuration
     pools: tuple[Pool, ...]
     """With their health, and what others occupy."""
     holders: Mapping[str, Holders]
@@ -69,7 +68,7 @@ class _Capacity:
 
     @property
     def sharing(self) -> Sharing:
-        return self.stand.sharing
+        return self.configuration.sharing
 
     @property
     def active(self) -> list[Job]:
@@ -179,7 +178,7 @@ class DynamoWorlds:
             world,
             snapshot=snapshot,
             ended=ended,
-            in_parts=self._in_parts(sieve) if capacity.stand.in_parts else None,
+            in_parts=self._in_parts(sieve) if capacity.configuration.in_parts else None,
             poison=sieve.poison,
             more=more,
             ahead_of=lambda job: self._places.ahead_of(job, lines, last_yields(snapshot.yields)),
@@ -192,9 +191,9 @@ class DynamoWorlds:
         """Make later loads cheaper: raise the bounds of lines, tell users apart, and forget what
         matters no more."""
         waiting.keep_bounds()
-        jobs = waiting.to_tell_apart()
+        jobs = waiting.to_distinguish()
         for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
-            self._tell_apart(some)
+            self._distinguish(some)
         gone = [
             (table.yield_key(pool, past), past.at)
             for pool, held in capacity.holders.items()
@@ -209,7 +208,7 @@ class DynamoWorlds:
         with suppress(Conflict):  # The user has yielded again.
             self._calls.delete(key, expressions.yielded_at(at))
 
-    def _tell_apart(self, jobs: Sequence[Job]) -> None:
+    def _distinguish(self, jobs: Sequence[Job]) -> None:
         """Move jobs into lines of their users. A job that has changed since is left to the next
         load."""
         changes = [Change(before=job, after=replace(job, line_by_user=True)) for job in jobs]
@@ -217,7 +216,7 @@ class DynamoWorlds:
             self._decisions.commit(changes)
         except (Conflict, InvalidRequest):  # The line's name may be too long for the table.
             for change in changes if len(changes) > 1 else ():
-                self._tell_apart([change.before])
+                self._distinguish([change.before])
 
     def _in_parts(self, sieve: Sieve) -> InParts | None:
         item = self._calls.item(table.parts_key())
@@ -264,7 +263,7 @@ class DynamoWorlds:
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
         return _Capacity(
-            stand=configured,
+            configuration=configured,
             pools=tuple(pools),
             holders=holders,
             spent=spending(configured, self._usage, now),
@@ -297,7 +296,7 @@ def _world(
             yields=capacity.yields,
             groups=groups,
         ),
-        group_decisions=capacity.stand.group_decisions,
+        group_decisions=capacity.configuration.group_decisions,
         ledgers={name: holder.ledger for name, holder in capacity.holders.items()},
         undecidable=capacity.undecidable,
         poison=sieve.poison,

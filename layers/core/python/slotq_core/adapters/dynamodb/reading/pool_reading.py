@@ -82,7 +82,7 @@ class PoolReader:
             if (kept := self._as_kept(pool, ledgers, now)) is not None:
                 known[pool.name] = kept
         unknown = [pool for pool in pools if pool.name not in known]
-        for pool, read in zip(unknown, self._in_parallel(self._read_anew, unknown), strict=True):
+        for pool, read in zip(unknown, self._in_parallel(self._reread, unknown), strict=True):
             known[pool.name] = read
             self._keep(pool.name, read, ledgers.get(table.ledger_key(pool.name)), now)
         return [known[pool.name] for pool in pools]
@@ -117,7 +117,7 @@ class PoolReader:
         if large and ledger is not None and holders.adds_up and not poison:
             self._kept[name] = _Kept(ledger=ledger, at=now, read=read)
 
-    def _read_anew(self, pool: Pool) -> Read:
+    def _reread(self, pool: Pool) -> Read:
         """Read who holds a pool's slots. Items that do not add up may be a half-visible
         transaction.
 

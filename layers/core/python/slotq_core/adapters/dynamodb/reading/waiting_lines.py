@@ -31,7 +31,7 @@ from slotq_core.storage.snapshots import mixes_users, read_at_first, stand_in
 MOST_RAISED = 256
 """Maximum number of bounds that one pass raises; the next pass goes on."""
 
-MOST_TOLD_APART = 500
+MOST_DISTINGUISHED = 500
 """Maximum number of jobs that one pass moves into lines of their users."""
 
 
@@ -134,10 +134,10 @@ class WaitingLines:
         self._readings |= {reading.line: reading for reading in readings}
         return readings
 
-    def to_tell_apart(self) -> list[Job]:
+    def to_distinguish(self) -> list[Job]:
         """Return jobs of lines that mix users, as far as they were read: some at a time."""
         mixed = (reading for name, reading in self._readings.items() if self._mixes_users(name))
-        return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_TOLD_APART)]
+        return [*islice(chain.from_iterable(reading.jobs for reading in mixed), MOST_DISTINGUISHED)]
 
     def _mixes_users(self, line: str) -> bool:
         return mixes_users(parsed(line), by_user=self._by_user)
