@@ -67,9 +67,8 @@ class Bulk:
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
-        """Set up the bulk operation. `decide` computes what a requested change does, `fulfil`
-        commits one change alone, and `stop` stops the attempt that a committed change stops. None
-        of these asks for a pass; `wake` does."""
+        """`decide` computes what a requested change does. `fulfil` commits one change alone. `stop`
+        stops the attempt that a committed change stops. Only `wake` requests a pass."""
         self._decisions, self._clock = decisions, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
@@ -105,9 +104,9 @@ class Bulk:
                 return
 
     def _together(self, batch: Sequence[ChangeRequest], by: str, done: list[_Done]) -> None:
-        """Commit the batch in one transaction. Commit each change alone if somebody else changes
+        """Commit the batch in one transaction. Commit each change alone if another handler changes
         one of the jobs meanwhile, if the batch is too large for one transaction, or if a change
-        opens a line, for which the limits are asked."""
+        opens a line, which the limits must allow."""
         decided = [self._decided(request, by) for request in batch]
         try:
             jobs = iter(

@@ -173,7 +173,7 @@ def _start(job: Job | None, before: Job, after: Job) -> Change | None:
 
 
 def _finished(job: Job | None, before: Job, after: Job) -> Change | None:
-    """The change of a job as decided; None if there is none left to make."""
+    """The decided change of the job; None if it has already been made."""
     if job is None:
         return None
     decided = after if job.version == before.version else stopped_as(after, job)

@@ -320,7 +320,7 @@ class Effects:
         return prescribed(request, project.requests, at_start=True), broken
 
     def _as_member(self, request: Request, job: Job, attempt: Attempt) -> Request:
-        """The request with what a member of a group is told of the others."""
+        """The request with the environment variables of a gang's member."""
         if not job.group:
             return request
         if self._gangs is None:
@@ -332,8 +332,8 @@ class Effects:
 
     def _was_created(self, job: Job, attempt: Attempt) -> bool:
         """Whether a dead handler may have created the training job, under the rules of that time: a
-        training job of that name exists. A repeated create starts nothing then, and tells whose the
-        name is."""
+        training job of that name exists. A repeated create then starts nothing, and its answer
+        shows the owner of the name."""
         if not _is_dead(_intent_at(job), self._clock.now()):
             return False
         return self._training.describe(attempt.training_job) is not None
@@ -514,11 +514,13 @@ class Effects:
         return attempt if report is None else with_report(attempt, report)
 
     def _metrics(self, seen: Observation, attempt: Attempt, *, matter: bool) -> Metrics:
-        """The final metrics of a member of a group: what its script reported last, and what
-        SageMaker found in its output. Events may come without those, so where nothing else is told
-        of a completed attempt, SageMaker is asked. Where the metrics `matter`, for they may end a
-        sweep, it is asked in any case; raises Unavailable if it cannot say, or for
-        `REPORT_PATIENCE` if the report cannot be read, and the end is taken in later."""
+        """The final metrics of a group's member: the last report of its script, and the metrics
+        that SageMaker found in its output. An event may lack the latter: then this asks SageMaker
+        about a completed attempt that has no report.
+
+        `matter`: the metrics may end a sweep. Then this always asks SageMaker, and raises
+        Unavailable if SageMaker does not answer, or (for `REPORT_PATIENCE`) if the report cannot be
+        read. The end is then processed later."""
         if attempt.running_since is None:
             return ()
         report = self._scripts.report(attempt)

@@ -1,4 +1,4 @@
-"""What the queue has and how it stands, for people: pools, shares, limits and the longest wait."""
+"""The state of the whole queue, for people: pools, shares, limits and the longest wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharers:
-    """How projects and departments stand."""
+    """Shares and budgets of projects and departments."""
 
     held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
@@ -76,7 +76,8 @@ class Overview:
         ]
 
     def sharers(self) -> Sharers:
-        """How projects and departments stand, and what the jobs of each project hold."""
+        """Shares and budgets of projects and departments, and what the jobs of each project
+        hold."""
         from slotq_core.admission.configuration.subscription import held_by_projects
         from slotq_core.policy.explain.standings import standings
         from slotq_core.policy.state.quotas.budgets import budgets_of

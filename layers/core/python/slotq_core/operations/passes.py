@@ -2,8 +2,8 @@
 and the stops whose grace is over.
 
 Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
-After a conflict, a pass loads and plans again; it puts away what is refused for ever (`setbacks`).
-The lease only saves work.
+After a conflict, a pass loads and plans again. It excludes what is refused permanently
+(`setbacks`). The lease only saves work.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Passes:
         )
 
     def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
-        """Load, and note what is wrong with what was read and who has come near the budget."""
+        """Load; note unreadable items, and projects that have come near their budget."""
         world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
         if world.undecidable and world.undecidable not in troubles:
@@ -186,8 +186,8 @@ class Passes:
     def _finish_begun(
         self, world: World, notified: set[str], setbacks: Setbacks, until: int
     ) -> tuple[str, ...] | None:
-        """Finish what another pass has begun, before anything is planned: a decision in parts, and
-        handing on ends, each end once. Returns what went wrong; None: there was nothing.
+        """Finish another pass's work before planning: a decision in parts, then the notification of
+        dependents, each end once. Returns the errors; None: nothing was left.
 
         A decision in parts that cannot be finished keeps all groups waiting, and no other job."""
         if world.in_parts is not None and not setbacks.away.every_group:
@@ -209,8 +209,8 @@ class Passes:
         return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
     def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
-        """Yield who has come near the budget, each once in a month; again if a raised budget is
-        neared again."""
+        """Yield the projects that have come near their budget, each once a month; again if the
+        project comes near a raised budget."""
         now, book = self._clock.now(), self._store.usage
         for name, status in budgets_of(snapshot, now).items():
             if status.is_near and not status.warned and book.warn(name, month_of(now)):
@@ -321,7 +321,7 @@ class _Conditions:
 
 @dataclass(kw_only=True, slots=True)
 class _Applied:
-    """What became of a plan's decisions."""
+    """The outcome of a plan's decisions."""
 
     decisions: list[Decision] = field(default_factory=list)
     """The committed ones."""
@@ -329,7 +329,7 @@ class _Applied:
     """Jobs whose effects are carried out later."""
     troubles: list[str] = field(default_factory=list)
     dependents_to_notify: bool = False
-    """Whether a job has ended that others come after."""
+    """Whether a job with dependents has ended."""
     as_planned: bool = True
     """Whether every decision was committed, and nothing has happened that the plan does not
     expect."""

@@ -42,9 +42,9 @@ def read_at_first(
     by_user: bool,
     shares: bool,
 ) -> int | None:
-    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan tells
-    users apart, so that the first job of a line that does not may hide another user's. `shares`:
-    projects share the pools, so that it matters how much a sweep asks for."""
+    """Return how many jobs of the line a load reads; None: all of them. `by_user`: the plan
+    distinguishes users, so the first job of a line of several users may hide another user's.
+    `shares`: projects share the pools, so the demand of a sweep matters."""
     mixed = mixes_users(line, by_user=by_user)
     needed = None if mixed else first_read(line, pools, groups, shares=shares)
     return None if needed is None else max(FIRST_JOBS, needed)
@@ -58,8 +58,8 @@ def mixes_users(line: Line, *, by_user: bool) -> bool:
 def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job:
     """Return what a plan knows of a line that has not been read (`Snapshot.unread`).
 
-    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` tells the
-    stand-ins of a snapshot apart. No job has such a name, and it sorts right after `name`.
+    `entry_time` (ms) and `name` are a lower bound of the first job's place. `number` distinguishes
+    the stand-ins of a snapshot. No job has such a name, and it sorts right after `name`.
     """
     auto = line.priority == BELOW_ALL
     return Job(
@@ -83,7 +83,7 @@ def stand_in(line: Line, number: int, *, entry_time: int, name: str = "") -> Job
 
 
 def due_and_ended(read: Iterable[Job]) -> tuple[list[Job], tuple[Job, ...]]:
-    """Return the back-offs, and the ended jobs whose end is still to be handed on."""
+    """Return the jobs in back-off, and the ended jobs whose dependents must still be notified."""
     jobs = list(read)
     return [job for job in jobs if not job.terminal], tuple(job for job in jobs if job.terminal)
 

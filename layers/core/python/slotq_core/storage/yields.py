@@ -1,8 +1,7 @@
-"""Who has yielded to a time slice: kept by pool, by one rule for every store.
+"""Yields to a time slice, stored by pool, under one rule for every store.
 
-The transaction that makes a job yield keeps the yield, so no crash comes between. One is kept for
-each pool, project, user and rank. A yield that nobody can notice any more is forgotten
-(`outlived`).
+The transaction that makes a job yield also stores the yield, so no crash separates them. One yield
+is stored for each pool, project, user and rank, until it has no effect any more (`outlived`).
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ def latest_yields(
 ) -> tuple[Yielded, ...]:
     """Return the last yield of each project, user and rank; nothing where no pool has a time slice.
 
-    A read that shows part of a transaction may show the stopping job and not its yield. The job
-    then tells the yield. Afterwards it does not: it may have been demoted while it stops.
+    A read during a transaction may show the stopping job without its yield. The yield is then
+    derived from the job. Later this would be wrong: the job may be demoted while it stops.
     """
     if all(pool.time_slice is None for pool in pools):
         return ()

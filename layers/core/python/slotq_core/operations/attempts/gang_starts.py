@@ -1,4 +1,5 @@
-"""What the members of a gang are told when they start: who the others are and where they meet."""
+"""Environment variables that a gang's members get at their start: the other members and the
+rendezvous."""
 
 from __future__ import annotations
 

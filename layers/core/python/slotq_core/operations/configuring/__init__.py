@@ -1,8 +1,8 @@
 """Changes of the configuration, on the record.
 
-configurator      the operators' verbs: every change goes one way
-notification_advice notifications that go nowhere
-jobs_in_need      jobs that keep a pool or a project from being removed
-moving            a project's jobs become another project's
-scheduler_advice  a warning where the scheduler settings give jobs up too soon
+configurator         the operators' verbs: one code path for every change
+notification_advice  refusals and warnings about notifications that nobody can receive
+jobs_in_need         jobs that keep a pool or a project from being removed
+moving               moves a project's jobs to another project
+scheduler_advice     warns of scheduler settings that give jobs up too soon
 """

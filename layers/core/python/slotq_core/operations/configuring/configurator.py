@@ -57,7 +57,7 @@ class AppliedSettings:
     before: Settings
     after: Settings
     revision: int
-    """The revision now: after the change, or as it stands if nothing was written."""
+    """The current revision: a new one only if something was written."""
     moved: int = 0
     """Jobs that have another project now."""
 
@@ -78,7 +78,7 @@ class Configurator:
     ) -> None:
         """Set up the configurator. `wake` is called after each change, because a change may allow
         new decisions. `permissions` gives what callers may do under a configuration.
-        `notification_mode`: whether the queue tells people of their jobs."""
+        `notification_mode`: whether this deployment sends notifications."""
         self.notification_mode = notification_mode
         self._store, self._clock, self._wake = store, clock, wake
         self._permissions = permissions

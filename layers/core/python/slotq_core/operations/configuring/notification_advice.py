@@ -1,4 +1,4 @@
-"""Notifications that go nowhere, as this queue is deployed."""
+"""Refuse or warn of notifications that cannot be delivered from this deployment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_reach(settings: Settings, mode: NotificationMode) -> None:
 
 
 def warnings_of(settings: Settings, mode: NotificationMode) -> list[str]:
-    """Return what the operator should know, as sentences."""
+    """Return warnings for the operator, as sentences."""
     if mode is not NotificationMode.OFF or not settings.sharing.notifications:
         return []
     return [

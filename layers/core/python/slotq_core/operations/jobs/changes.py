@@ -91,14 +91,14 @@ class Changes:
         return self._answer(self.fulfilled(ChangeRequest(name=name, amendment=amendment), by))
 
     def _answer(self, changed: ChangedJob) -> Status:
-        """Ask for a pass if something was written. Return the job as this call has left it, without
-        place and reason: these cost more than the change, and `status` tells them."""
+        """Request a pass if something was written. Return the changed job without place and reason:
+        these cost more than the change, and `status` reports them."""
         if changed.written:
             self._wake()
         return Status(job=changed.job, notices=changed.notices)
 
     def fulfilled(self, request: ChangeRequest, by: str) -> ChangedJob:
-        """Commit one wish and stop the attempt that it stops. Asks for no pass."""
+        """Commit one change, and stop the attempt that this change stops. Requests no pass."""
         if request.retry is not None:
             job = self._jobs.found(request.name, to=by)
             request.check_state(job)
@@ -132,8 +132,8 @@ class Changes:
         self._effects.carry_out_all([job])
 
     def decided(self, request: ChangeRequest, by: str) -> Change | Job:
-        """The change that a wish asks for, or the job itself if nothing changes. Raises what the
-        verbs raise, and TooLate if the job is no longer in one of the wish's states."""
+        """The requested change, or the job itself if nothing changes. Raises what the verbs raise,
+        and TooLate if the job is no longer in one of the request's states."""
         job = self._jobs.found(request.name)
         if not self._authorizer.check_change(job, by=by):
             raise no_such_job(request.name)
@@ -257,8 +257,8 @@ class Changes:
 def _as_submitted_now(
     wanted: Submission, job: Job, pools: Sequence[Pool], project: Project | None
 ) -> Submission:
-    """The changed submission as the door would take it now. Dependencies stay with the job, and so
-    do its pools if it runs in several at once and names none."""
+    """The changed submission as admission would accept it now. The job keeps its dependencies. It
+    keeps its pools too if it runs in several at once and the submission names none."""
     in_project = replace(
         wanted,
         project=project.name if project else job.project,
@@ -272,10 +272,10 @@ def _as_submitted_now(
 def _with_assurance(
     before: Job, after: Job, request: Request, pools: Sequence[Pool]
 ) -> tuple[Job, Request]:
-    """The changed job as its pools take it without checkpoints, and its request, which may have
-    been given a place for them. A change that brings no new pool and no new risk of eviction is not
-    asked: the job was accepted. A running attempt cannot use a place, so nothing is given then.
-    Raises CheckpointsRequired."""
+    """The changed job with the checkpoints that its pools require, and its request, perhaps with a
+    provided checkpoint location. No check for a change without a new pool and without a new risk of
+    eviction: the job was accepted. A running attempt gets no location, because it could not use
+    one. Raises CheckpointsRequired."""
     same = after.pools == before.pools and after.evictable == before.evictable
     taken = after if same else assured(after, pools)
     if after.active or taken.checkpoints == after.checkpoints:

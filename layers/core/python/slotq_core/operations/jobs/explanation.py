@@ -45,7 +45,7 @@ def explained_list(
 
 def settled(snapshot: Snapshot, now: int) -> Snapshot:
     """Return the snapshot after the decisions that precede all others, without jobs in back-off. A
-    plan that takes one of these decisions, or ends a back-off, examines nobody."""
+    plan that takes one of these decisions, or ends a back-off, examines no job."""
     snapshot = replace(snapshot, due=())
     pools = {pool.name: pool for pool in snapshot.pools}
     after = {

@@ -45,9 +45,9 @@ class GroupStatus:
     group."""
 
     def page(self, start: int = 0) -> tuple[dict[str, Status], int | None]:
-        """The members that fit into one answer, from this place in the submission on, and where the
-        next page starts (None: this is the last). Places stay when records expire, and tell nothing
-        about members that the caller may not see."""
+        """The members that fit into one answer, from this place in the submission on, and the place
+        where the next page starts (None: this is the last page). Places stay the same when records
+        expire, and reveal nothing about members that the caller may not see."""
         left = [
             (place, name)
             for place, name in enumerate(self.stored.group.members)
@@ -151,8 +151,8 @@ class GroupLookup:
         return people.person(caller) == people.person(submitter)
 
     def _result(self, group: Group, members: Mapping[str, Status]) -> str:
-        """The model of the member that the gang ends with; empty: there is none yet, or the caller
-        may not see it."""
+        """The model of the member that ends the gang; empty: it has no model yet, or the caller may
+        not see it."""
         found = members.get(group.ends_with)
         if found is None or found.job.state is not JobState.COMPLETED:
             return ""

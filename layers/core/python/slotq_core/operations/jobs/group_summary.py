@@ -1,4 +1,4 @@
-"""How a group stands as a whole, from what its members are: its state, and what a gang lacks."""
+"""The state of a group, derived from its members; and what a gang lacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GroupSummary:
     needed: int = 0
     """How many members of a gang must run besides those that have completed."""
     ready: int = 0
-    """How many members could start now, as far as they themselves go: they wait for slots alone."""
+    """Number of members that wait for nothing but slots."""
     missing: tuple[str, ...] = ()
     """Mandatory members of a gang that neither wait for slots, nor hold them, nor have
     completed."""
@@ -36,9 +36,8 @@ class GroupSummary:
 
 
 def summary_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> GroupSummary:
-    """The group's standing. `jobs`: those that stand for its members and whose records there are.
-    `goal_met`: one of a sweep's members has reached its goal, so it does not matter how others
-    ended."""
+    """Summarize the group. `jobs`: its members with records, each replaced by its latest retry.
+    `goal_met`: a member of a sweep has reached the goal, so the other ends do not matter."""
     ready = sum(job.waits for job in jobs)
     if group.max_parallel is not None:
         completed = goal_met or _all_completed(jobs)
@@ -56,7 +55,7 @@ def summary_of(group: Group, jobs: Sequence[Job], *, goal_met: bool = False) -> 
 
 
 def _gang(group: Group, jobs: Sequence[Job]) -> LiveGang:
-    """The gang with its members as they are, whatever else a pass would know."""
+    """The gang, from its members alone."""
     ended = {job.name: job.state for job in jobs if job.terminal}
     return LiveGang(
         group=replace(group, ended={**group.ended, **ended}),

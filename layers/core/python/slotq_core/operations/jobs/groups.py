@@ -41,7 +41,7 @@ from slotq_core.ports.training import Request
 from slotq_core.wire.groups.member_environment import rendezvous_of
 
 NOT_WHOLE = "group_not_whole"
-"""The cause of a member that is cancelled because nobody has finished its group's submission."""
+"""The cause of a member that is cancelled because its group's submission was never finished."""
 
 FINISHED_WITHIN = 3_600_000
 """How long an unfinished submission may be sent again (ms). Then its members are cancelled."""
@@ -90,7 +90,7 @@ class NewGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Judged:
-    """What the door makes of a group."""
+    """A group after admission."""
 
     project: str
     """Of all members."""

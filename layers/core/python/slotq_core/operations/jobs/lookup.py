@@ -62,7 +62,7 @@ class JobLookup:
         Raises NoSuchProject for a project that is not known to `to` and has none of them.
 
         With more jobs than `JobFilter.looks_at`, only the latest of each state are examined, and no
-        job has a place: the queue is never read whole. `status` tells the place of one job.
+        job has a place: the queue is never read whole. `status` reports the place of one job.
         """
         return self._whole(states, wanted, limit=wanted.looks_at, to=to)[0]
 
@@ -173,16 +173,16 @@ class JobLookup:
         return {pool.name: pool.suspend_grace for pool in self._store.configuration.read().pools}
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The part of the job's current CreateTrainingJob request that `by` may see, with its
-        project as a tag: whoever submits it again stays in the project. Raises NoSuchJob."""
+        """The part of the job's current CreateTrainingJob request that `by` may see. The project is
+        a tag of this request, so submitting it again keeps the project. Raises NoSuchJob."""
         job = self.found(name, to=by)
         request = names.with_project(self._store.jobs.request(job.name), job.project)
         people = self._store.configuration.read().people
         return shown(request, submitter=job.submitter, to=by, people=people)
 
     def found(self, name: str, *, to: str | None = None) -> Job:
-        """The job, if `to` may see it (None: the queue itself). Raises NoSuchJob: nobody learns
-        whether a job that is not theirs to see exists."""
+        """The job, if `to` may see it (None: the queue itself). Else raises NoSuchJob, whether the
+        job exists or not."""
         job = self._store.jobs.get(name) if names.is_legal(name) else None
         if job is None or not self._authorizer.sees(job, by=to):
             raise no_such_job(name)

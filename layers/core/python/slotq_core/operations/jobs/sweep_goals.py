@@ -1,8 +1,8 @@
-"""The end of a sweep whose goal is reached: whatever still waits or runs is cancelled.
+"""Cancel the rest of a sweep when a member reaches the goal.
 
-Every member of a sweep with a goal is `followed`, and so is its retry. So its end stays in the
-store as a task until a pass has taken it in here, and a later pass finishes what a dead handler has
-left. A pass does this before it plans: no member starts after the goal.
+Every member of a sweep with a goal is `followed`, and so is every retry. So each end stays in the
+store as a task until a pass has processed it here: a later pass finishes what a dead handler has
+left. A pass does this before planning, so no member starts after the goal.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class SweepGoals:
         self._store, self._clock = store, clock
 
     def take_in(self, ended: Job, *, until: int) -> list[Job]:
-        """Take in the end of a job: if it is the member that reached its sweep's goal, cancel the
-        other members. Returns those that now have to be stopped. May be repeated. Raises
-        Unavailable if there is no time left (`until`, ms), or after `_TRIES` conflicts."""
+        """Process the end of a job: if this member reached the sweep's goal, cancel the other
+        members. Returns the jobs to stop now. May be repeated. Raises Unavailable if no time is
+        left (`until`, ms), or after `_TRIES` conflicts."""
         if not ended.group or ended.state is not JobState.COMPLETED or not ended.metrics:
             return []
         stored = self._store.groups.get(ended.group)
@@ -46,7 +46,7 @@ class SweepGoals:
         return self._cancel([job for job in members if job is not None], ended.name, until)
 
     def _latest(self, member: str, group: Group) -> Job | None:
-        """The job that stands for the member; None: there is none, or people have to see to it."""
+        """The member's job or its latest retry; None: no record exists, or it is unreadable."""
         with suppress(NotUnderstood):
             job = self._store.jobs.get(member)
             if job is not None and job.group == group.name:

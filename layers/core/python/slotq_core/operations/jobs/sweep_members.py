@@ -1,8 +1,9 @@
-"""The members of a sweep as they now stand: a retry stands in the place of what it repeats.
+"""Members of sweeps, and the retries that replace them.
 
 A retry of a member is a job under the member's next name (`resubmission`), in the same group. So it
-counts in the sweep's `max_parallel`, and whoever knows the member finds it. Beyond the name of
-another member nobody could tell whose retry it is: such a retry is a job of its own.
+counts in the sweep's `max_parallel`, and the member's name leads to it. The names of retries end
+before the name of another member: a later name would be ambiguous, so such a job belongs to no
+member.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 
 def latest_retry(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
-    """The job that stands for this member: its own, or its latest retry. `read` returns a job by
-    name. Only members of sweeps have retries."""
+    """The latest retry of this member, or the member's own job. `read` returns a job by name. Only
+    members of sweeps have retries."""
     if group.max_parallel is None:
         return job
     for name in islice(_names_of_retries(job.name, group), MOST_NAMES):
@@ -51,8 +52,8 @@ def ended_in_vain(job: Job) -> bool:
 def sweep_of_retry(
     submission: Submission, job: Job, groups: Groups, *, by: str, people: People
 ) -> StoredGroup | None:
-    """The sweep that the repetition of this job belongs to: that of the job, if the same person
-    submits both, in the same project, under a name that tells what it repeats."""
+    """The sweep that a retry of this job joins: the job's own, if the same person submits both in
+    the same project, under one of the names of retries."""
     stored = groups.get(job.group) if job.group else None
     if stored is None or stored.group.max_parallel is None:
         return None

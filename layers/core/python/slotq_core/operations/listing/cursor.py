@@ -1,8 +1,8 @@
 """Where a page of jobs begins, and how many jobs one answer holds: Lambda answers with at most 6
 MB.
 
-A cursor names only a job that the page before has shown. Where a page ends among jobs that the
-caller may not see, the cursor tells a moment.
+A cursor names only a job that the previous page has shown. Where a page ends among jobs that the
+caller may not see, the cursor contains a time.
 
 Most jobs take about a kilobyte. One that comes after others names them several times.
 """
@@ -57,7 +57,7 @@ class ListCursor:
         return cls(question=question, state=job.state, mark=mark)
 
     def text(self) -> str:
-        """The cursor as the API tells it."""
+        """The cursor, in the API's form."""
         return f"{self.question}~{self.state}~{iso(self.mark.entry_time)}~{self.mark.name}"
 
     @classmethod

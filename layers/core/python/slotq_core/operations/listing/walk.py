@@ -56,8 +56,8 @@ class Walk:
         """Read one page of at most `limit` jobs, or of about MOST_TEXT. It examines at most
         MOST_LOOKED_AT, and the rest of those that entered at the last one's moment.
 
-        The first reading also takes the cursor's job, and two behind the page: one to tell whether
-        there are more, and one to tell whether that one is alone at its moment.
+        The first read includes the cursor's job and two jobs behind the page: one shows whether
+        more exist, the other whether the first is alone at its entry time.
         """
         shown: list[Job] = []
         examined: list[Job] = []

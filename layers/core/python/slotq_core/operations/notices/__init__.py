@@ -1,5 +1,5 @@
-"""Who is told of what has happened.
+"""Notifications.
 
-notifying   from a job's change to its messages, each made once
-delivering  messages to their receivers, until these have taken them
+notifying   composes the messages of a job's change, each once
+delivering  sends messages until their receivers have accepted them
 """

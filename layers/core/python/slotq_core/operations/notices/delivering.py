@@ -1,7 +1,7 @@
-"""Deliver messages until their receivers have taken them, or for a day.
+"""Deliver messages until their receivers have accepted them, or for a day.
 
-A message is in the outbox before it is sent and leaves it afterwards. So a sender that dies before
-the call, or after it, leaves a message that whoever comes next sends (again), with the same id.
+A message is put into the outbox before the send and removed afterwards. If the sender dies in
+between, the next handler sends the message, perhaps a second time, with the same id.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from slotq_core.ports.notices import Outbox, Pending, Receivers
 from slotq_core.ports.surroundings import Clock
 
 LEASE = 120_000
-"""How long a message is its sender's alone (ms): longer than a handler lives."""
+"""How long (ms) a sender has a message for itself: longer than a handler lives."""
 
 SLOWEST = 15_000
-"""Time (ms) that one message may take, with the secret that it needs. With less left of the
-handler's time, messages stay for the next run."""
+"""Time (ms) that one message may take, including the read of its secret. If the handler has less
+time left, messages stay for the next run."""
 
 _FIRST, _LONGEST = 60_000, 1_800_000
-"""The first and the longest pause (ms) before a message is sent again. Each is twice the one
+"""The first and the longest pause (ms) before a message is sent again. Each pause is twice the one
 before."""
 
 GIVE_UP = 86_400_000
@@ -34,13 +34,13 @@ _AT_ONCE = 50
 
 @dataclass(kw_only=True, slots=True)
 class DeliveryResult:
-    """What became of messages."""
+    """The outcome of one run's messages."""
 
     delivered: int = 0
     left: list[str] = field(default_factory=list)
     """Why messages were not delivered now; they are sent again. Names rules, no places."""
     given_up: list[str] = field(default_factory=list)
-    """Why messages will never be."""
+    """Why messages will never be delivered."""
 
 
 class Delivery:
@@ -60,10 +60,10 @@ class Delivery:
         """Rules whose receiver has failed in this run: each failure may take seconds."""
 
     def send(self, pending: Pending, result: DeliveryResult) -> None:
-        """Send a message that is this sender's alone."""
+        """Send a message that this sender has leased."""
         rule, message = self._rules.get(pending.message.notification), pending.message
         if rule is None or not hears(rule, message):
-            self._outbox.done(pending)  # Those who now hear by that rule did not ask for it.
+            self._outbox.done(pending)  # The rule has changed and no longer asks for it.
             return
         now = self._clock.now()
         try:

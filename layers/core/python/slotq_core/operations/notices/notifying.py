@@ -1,7 +1,7 @@
-"""From what happens to jobs to messages, each made once.
+"""Compose the messages about jobs, each once.
 
-A change of a job comes from the table's stream, at least once. What comes with time (a job that
-waits for long, the end of a day) is looked for every minute.
+The table's stream delivers each change of a job at least once. A scan every minute finds what
+happens by time alone: a job that waits for long, the end of a day.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LOOK_EVERY = 5
 """Minutes between two looks for jobs that wait for long: each reads the oldest waiting jobs."""
 
 DIGEST_AFTER = 300_000
-"""How long after the end of a day (ms) its digest is made: nobody counts for that day any more."""
+"""How long after the end of a day (ms) its digest is made: later events count for the next day."""
 
 _MOST = 1000
 """Waiting jobs of one state that a look reads."""
 
 
 class Notices:
-    """Tells people what has happened."""
+    """Composes and sends notifications."""
 
     def __init__(self, store: Store, outbox: Outbox, receivers: Receivers, clock: Clock) -> None:
         self._store, self._outbox, self._receivers = store, outbox, receivers
@@ -41,8 +41,8 @@ class Notices:
     def hear(
         self, changes: Iterable[tuple[Job | None, Job]], *, until: int
     ) -> Iterator[DeliveryResult]:
-        """Tell what changes of jobs mean; yield what became of each change's messages. May raise
-        Unavailable: then nobody knows whether the next change is told, and it is to be heard again.
+        """Notify about these changes of jobs; yield the outcome of each. May raise Unavailable:
+        then it is unknown whether the next change was processed, and the caller must pass it again.
         A receiver that fails is not called again for these changes. `until`: when the handler ends
         (ms)."""
         rules = self._rules()
@@ -57,7 +57,7 @@ class Notices:
             yield result
 
     def look(self, *, until: int) -> DeliveryResult:
-        """Tell what has come with time, and send what is due."""
+        """Notify about long waits and days that are over, and send what is due."""
         rules, result = self._rules(), DeliveryResult()
         delivery = self._delivery(rules)
         self._make_digests(rules)

@@ -52,7 +52,7 @@ class MonthSums:
 
 
 def begun(seen: MonthSum, projects: Iterable[str], now: int) -> MonthSum:
-    """Return where to go on: a new month, or a project that was not counted, begins anew."""
+    """Return the sum to continue; a new one for a new month, or if a project was not counted."""
     month = month_of(now)
     if seen.month == month and seen.settled.keys() >= {*projects}:
         settled = {name: seen.settled[name] for name in projects}

@@ -48,8 +48,8 @@ Identity = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageCursor:
-    """How far the pages have come. It tells moments and numbers, never the name of a job: whoever
-    asks may not see every job."""
+    """The position of the next page: times and numbers, never the name of a job, because the caller
+    may lack access to some jobs."""
 
     day: str
     """The day on which ends were recorded."""
@@ -61,7 +61,7 @@ class UsageCursor:
     """The last of them."""
 
     def text(self) -> str:
-        """The position as the API tells it."""
+        """The position, in the API's form."""
         numbers = f"{self.day}~{self.parts}~{self.records}"
         return f"{numbers}~{self.last.moment}~{self.last.number}"
 
@@ -106,9 +106,9 @@ class UsageReport:
     ) -> UsagePage:
         """What was used from `start` to before `end` (ms), by fields of `usage.amounts.BY`.
 
-        `names`: whether a group is told with its submitter; those without are added up together. By
-        default this calendar month so far. Raises InvalidRequest if the window is empty, or
-        begins or ends within a day of which single attempts are no longer kept.
+        By default this calendar month so far. `names`: whether a group is shown with its submitter;
+        the others are added up together. Raises InvalidRequest if the window is empty, or begins or
+        ends within a day whose single attempts are no longer stored.
         """
         now = self._clock.now()
         window = Window(
