@@ -32,7 +32,7 @@ _PER_CALL = 10
 
 class Announcements:
     """Changes to announce, as a store's `Witness` sees them. Never raises: a committed change
-    stands, announced or not."""
+    is final, announced or not."""
 
     def __init__(
         self, client: Callable[[], Any], *, queue: str, report: Callable[[Exception], None]

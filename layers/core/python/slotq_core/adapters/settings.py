@@ -153,8 +153,8 @@ def project_metrics_from_environment(environment: Mapping[str, str] = os.environ
 def notification_mode_from_environment(
     environment: Mapping[str, str] = os.environ,
 ) -> NotificationMode:
-    """Return whether the queue tells people of their jobs, from SLOTQ_NOTIFICATIONS (left out: it
-    does not). Raises Misconfigured."""
+    """Return whether the queue sends notifications, from SLOTQ_NOTIFICATIONS (default: off). Raises
+    Misconfigured."""
     text = environment.get(NOTIFICATIONS_VARIABLE, "").strip() or NotificationMode.OFF.value
     try:
         return NotificationMode(text)
@@ -167,8 +167,8 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
     """Return the allowed execution roles, and who may name them. Raises Misconfigured.
 
     SLOTQ_EXECUTION_ROLES holds the roles' ARNs, comma separated (left out: any role).
-    SLOTQ_ROLE_USERS holds `ROLE_ARN=CALLER_ARN` entries, comma separated. `*` in CALLER_ARN stands
-    for any text, and a role may have several entries.
+    SLOTQ_ROLE_USERS holds `ROLE_ARN=CALLER_ARN` entries, comma separated. `*` in CALLER_ARN
+    matches any text, and a role may have several entries.
     """
     text, users = environment.get(ROLES_VARIABLE, ""), environment.get(ROLE_USERS_VARIABLE, "")
     roles = tuple(part.strip() for part in text.split(",") if part.strip())

@@ -94,7 +94,7 @@ class MemoryUsage:
             self._warned.discard((month, project))
 
     def spending(self) -> Spending:
-        """What the policy is told of the month."""
+        """The policy's input about the month."""
         with self._lock:
             counted = self.month
             if counted.version == 0:

@@ -43,7 +43,7 @@ _THROTTLED = (
     r"\w*Throttl(ed|ing)(Exception)?|TooManyRequestsException|RequestLimitExceeded|SlowDown"
     r"|LimitExceededException|BandwidthLimitExceeded|PriorRequestNotComplete|429"
 )
-"""What botocore too takes for throttling, with other services' codes that SageMaker may hand on."""
+"""botocore's codes for throttling, and other services' codes that SageMaker may pass through."""
 _FAULT = (
     r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
     r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException"
@@ -237,7 +237,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         message="it got no instances within its maximum pending time "
         "(StoppingCondition.MaxPendingTimeInSeconds)",
         source="MaxPendingTimeInSeconds: The maximum length of time that a training job can be "
-        "pending before it is stopped. No secondary status is documented: its times tell",
+        "pending before it is stopped. No secondary status is documented: its times show it",
     ),
     OutcomeRow(
         status="Stopped|Deleting",

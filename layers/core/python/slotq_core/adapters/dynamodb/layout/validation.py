@@ -36,7 +36,7 @@ def poison_of(key: table.Key, reason: object) -> Poison:
 
 
 def key_in(poison: Poison) -> table.Key:
-    """Return the key of the unreadable item. Raises ValueError if the key is none of this
+    """Return the key of the unreadable item. Raises ValueError if the key is not one of this
     store's."""
     pk, sk = json.loads(poison.key)
     return str(pk), str(sk)

@@ -1,7 +1,7 @@
 """Read what a pass needs: pools with the jobs that hold them, then lines and back-offs, then the
-first jobs of each line. What stands in one of these steps is read at once.
+first jobs of each line. Each of these steps reads in parallel.
 
-The plan asks for more of a line when it needs more.
+The plan requests more jobs of a line when needed.
 
 A commit catches whatever changes between two of these reads: it is conditioned on the ledgers,
 which are read first, and on the version of each job.
@@ -49,7 +49,7 @@ from slotq_core.storage.yields import outlived
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
 _AT_ONCE = 25
-"""Jobs in one transaction that tells their users apart: four actions each at most."""
+"""Jobs that one transaction moves into lines of their users: four actions each at most."""
 _MOST_FORGOTTEN = 100
 """Maximum number of yields that one pass forgets; the next pass goes on."""
 
@@ -76,7 +76,7 @@ class _Capacity:
 
     @property
     def by_user(self) -> bool:
-        """Whether plans tell users apart."""
+        """Whether plans distinguish users."""
         return users_matter(self.pools, limits=self.sharing.limits_users)
 
     @property
@@ -188,8 +188,8 @@ class DynamoWorlds:
     def _keep(
         self, waiting: WaitingLines, capacity: _Capacity, snapshot: Snapshot, now: int
     ) -> None:
-        """Make later loads cheaper: raise the bounds of lines, tell users apart, and forget what
-        matters no more."""
+        """Make later loads cheaper: raise the bounds of lines, move jobs into lines of their users,
+        and delete yields without effect."""
         waiting.keep_bounds()
         jobs = waiting.to_distinguish()
         for some in (jobs[at : at + _AT_ONCE] for at in range(0, len(jobs), _AT_ONCE)):
@@ -225,7 +225,7 @@ class DynamoWorlds:
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         capacity = self._capacity(sieve, now)
-        if capacity.undecidable:  # Whoever asks is not to see a queue without projects.
+        if capacity.undecidable:  # No caller may see the queue without its projects.
             raise ConfigurationLost(capacity.undecidable)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = self._waiting.all_jobs([line.name for line in lines], sieve)

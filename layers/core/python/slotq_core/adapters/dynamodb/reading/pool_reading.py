@@ -1,11 +1,11 @@
-"""Read who holds the slots of pools.
+"""Read the jobs that hold the slots of pools.
 
-The jobs of a large pool are kept while its ledger stands still: each transaction that changes an
-item of a pool's partition changes the ledger, too (`activity`). The ledger is read before the jobs
-that are kept under it, so these are never older than it says.
+The jobs of a large pool are cached until its ledger changes: each transaction that changes an item
+of a pool's partition changes the ledger too (`activity`). The ledger is read before the jobs, so
+the cached jobs are never older than the ledger.
 
-A pool with few jobs is read as a whole each time: its partition costs one read unit, and so would
-its ledger.
+A pool with few jobs is read whole each time: its partition costs one read unit, and so would its
+ledger.
 """
 
 from __future__ import annotations

@@ -51,10 +51,9 @@ class WaitingLines:
         shares: bool,
         now: int,
     ) -> None:
-        """Set up the lines. `claimants` and `active`: the jobs that are known already; `groups`:
-        the lines' groups; `by_user`: whether the plan tells users apart; `shares`: whether projects
-        share the pools; `now`: when (ms) the load began, before the lines were
-        read."""
+        """`claimants` and `active`: the jobs that are already known; `groups`: the lines' groups;
+        `by_user`: whether the plan distinguishes users; `shares`: whether projects share the pools;
+        `now`: when (ms) the load began, before the lines were read."""
         self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
         self._lines = {line.name: line for line in lines}
         claimants = list(claimants)
