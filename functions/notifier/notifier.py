@@ -1,4 +1,4 @@
-"""The Lambda function that tells people of their jobs (docs/notifications.md). Wiring only.
+"""The Lambda function that sends notifications about jobs (docs/notifications.md). Wiring only.
 
 Two kinds of events invoke it: changes of jobs from the table's stream, and a schedule, every
 minute. It decides nothing about jobs, and nothing waits for it. It calls addresses that operators
@@ -55,8 +55,8 @@ class Failed(Exception):
 @tracer.capture_lambda_handler(capture_response=False, capture_error=False)
 @metrics.log_metrics
 def handler(event: Event, context: Any) -> dict[str, Any]:
-    """Tell what has happened. Answer a batch of the stream with the record to go on with, if there
-    was one that could not be told yet."""
+    """Send notifications. Answer a batch of the stream with the first record that failed, if any:
+    Lambda repeats the batch from there."""
     until = clock.now() + int(context.get_remaining_time_in_millis())
     records = event.get("Records")
     count("Notified", 0)

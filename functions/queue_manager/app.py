@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gc
 
-gc.disable()  # What imports make stays for good: to look for garbage meanwhile costs 5 ms.
+gc.disable()  # Imported objects stay for good: scanning them for garbage would cost 5 ms.
 
 import os
 import traceback
@@ -334,8 +334,8 @@ def count(name: str, number: int = 1) -> None:
 
 @cache
 def routes() -> Routes:
-    """Return the API, imported with its first request. What an import makes stays for good, so
-    nobody need look for garbage among it, then or later."""
+    """Return the API, imported with its first request. Imported objects stay for good, so the
+    garbage collector need not scan them, then or later."""
     gc.disable()
     try:
         from slotq_core.api.routes import Routes
@@ -438,8 +438,8 @@ def client_config(service: str) -> Config:
     """Return short timeouts and a connection for each read in flight. The clients for `events`,
     whose calls may be lost, and for `s3`, where the next read is soon, try once.
 
-    The user agent is given whole: botocore would put its own together twice for each call, which is
-    a sixth of a small call's CPU time.
+    The user agent is passed as a whole: botocore would compose its own twice for each call, which
+    is a sixth of a small call's CPU time.
     """
     tries = {"total_max_attempts": 1} if service in {"events", "s3"} else {}
     connect, read = (1, 2) if service == "s3" else (2, 5)

@@ -84,8 +84,8 @@ NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
 
 
 NO_PROSE = '''\
-"""Stands for botocore's own, which imports an HTML parser so that clients can explain themselves to
-somebody who asks for help(). Nobody does in Lambda."""
+"""Replaces botocore's own, which imports an HTML parser for the texts of help(). Lambda needs none
+of these texts."""
 
 
 class _NoProse(str):

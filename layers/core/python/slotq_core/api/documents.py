@@ -96,8 +96,7 @@ class DocumentRoutes:
         return json_answer(HTTPStatus.OK, changes_view(changes))
 
     def _applied(self, done: AppliedSettings, *, dry_run: bool = False) -> Response:
-        """The answer to a change. What an operator should know of scheduling and telling is said
-        with it."""
+        """The answer to a change, with warnings about scheduling and notifications."""
         mode = self._manager().configuration.notification_mode
         warnings = [*scheduler_advice.warnings_of(done.after)]
         warnings += notification_advice.warnings_of(done.after, mode)

@@ -67,7 +67,7 @@ class GroupRoutes:
         return json_answer(HTTPStatus.OK, GroupsView(groups=[*shown], left_out=left_out))
 
     def _answer(self, code: HTTPStatus, status: GroupStatus, start: int = 0) -> Response:
-        """The page that starts at this place. The first one also tells of the sweep."""
+        """The page that starts at this place. The first page includes the sweep."""
         from slotq_core.wire.groups.sweep import sweep_view
         from slotq_core.wire.groups.views import group_view
 

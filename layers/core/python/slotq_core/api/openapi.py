@@ -121,7 +121,7 @@ def document() -> dict[str, Any]:
 
 
 def _add_sagemakers_fields(body: dict[str, Any]) -> None:
-    """Add the fields of SageMaker's that the door checks and the queue itself does not read."""
+    """Add the SageMaker fields that admission checks and the queue itself does not read."""
     request = known_shape()
     for name, shape in request.members.items():
         body["properties"].setdefault(name, _schema(shape))
@@ -175,7 +175,7 @@ NUMBERS = {
     "MOST_LOOKED_AT": MOST_LOOKED_AT,
     "MOST_MEMBERS": MOST_MEMBERS,
 }
-"""What stands for the numbers in the texts of the table of routes."""
+"""The numbers that replace `{MOST_…}` in the texts of the table of routes."""
 
 
 def _path(path: str) -> dict[str, Any]:
