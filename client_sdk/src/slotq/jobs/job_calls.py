@@ -44,7 +44,7 @@ class SubmissionCalls(ConnectedCalls):
     def _prepared(self, requests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The requests with the client's settings and the dependencies of its `after` blocks."""
         client = self._connection
-        return [with_dependencies(with_tags(it, client.tags), client) for it in requests]
+        return [with_dependencies(with_tags(request, client.tags), client) for request in requests]
 
     def _query(self, *, dry_run: bool) -> Mapping[str, object] | None:
         """The query of a submission. Raises NoDryRuns where the queue would store the job: an
@@ -246,13 +246,13 @@ class JobCalls(SubmissionCalls, VerbsByName):
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
     """One, several between commas, or several. Raises InvalidRequest where one of them is none."""
-    given = wanted.split(",") if isinstance(wanted, str) else [*wanted]
-    for state in given:
+    states = wanted.split(",") if isinstance(wanted, str) else [*wanted]
+    for state in states:
         if state not in tuple(JobState):
             raise InvalidRequest(
                 f"state takes any of {', '.join(JobState)}, not {state!r}", field="state"
             )
-    return given
+    return states
 
 
 def _path(name: str) -> str:

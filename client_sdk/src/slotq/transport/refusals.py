@@ -101,9 +101,9 @@ def _faults(found: object) -> tuple[tuple[str, str], ...]:
     """The faults of an answer: each field's path and what would be right."""
     entries = found if isinstance(found, list) else []
     return tuple(
-        (str(each.get("path", "")), str(each.get("message", "")))
-        for each in entries
-        if isinstance(each, dict)
+        (str(entry.get("path", "")), str(entry.get("message", "")))
+        for entry in entries
+        if isinstance(entry, dict)
     )
 
 

@@ -20,8 +20,8 @@ from slotq_core.usage.amounts import BY
 from slotq_core.wire.views.usage import UsagePageView
 
 
-def _by(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    names = [name.strip() for text in given for name in text.split(",")]
+def _by(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.strip() for text in texts for name in text.split(",")]
     for name in names:
         if name not in BY:
             raise click.BadParameter(f"'{name}' is none of {', '.join(BY)}")

@@ -14,7 +14,7 @@ configuring    changes of the configuration, with their history
 jobs           verbs and questions about jobs
 listing        lists of jobs in pages
 status         jobs as people see them, with place, reason and warnings
-scripts        what training scripts report, on the tick and for people
+script_reports  what training scripts report, on the tick and for people
 notices        notifications: composed once, delivered at least once
 overview       pools, shares, limits and the longest wait, for people
 doctor         examines everything, for people

@@ -27,13 +27,13 @@ from slotq_core.errors import (
 from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
+from slotq_core.operations.configuring.advice import check_reach
 from slotq_core.operations.configuring.jobs_in_need import (
     check_pools,
     check_projects,
     living_jobs,
 )
 from slotq_core.operations.configuring.moving import Mover
-from slotq_core.operations.configuring.notification_advice import check_reach
 from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange

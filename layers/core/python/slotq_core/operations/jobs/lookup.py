@@ -11,9 +11,8 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.operations import status
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
-from slotq_core.operations.listing.cursor import ListCursor, fitting
-from slotq_core.operations.listing.walk import Walk
-from slotq_core.operations.scripts.progress import Progress
+from slotq_core.operations.listing import ListCursor, Walk, fitting
+from slotq_core.operations.script_reports import Progress
 from slotq_core.operations.status import ANY_JOB, MOST_LISTED, MOST_LOOKED_AT, JobFilter, Status
 from slotq_core.policy.plan import Plan
 from slotq_core.ports.scripts import Scripts
@@ -115,7 +114,7 @@ class JobLookup:
         `statuses`.
 
         Where one page holds all jobs, they have places, as long as few enough wait. Else the pages
-        follow `listing.walk`, and no job has a place.
+        follow `listing.ORDER`, and no job has a place.
         """
         asked = tuple(JobState if states is None else states)
         people = self._store.configuration.read().people if wanted.submitter else BY_DEFAULT

@@ -106,7 +106,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         drain = _drain(steps, job, steps.rules.eligible.admitting(job, rooms))
         if drain and not (drained or may_be_whole()):
             drain = None
-        if drain and not drain.drain:
+        if drain and not (drain.drain and drain.drain.gang == gang.group.name):
             _begin(steps, drain, job, gang.group.name)
         held = drain.drain.held_back if drain and drain.drain else ""
         state.decided.say(job, replace(why, drains=drain.pool.name if drain else "", project=held))

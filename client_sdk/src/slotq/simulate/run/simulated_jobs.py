@@ -125,7 +125,9 @@ class SimulatedJobs:
 class Spent:
     def __init__(self, configuration: Snapshot, before: Spending = NOTHING_SPENT) -> None:
         """`before`: what had been spent when the run begins."""
-        self._projects = {each.name for each in configuration.projects if each.budget is not None}
+        self._projects = {
+            project.name for project in configuration.projects if project.budget is not None
+        }
         self._month = Window(start=before.month, end=_end_of(before.month))
         self._slot_ms = Counter(before.slot_ms)
         self._warned = set(before.warned)
