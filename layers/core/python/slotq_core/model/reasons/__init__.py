@@ -2,7 +2,7 @@
 
 The policy produces them, `wire` carries them, people read `sentence`.
 
-    base              what every reason has
+    reason            what every reason has
     room              no room: what the job needs and what its pools have
     unavailable       its pools take nothing now, or a right is missing
     limits            a quota, a limit, a budget, a concurrency setting or a rule of the project
@@ -13,7 +13,6 @@ The policy produces them, `wire` carries them, people read `sentence`.
 
 from __future__ import annotations
 
-from slotq_core.model.reasons.base import Number, Reason, codes, units
 from slotq_core.model.reasons.gang_incomplete import (
     EndangersItsGang,
     GangBlocked,
@@ -31,6 +30,7 @@ from slotq_core.model.reasons.limits import (
     UserLimitReached,
     WaitsForApproval,
 )
+from slotq_core.model.reasons.reason import Number, Reason, codes, units
 from slotq_core.model.reasons.room import (
     HeldForOthers,
     LowerRankedProtected,
