@@ -20,8 +20,8 @@ from slotq_core.errors import (
     QueueFull,
     Refused,
 )
+from slotq_core.model.caller_limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
-from slotq_core.model.limits import NO_LIMIT, NOTHING_USED, CallerLimits, CallerUse, QueueUse
 from slotq_core.model.projects import Project
 from slotq_core.ports.counters import Counter
 from slotq_core.ports.store import Store

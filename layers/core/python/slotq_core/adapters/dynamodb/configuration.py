@@ -42,8 +42,8 @@ from slotq_core.errors import (
     PoolInUse,
     Unavailable,
 )
+from slotq_core.model.caller_limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.demand import Demand
-from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import NO_SHARING, Sharing
 from slotq_core.ports.stored import Configuration, ConfigurationChange, Ledger

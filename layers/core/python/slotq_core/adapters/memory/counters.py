@@ -7,8 +7,8 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
+from slotq_core.model.caller_limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.model.jobs import QUEUED_STATES, Job
-from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, OpenLine, QueueUse
 from slotq_core.policy.lines import line_of
 from slotq_core.ports.counters import Census, Counter
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from slotq_core.model.attempts import Attempt
+from slotq_core.model.caller_limits import opener_mark
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.limits import opener_mark
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import Line, line_of
