@@ -22,6 +22,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
 from slotq_core import __version__
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.notices import (
     SOURCE,
@@ -32,7 +33,6 @@ from slotq_core.adapters.dynamodb.notices import (
 )
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.operations.notices import DeliveryResult, Notices
 

@@ -31,6 +31,17 @@ from botocore.config import Config
 
 from slotq_core import __version__
 from slotq_core.adapters import eventbridge
+from slotq_core.adapters.deployment_settings import (
+    SystemClock,
+    history_from_environment,
+    limits_from_environment,
+    notification_mode_from_environment,
+    operators_from_environment,
+    plans_from_environment,
+    pools_from_environment,
+    project_metrics_from_environment,
+    roles_from_environment,
+)
 from slotq_core.adapters.dynamodb.reading.in_parallel import (
     IN_FLIGHT,
     InParallel,
@@ -53,17 +64,6 @@ from slotq_core.adapters.notifiers import (
 from slotq_core.adapters.sagemaker.observations import observation_of_event
 from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.scripts import S3Scripts
-from slotq_core.adapters.settings import (
-    SystemClock,
-    history_from_environment,
-    limits_from_environment,
-    notification_mode_from_environment,
-    operators_from_environment,
-    plans_from_environment,
-    pools_from_environment,
-    project_metrics_from_environment,
-    roles_from_environment,
-)
 from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq_core.adapters.settings import limits_from_environment, parse_limits
+from slotq_core.adapters.deployment_settings import limits_from_environment, parse_limits
 from slotq_core.admission.caller_limits import (
     caller_refusal,
     check_priority,

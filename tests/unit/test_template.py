@@ -12,15 +12,15 @@ import pytest
 
 from slotq.cost.bill import METRICS_EACH_PROJECT, PRICES
 from slotq.transport.discovery import parameter_of, read_where
-from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
-from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
-from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import (
+from slotq_core.adapters.deployment_settings import (
     MOST_PROJECT_METRICS,
     history_from_environment,
     parse_limits,
     parse_pools,
 )
+from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
+from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
+from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState

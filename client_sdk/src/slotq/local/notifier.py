@@ -13,11 +13,11 @@ from collections.abc import Callable
 from slotq.local.endpoint import Endpoint
 from slotq.local.services.aws import TABLE
 from slotq.local.services.moto_dynamodb import JobStream, attached
+from slotq_core.adapters.deployment_settings import SystemClock
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.notices import DynamoOutbox, change_in
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
-from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.operations.notices import DeliveryResult, Notices
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
+from slotq_core.adapters.deployment_settings import LIMITS_VARIABLE, POOLS_VARIABLE
 from slotq_core.errors import ConfigurationLost, Conflict, Misconfigured, Oversubscribed, PoolInUse
 from slotq_core.model.caller_limits import Limits
 from slotq_core.model.pools import Pool
