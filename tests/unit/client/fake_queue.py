@@ -49,7 +49,7 @@ from slotq_core.wire.configuration import (
     parse_limits,
     parse_pool,
 )
-from slotq_core.wire.groups.submission import parse_group
+from slotq_core.wire.groups.group_submission import parse_group
 from slotq_core.wire.groups.sweep import sweep_in, sweep_view
 from slotq_core.wire.groups.views import (
     GangView,

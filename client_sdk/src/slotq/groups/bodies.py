@@ -12,8 +12,8 @@ from slotq.errors import InvalidRequest
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, with_tags
 from slotq_core import names
+from slotq_core.wire.groups.group_submission import LARGEST_GROUP
 from slotq_core.wire.groups.members import compacted
-from slotq_core.wire.groups.submission import LARGEST_GROUP
 from slotq_core.wire.groups.sweep import SweepView
 
 

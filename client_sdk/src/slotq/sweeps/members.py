@@ -15,7 +15,7 @@ from typing import Any
 from slotq.errors import InvalidRequest
 from slotq.sweeps.space import Parameters
 from slotq_core import names
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 from slotq_core.wire.training.training_fields import STRUCTURES
 from slotq_core.wire.training.training_request import REQUEST
 

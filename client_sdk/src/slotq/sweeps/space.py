@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from slotq.errors import InvalidRequest
-from slotq_core.wire.groups.submission import MOST_MEMBERS
+from slotq_core.wire.groups.group_submission import MOST_MEMBERS
 
 Value = bool | int | float | str
 Parameters = dict[str, Value]
