@@ -16,6 +16,5 @@ numbers, so that equal times compare equal on every path.
     notices   who is told of what, and a message
     caller_limits  what callers may ask of the queue
     snapshot  the input of a decision
-    reasons   why a job waits
-    outlook   what a waiting job could have, and when
+    reasons   why a job waits, and what it could have, and when
 """

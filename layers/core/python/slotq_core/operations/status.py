@@ -11,7 +11,6 @@ from slotq_core.admission.checkpoints import loses_its_work, warning
 from slotq_core.model import projects
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
-from slotq_core.model.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.pools import Pool
 from slotq_core.model.projects import Department, Project
 from slotq_core.model.reasons import (
@@ -28,6 +27,7 @@ from slotq_core.model.reasons import (
     WaitsForApproval,
     WaitsForJobs,
 )
+from slotq_core.model.reasons.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.model.reports import Report
 from slotq_core.model.sharing import Sharing
 from slotq_core.model.snapshot import Snapshot

@@ -9,6 +9,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     gang_incomplete   its gang cannot start
     stalled           a running attempt reports nothing: why it is warned of, or stopped
     waits_for_others  others come first, or its time has not come
+    outlook           what a waiting job could have, and when
 """
 
 from __future__ import annotations
