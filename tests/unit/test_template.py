@@ -140,7 +140,7 @@ def test_the_deployed_notifier_calls_no_receiver_on_its_own_machine():
 
 def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = HANDLERS
-    for module in ("settings", "sqs", "notifiers", "eventbridge"):
+    for module in ("deployment_settings", "sqs", "notifiers", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]
