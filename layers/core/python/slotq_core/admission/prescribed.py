@@ -1,4 +1,4 @@
-"""What a project prescribes for its jobs' requests: values filled in, and rules.
+"""The project's prescriptions for its jobs' requests: values filled in, and rules.
 
 `completed` does both for a new submission. A start fills in and checks again, because the rules may
 have changed meanwhile. The role of a caller (`Role`) is decided elsewhere.
@@ -99,7 +99,7 @@ def completed(
         filled = request
     if submission.incomplete or filled is not request:
         from slotq_core.wire.training.training_request import (
-            check_complete,  # Only the door needs it.
+            check_complete,  # Only admission needs it.
         )
 
         check_complete(filled)
@@ -118,7 +118,7 @@ def completed(
 def check_amended(
     request: Request, before: Submission, after: Submission, project: Project | None
 ) -> None:
-    """Check what a change of tags can break: fixed tags, and the rules of another class. Raises
+    """Check a change of tags: fixed tags, and the rules of another class. Raises
     ForbiddenByProject."""
     if project is None:
         return
@@ -213,8 +213,7 @@ def with_approval(job: Job, project: Project | None, role: Role, now: int) -> Jo
 
 
 def check_release(job: Job, project: Project | None, role: Role) -> None:
-    """Raises ForbiddenByProject if the job waits for approval, and somebody of this role may not
-    approve it."""
+    """Raises ForbiddenByProject if the job waits for approval and this role may not approve it."""
     waits = job.state is JobState.HELD and job.cause == APPROVAL
     if waits and project is not None and project.requests.approval and role < Role.ADMIN:
         raise ForbiddenByProject(
@@ -256,14 +255,14 @@ def _other_tags(request: Request, fixed: Iterable[Any], whose: str) -> Iterator[
 
 
 def _unreadable(request: Request, whose: str, *, any_unknown: bool) -> Iterator[BrokenRule]:
-    """Fields that are nearly SageMaker's and, with `any_unknown`, all that this release does not
-    know: they might name what the rules are about."""
+    """Misspelled fields and, with `any_unknown`, all fields unknown to this release: they might
+    circumvent the rules."""
     for path, known in unknown_names(request):
         if known or any_unknown:
             hint = (
                 f"write {known}" if known else "this release of the queue does not know the field"
             )
-            message = f"{whose} has rules, and whether they allow this cannot be told: {hint}"
+            message = f"{whose} has rules, and whether they allow this cannot be checked: {hint}"
             yield BrokenRule(field=path, message=message)
 
 
@@ -322,7 +321,7 @@ def _tags(request: Request) -> list[Any]:
 
 
 def _merged(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
-    """The tags of both. Of one key, the second's."""
+    """The tags of both lists. For a key in both, the second's tag."""
     own = list(second)
     keys = {tag["Key"] for tag in own}
     return [*(tag for tag in first if tag["Key"] not in keys), *own]

@@ -22,7 +22,7 @@ NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """What one waiting job could have, and when. Empty if the plan did not try the job."""
+    """The slots that one waiting job could get, and when. Empty if the plan did not try the job."""
 
     rooms: tuple[Room, ...] = ()
     """One for each of the job's pools, in the job's order."""
@@ -304,7 +304,7 @@ class TimeCause(StrEnum):
 
 _HAPPENS = {
     TimeCause.BACKOFF: "it waits for slots again",
-    TimeCause.BUDGET: "the budget of its project begins anew",
+    TimeCause.BUDGET: "the budget of its project starts again",
     TimeCause.MIN_RUNTIME: "a minimum runtime in pool {pool} ends",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
     TimeCause.OTHER_QUOTA: "it may evict others in pool {pool} again",

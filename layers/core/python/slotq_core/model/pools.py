@@ -82,8 +82,8 @@ class PoolState(StrEnum):
 
 
 class CheckpointRule(StrEnum):
-    """What a pool does with a preemptible training job without checkpoints, which an eviction sets
-    back to its beginning. From the mildest to the strictest."""
+    """What a pool does with a preemptible training job without checkpoints, which an eviction would
+    restart. From the mildest to the strictest."""
 
     WARN = "warn"
     """The job is accepted, and its user is warned."""
@@ -106,8 +106,8 @@ LONGEST = 28 * 86_400_000
 
 
 def _setting(text: str, *, least: int = 0, most: int = LONGEST) -> Mapping[str, Any]:
-    """What a setting's line declares beside its name, type and default: the help of its option, and
-    the bounds of a duration (ms)."""
+    """Metadata of a setting besides its name, type and default: the help of its option, and the
+    bounds of a duration (ms)."""
     return {"help": text, "least": least, "most": most}
 
 
@@ -126,8 +126,8 @@ class Pool:
     capacity: Demand
     """The pool's total capacity."""
     contents: tuple[str, ...] = ()
-    """The resources in `capacity` that are not declared but counted, as often as the instances
-    contain them: quotas name them (`admission.contents`)."""
+    """The resources in `capacity` that are counted from the instances' contents, not declared,
+    because quotas name them (`admission.contents`)."""
     properties: Demand = field(default_factory=Demand)
     """What each slot of the pool is like, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
     no job uses it up. No name is both a property and a resource in one queue."""
@@ -220,7 +220,7 @@ class Pool:
         metadata=_setting("Whether jobs start in the pool, and whether it counts in shares."),
     )
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
-    """The pool's health as the queue has learned it; kept apart from the configuration."""
+    """The pool's health as the queue has learned it; stored apart from the configuration."""
 
     @property
     def offers(self) -> Demand:

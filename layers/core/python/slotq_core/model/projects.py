@@ -92,9 +92,9 @@ class Beyond(StrEnum):
     """What happens to a project that has spent its budget, until the month ends."""
 
     SOFT = "soft"
-    """All that the project holds counts as over quota: it uses what is idle, and gives it back."""
+    """All that the project holds counts as over quota: it uses idle slots, and gives them back."""
     HARD = "hard"
-    """None of its jobs starts. What runs goes on."""
+    """None of its jobs starts. Running jobs go on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +140,7 @@ class Project:
     min_runtime: Duration = 0
     """Protection of the project's attempts from eviction, from each start."""
     budget: Budget | None = None
-    """What it may spend in a calendar month; None: as much as it likes."""
+    """The project's budget for a calendar month; None: no limit."""
     pools: tuple[str, ...] = ()
     """The pools of jobs that name none, in order of preference; empty: every pool with the job's
     instance type."""
@@ -161,7 +161,7 @@ class ShareStatus:
     resource: str
     quota: int
     share: int
-    """The fair share: what the owner is given now if everybody takes what they ask for."""
+    """The fair share: the owner's amount if every project takes all that it asks for."""
     limit: int | None
     held: int
     """Held now, by jobs that go on."""
@@ -192,7 +192,7 @@ NOTHING_SPENT = Spending()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetStatus:
-    """What a project has spent of its budget at one moment, what runs included."""
+    """The spending of a project against its budget at one moment, running attempts included."""
 
     project: str
     budget: Budget
@@ -201,7 +201,7 @@ class BudgetStatus:
     held: int
     """The slots that its jobs hold now, at which it spends."""
     resets_at: int
-    """When (ms) the next month begins, and the budget anew."""
+    """When (ms) the next month begins and resets the budget."""
     warned: bool = False
     """Whether the queue has warned in this month."""
 
@@ -211,7 +211,7 @@ class BudgetStatus:
 
     @property
     def is_near(self) -> bool:
-        """Whether the part is spent at which the queue warns."""
+        """Whether the spending has reached the amount at which the queue warns."""
         return self.spent >= self.near
 
     @property

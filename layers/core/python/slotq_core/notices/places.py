@@ -1,10 +1,8 @@
 """Which URLs, topics and references a notification may name.
 
-The queue's function calls these URLs from within AWS. So a URL that leads to a machine's own
-services, a private network or an instance's metadata is refused: here by its host, and when it is
-called by the addresses that the host then has. Messages never repeat what they refuse: it may be a
-secret.
-"""
+The queue's function calls these URLs from within AWS. So URLs of a machine's own services, a
+private network or an instance's metadata are refused: here by the host, and at each call by the
+addresses of the host. Messages never repeat a refused value: it may be a secret."""
 
 from __future__ import annotations
 
@@ -60,8 +58,8 @@ def fault_in_url(value: object) -> str:
         return f"a URL is needed, https://HOST/PATH, of at most {_LONGEST:,} characters"
     if parts.username is not None or parts.query or parts.fragment:
         return (
-            "a URL without user, query and fragment is needed, because whoever may look at the "
-            "queue sees it; the signature tells the receiver who sends"
+            "a URL without user, query and fragment is needed, because everyone who may look at "
+            "the queue sees it; the signature identifies the sender to the receiver"
         )
     host = parts.hostname or ""
     if host in SLACK_HOSTS:
@@ -126,8 +124,8 @@ def is_public(address: str) -> bool:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All of the IPv6 Internet. Python knows only some of the rest as private, and others in each
-version: site-local addresses, and those that a translator leads to an IPv4 one."""
+"""All of the IPv6 Internet. Python marks only some of the rest as private, and the set differs
+between versions: site-local addresses, and those that a translator maps to an IPv4 one."""
 
 
 def _names_loopback(host: str) -> bool:

@@ -73,7 +73,7 @@ def width(bound: int) -> int:
 
 
 def waits_of(count: int, total: int, buckets: Mapping[int, int]) -> Waits:
-    """Waits as they were told. Raises ValueError if they cannot be."""
+    """The waits of a stored or received histogram. Raises ValueError for impossible values."""
     plausible = all(lower_bound(bound) == bound and n > 0 for bound, n in buckets.items())
     if not plausible or sum(buckets.values()) != count or total < 0:
         raise ValueError("these are not the buckets of a histogram of waits")
@@ -81,7 +81,7 @@ def waits_of(count: int, total: int, buckets: Mapping[int, int]) -> Waits:
 
 
 class UsageGroup(NamedTuple):
-    """Whose use it is, and where."""
+    """The owner and the place of use."""
 
     project: str = ""
     submitter: str = ""
@@ -107,8 +107,8 @@ class Amounts:
     lost_ms: int = 0
     """The part of it whose work an eviction threw away."""
     lost_at_most_ms: int = 0
-    """The part of that which is the most that can be lost: of attempts that reported no checkpoint,
-    and of days that were added up before this was told apart."""
+    """The part of `lost_ms` that is only an upper bound: of attempts that reported no checkpoint,
+    and of days summed before this part was recorded."""
     jobs: int = 0
     """Jobs that started for the first time."""
     attempts: int = 0
@@ -225,8 +225,8 @@ def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
 def grouping(
     by: Iterable[str], names: Callable[[UsageGroup], bool] = lambda _: True
 ) -> Callable[[UsageGroup], UsageGroup]:
-    """What reduces a group to the fields that `by` names, and the instance type; without the
-    submitter unless `names` allows it."""
+    """A function that reduces a group to the fields that `by` names, and the instance type; without
+    the submitter unless `names` allows it."""
     kept = {_FIELDS.get(name, name) for name in by} | {"instance_type"}
     blank = {name: "" for name in UsageGroup._fields if name not in kept}
 

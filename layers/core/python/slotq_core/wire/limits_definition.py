@@ -1,4 +1,4 @@
-"""The limits' definition: their names, their bounds, and the limits that they make.
+"""The definition of limits: settings, bounds, and the resulting limits.
 
 The template's parameter, the API and the table all use this definition. 0 means "no limit". In a
 rule for some callers, null means "as for everyone".

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import ClassVar
 
 WITHIN_SHARES_START = "other projects still start jobs there within their fair shares"
-"""What a drain for a job beyond its project's fair share lets pass, in words."""
+"""The starts that a drain for a job beyond its project's fair share allows, in words."""
 
 Number = str | bool | int | tuple[str, ...] | dict[str, int] | None
 """The value of a reason's field."""

@@ -1,4 +1,4 @@
-"""What training scripts say of their attempts.
+"""The reports of training scripts on their attempts.
 
 report     one attempt's report: progress, the last save, a suspend
 slow_save  a save that takes longer than an eviction leaves it

@@ -10,8 +10,8 @@ from slotq_core.model.attempts import Attempt, StopCause
 STOP_GRACE = 120_000
 """How long SageMaker waits between SIGTERM and SIGKILL (ms)."""
 _SPARE = 3_000
-"""What a `suspend_grace` should be longer than a save (ms): a script looks for the marker every two
-seconds."""
+"""How much longer a `suspend_grace` should be than a save (ms): a script looks for the marker every
+two seconds."""
 _EVICTIONS = frozenset({StopCause.EVICTED, StopCause.YIELDED, StopCause.REQUEUED})
 
 

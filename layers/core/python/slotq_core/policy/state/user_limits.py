@@ -28,7 +28,7 @@ from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.state.class_counts import ClassCounts, CountedJob
 from slotq_core.policy.state.journal import Journal
 
-_ANYBODYS = PriorityClass(name="", value=0)
+_OPEN_CLASS = PriorityClass(name="", value=0)
 
 Place = tuple[str, str]
 """A job's name and a pool. A moving job holds slots in one pool and a claim in another."""
@@ -53,7 +53,7 @@ def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
 
 
 class Rights:
-    """The limits of users, whatever they hold."""
+    """The limits of users, independent of their use."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Rights:
             for priority_class in self.classes.values()
             if priority_class.value <= job.priority
         )
-        chosen_by = (own or next(below, _ANYBODYS)).chosen_by
+        chosen_by = (own or next(below, _OPEN_CLASS)).chosen_by
         user = (job.person, *self._groups.get(job.person, ()))
         return not chosen_by or any(name in chosen_by for name in user)
 
@@ -228,7 +228,7 @@ class UserBooks(Rights):
 
     def common_class(self, parts: Sequence[Job]) -> str:
         """The highest class with room for each of these AUTO jobs, by itself, in its first pool; if
-        there is none, the highest class."""
+        no class has room, the highest class."""
         choices = list(self.choices(parts[0]))
         counts = [(self._of(part.person, part.pools[0]), part.demand.slots) for part in parts]
         with_room = (

@@ -34,10 +34,10 @@ def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
         return False
     new = [loss for loss in state.lost if loss.pool not in state.barred.get(loss.job.name, ())]
     if new:
-        stands = state.journal.checkpoint()
+        reached = state.journal.checkpoint()
         begin = min(loss.checkpoint for loss in new)
-        if state.undone + stands - begin <= MOST_UNDONE:
-            state.undone += stands - begin
+        if state.undone + reached - begin <= MOST_UNDONE:
+            state.undone += reached - begin
             for loss in new:
                 state.barred.setdefault(loss.job.name, set()).add(loss.pool)
             turns.put_back(head)

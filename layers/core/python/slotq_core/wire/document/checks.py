@@ -86,7 +86,7 @@ def a_name_has_one_meaning(document: Shared) -> Iterator[DocumentFault]:
 
 
 def requests_agree(document: Shared) -> Iterator[DocumentFault]:
-    """What a project prescribes for requests does not contradict itself."""
+    """A project's prescriptions for requests do not contradict each other."""
     for place, project in enumerate(document.projects):
         for fault in faults_of_requests(project):
             yield DocumentFault(("projects", place, *fault.loc), fault.message)
@@ -146,8 +146,8 @@ def _ambiguous(where: Loc, key: str) -> DocumentFault:
 
 
 def weights_are_of_shared_resources(document: Shared) -> Iterator[DocumentFault]:
-    """Only resources that take part in shares have a surplus: those of which somebody has a quota,
-    or slots if nobody has any."""
+    """Only resources that take part in shares have a surplus: those with a quota, or slots if no
+    quota exists."""
     resources = resources_of(document.pools)
     shared = _shared(document, resources)
     for where, _, weight in _of_owners(document, "weight"):
@@ -202,7 +202,7 @@ def _of_owners(document: Shared, *keys: str) -> Iterator[tuple[Loc, str, Any]]:
 
 
 def _shared(document: Shared, resources: Sequence[str]) -> tuple[str, ...]:
-    """Return the resources of which somebody has a quota; slots if there are none."""
+    """Return the resources with a quota; slots if no quota exists."""
     named = {
         resource
         for _, _, quota in _of_owners(document, "quota")

@@ -99,6 +99,6 @@ def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> li
         if name == start:
             return [*path, name]
         if name in path:
-            return []  # The circle lies further on, and is reported there.
+            return []  # The cycle lies further on, and is reported there.
         path.append(name)
     return []

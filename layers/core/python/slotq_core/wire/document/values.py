@@ -306,7 +306,7 @@ Properties = Annotated[
     PlainValidator(_properties),
     WithJsonSchema({"type": "object", "additionalProperties": _OR_SIZE}),
 ]
-"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
+"""Properties of a pool's slots: `{mem_per_gpu_in_GiB: 16}`, or `16G`."""
 _BY_CLASS = {"type": "object", "additionalProperties": _AMOUNTS}
 _BY_SCOPE = {"type": "object", "additionalProperties": {"anyOf": [_AMOUNT, _AMOUNTS]}}
 Quota = Annotated[
@@ -315,7 +315,7 @@ Quota = Annotated[
     WithJsonSchema({"anyOf": [_AMOUNT, _BY_SCOPE]}),
 ]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
-{slots: 4, gpus: 16}}` (pool by pool). `models.scopes` tells them apart."""
+{slots: 4, gpus: 16}}` (pool by pool). `models.scopes` distinguishes them."""
 UserLimits = Annotated[
     dict[str, dict[str, int]], BeforeValidator(_user_limits), WithJsonSchema(_BY_CLASS)
 ]

@@ -1,4 +1,4 @@
-"""The members of a group that share a template: each says only in what it differs.
+"""The members of a group that share a template: each contains only its differences.
 
 A member is a JSON Merge Patch (RFC 7396) of the template: objects merge key by key, null removes a
 key, and anything else replaces. So a thousand members of one sweep are a small body.
@@ -19,8 +19,8 @@ LARGEST_EXPANDED = 10_000_000
 """The most bytes of all members together, each with what it shares with the others."""
 
 MOST_GROWTH = 20
-"""The most bytes that one byte of a body may become, beyond what one job's request may have
-(MAX_BODY). So the work for a group is proportional to what its sender has sent."""
+"""The most bytes that one byte of a body may become, beyond the size of one job's request
+(MAX_BODY). So the work for a group is proportional to the size of its submission."""
 
 Json = Mapping[str, Any]
 
@@ -133,9 +133,9 @@ def _differences(template: Json, whole: Json) -> Iterator[tuple[str, Any]]:
 
 
 def with_after_tags(request: Mapping[str, Any], submission: Submission) -> dict[str, Any]:
-    """The request with all that the submission comes after in its tags: a group's body may say it
+    """The request with all dependencies of the submission in its tags: a group's body may have some
     for all members, and a clone or a retry submits the stored request again. Raises InvalidRequest
-    if it has too many tags then."""
+    if the request then has too many tags."""
     after = {names.AFTER_TAG: submission.after, names.AFTER_ANY_TAG: submission.after_any}
     others = [tag for tag in request.get("Tags") or () if names.setting_of(tag["Key"]) not in after]
     tags = [*others, *(tag for key, jobs in after.items() for tag in _after_tags(key, jobs))]

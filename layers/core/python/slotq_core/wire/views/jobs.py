@@ -22,14 +22,14 @@ from slotq_core.wire.views.reasons import ReasonView, reason_view
 
 
 class OutlookView(BaseModel):
-    """What a waiting job could get, and when. Each entry has the form of a reason."""
+    """The slots that a waiting job could get, and when. Each entry has the form of a reason."""
 
     rooms: list[ReasonView]
-    """What each of the job's pools has for the job."""
+    """The slots of each of the job's pools for the job."""
     evictions: list[ReasonView]
-    """What holds slots in those pools, grouped by why it is not evicted for the job."""
+    """The jobs that hold slots in those pools, grouped by why they are not evicted for the job."""
     reserved: list[ReasonView]
-    """What is kept there for one job, this or another."""
+    """The slots kept there for one job, this or another."""
     times: list[ReasonView]
     """Times at which time alone may change something for the job, the earliest first."""
     earliest: str | None = None
@@ -47,7 +47,7 @@ class AttemptView(BaseModel):
     outcome: str | None = None
     message: str = ""
     stop_cause: str | None = None
-    """`evicted`, `requeued`, `cancelled` …, from the decision on; None if nobody stopped the
+    """`evicted`, `requeued`, `cancelled` …, from the decision on; None if no stop ended the
     attempt."""
     stopped_for: str | None = None
     """The job that this attempt was evicted for, or who cancelled the job or gave the attempt
@@ -83,8 +83,8 @@ class SlowSaveView(BaseModel):
 
     took_seconds: float
     grace_seconds: float
-    """How long the job's pool waits between asking a job to suspend and stopping it; 0: it asks
-    nobody."""
+    """How long the job's pool waits between asking a job to suspend and stopping it; 0: it does not
+    ask."""
     stop_seconds: float
     """How long SageMaker then waits before it kills the script."""
     lost: bool
@@ -94,7 +94,7 @@ class SlowSaveView(BaseModel):
 
 
 class ProgressView(BaseModel):
-    """How far a running job is, by its script's own word."""
+    """The progress of a running job, as its script reports it."""
 
     step: int | None = None
     """Steps done; None: the script reports only its saves."""
@@ -174,11 +174,11 @@ class JobView(SharedJobView):
     progress: ProgressView | None = None
     """For a running job whose script reports; None otherwise, and where S3 does not answer."""
     warnings: list[str] = Field(default=[])
-    """What the job's user should know before it is too late, as sentences: that an eviction would
-    set the job back to its beginning, for example."""
+    """Warnings to the job's user, as sentences: for example that an eviction would restart the job
+    from its beginning."""
     slow_save: SlowSaveView | None = None
-    """That the last save took too long: of a running job, or of the attempt that was evicted last.
-    Its text is among `warnings`."""
+    """Set if the last save took too long: of a running job, or of the attempt that was evicted
+    last. Its text is among `warnings`."""
     stalled_since: str | None = None
     """The last sign of life of a running job that counts as stalled (`stall_after`)."""
     attempts: list[AttemptView] = Field(default=[])
@@ -189,7 +189,7 @@ class JobView(SharedJobView):
 
     @property
     def news(self) -> list[str]:
-        """The warnings that are of now. That the job has no checkpoints is said once, at its
+        """The current warnings, without that of missing checkpoints, which appears once, at the
         submission, and on the job's page."""
         return [it for it in self.warnings if not it.startswith(f"{set_back(self.name)}: ")]
 

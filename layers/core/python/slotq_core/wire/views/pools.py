@@ -28,7 +28,7 @@ class MissingRightView(BaseModel):
 
 
 class PoolHealthView(BaseModel):
-    """What the queue has learned of a pool from SageMaker's refusals."""
+    """The health of a pool, from SageMaker's refusals."""
 
     errors: int = 0
     """Consecutive capacity errors; 0: healthy."""
@@ -64,7 +64,7 @@ class PoolSettingsView(BaseModel):
     stall_after: int | None = None
     """How long a script may report nothing before its job counts as stalled; None: for ever."""
     on_stall: str = "warn"
-    """What becomes of a stalled job: `warn`, or `evict` it and use one of its retries."""
+    """What happens to a stalled job: `warn`, or `evict` it and use one of its retries."""
     count_foreign: bool
     """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
@@ -78,7 +78,7 @@ class PoolSettingsView(BaseModel):
     resources: dict[str, int]
     """The pool's resources besides slots."""
     properties: dict[str, int] = Field(default={})
-    """What the pool's slots are like. Jobs may require it; none uses it up."""
+    """Properties of the pool's slots. Jobs may require them, and do not use them up."""
     checkpoints: str = "warn"
     """What happens to a preemptible training job without checkpoints: `warn`; `provide`: it is
     given a place for them; `require`: it is refused."""

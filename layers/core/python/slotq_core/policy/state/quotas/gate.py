@@ -33,7 +33,7 @@ from slotq_core.policy.state.quotas.givers import is_full
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
 
-NOBODY_LEAVES: Mapping[str, Demand] = MappingProxyType({})
+NOTHING_LEAVES: Mapping[str, Demand] = MappingProxyType({})
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
@@ -52,7 +52,7 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return taking.keeps_within_share()
 
 
-def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOBODY_LEAVES) -> bool:
+def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOTHING_LEAVES) -> bool:
     """Whether the job may move running jobs of other projects: its project and department stay
     within their fair shares with it. `leaving`: by account key, what the moves take elsewhere."""
     return bool(mine) and all(
