@@ -319,7 +319,7 @@ class FakeQueue:
             counted_as=CALLER,
             waiting_used=len(self.jobs),
             submissions_used=len(self.requests),
-            **{key: getattr(self.limits.each, key) for key in OF_A_CALLER},
+            **{key: getattr(self.limits.default, key) for key in OF_A_CALLER},
         )
         return limits_view(self.limits, revision=1, own=own, use=QueueUse())
 

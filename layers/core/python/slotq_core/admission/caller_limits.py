@@ -44,15 +44,15 @@ def of_caller(limits: Limits, caller: str) -> CallerLimits:
     """The limits of this caller."""
     rule = _rule(limits, caller)
     if rule is None:
-        return limits.each
+        return limits.default
 
     def own(mine: int | None, everyones: int) -> int:
         return everyones if mine is None else mine
 
     return CallerLimits(
-        waiting=own(rule.waiting, limits.each.waiting),
-        submissions=own(rule.submissions, limits.each.submissions),
-        priority=own(rule.priority, limits.each.priority),
+        waiting=own(rule.waiting, limits.default.waiting),
+        submissions=own(rule.submissions, limits.default.submissions),
+        priority=own(rule.priority, limits.default.priority),
     )
 
 

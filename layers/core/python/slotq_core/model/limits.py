@@ -34,7 +34,7 @@ class CallerRule:
     together: bool = False
     """Count all matching callers as one."""
     waiting: int | None = None
-    """None, here and below: the limit in `Limits.each`."""
+    """None, here and below: the limit in `Limits.default`."""
     submissions: int | None = None
     priority: int | None = None
 
@@ -44,7 +44,7 @@ class Limits:
     """The queue's limits. A caller is a person (`privacy.identity`): the sessions of a role count
     as one caller, unless the identity provider names them."""
 
-    each: CallerLimits = NO_LIMIT
+    default: CallerLimits = NO_LIMIT
     """Limits for a caller that no rule matches."""
     rules: tuple[CallerRule, ...] = ()
     """The first matching rule counts."""
@@ -56,7 +56,7 @@ class Limits:
     @property
     def count_anything(self) -> bool:
         """Whether any limit needs counting; a priority limit does not."""
-        limits: tuple[CallerLimits | CallerRule, ...] = (self.each, *self.rules)
+        limits: tuple[CallerLimits | CallerRule, ...] = (self.default, *self.rules)
         callers = any(one.waiting or one.submissions for one in limits)
         return bool(callers or self.waiting_in_all or self.lines)
 
