@@ -65,8 +65,10 @@ class Predecessors:
         return Predecessors(
             jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
             groups={
-                name: replace(it, living=it.living and replace(it.living, followed=True))
-                for name, it in self.groups.items()
+                name: replace(
+                    progress, living=progress.living and replace(progress.living, followed=True)
+                )
+                for name, progress in self.groups.items()
             },
         )
 

@@ -33,7 +33,9 @@ def check_gang(
 ) -> None:
     """Check members without an admission of their own. Raises as `check_room`, and InvalidRequest
     if a member names no pool. `members` maps persons to their submissions."""
-    jobs = [bare(member, user, pools) for user, those in members.items() for member in those]
+    jobs = [
+        bare(member, user, pools) for user, submissions in members.items() for member in submissions
+    ]
     if not _fits(_whole(group, jobs), {pool.name: pool.capacity for pool in pools}):
         for member in chain.from_iterable(members.values()):
             check_pools(member, pools)  # A member's own refusal says more.

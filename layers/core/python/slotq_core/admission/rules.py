@@ -271,10 +271,10 @@ def _named(
     offering = [pool for pool in usable if pool.instance_type == submission.instance_type]
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in usable}))
-        whose = f" of project {submission.project}" if by_default else ""
+        of_project = f" of project {submission.project}" if by_default else ""
         raise InvalidRequest(
-            f"no pool{whose} has instance type '{submission.instance_type}'; the pools{whose} "
-            f"have {kinds}",
+            f"no pool{of_project} has instance type '{submission.instance_type}'; the "
+            f"pools{of_project} have {kinds}",
             field="ResourceConfig.InstanceType",
         )
     return offering

@@ -111,7 +111,7 @@ def yield_in(before: Job | None, after: Job) -> Yielded | None:
 
 def after_yield(yields: Iterable[Yielded], before: Job | None, after: Job) -> tuple[Yielded, ...]:
     """The last yield of each project, user and rank, after one change of a job."""
-    this = yield_in(before, after)
-    if this is None:
+    latest = yield_in(before, after)
+    if latest is None:
         return tuple(yields)
-    return (*(yielded for yielded in yields if yielded.of != this.of), this)
+    return (*(yielded for yielded in yields if yielded.of != latest.of), latest)

@@ -103,7 +103,7 @@ def _next_of(
     found = more(Need(after=job, count=1))
     line = line_of(job)
     others = [other for other in kept if other.claim is None and line_of(other) == line]
-    last = max((*others, *found.jobs), key=lambda it: (it.entry_time, it.name), default=None)
+    last = max((*others, *found.jobs), key=lambda job: (job.entry_time, job.name), default=None)
     if last is not None and found.jobs:
         behind |= _counted(last, found.behind)
     return found.jobs

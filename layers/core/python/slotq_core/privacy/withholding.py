@@ -62,7 +62,7 @@ def as_seen(queue: QueueSnapshot, sees: Callable[[Job], bool] | None) -> QueueSn
         jobs=tuple(_job(job, names, hidden=job.name in hidden) for job in ordered),
         groups=tuple(sorted(groups, key=lambda group: group.name)),
         yields=tuple(
-            shown for this in queue.yields for shown in _yields(this, queue, names, hidden)
+            shown for yielded in queue.yields for shown in _yields(yielded, queue, names, hidden)
         ),
         withheld=frozenset(names.jobs[name] for name in hidden),
         etas={name: eta for name, eta in queue.etas.items() if name not in hidden},
@@ -139,10 +139,10 @@ def _group(group: Group, names: _Names) -> Group:
 
 
 def _yields(
-    this: Yielded, queue: QueueSnapshot, names: _Names, hidden: set[str]
+    yielded: Yielded, queue: QueueSnapshot, names: _Names, hidden: set[str]
 ) -> Iterable[Yielded]:
     """The yield, once for each name shown for its user."""
-    if any(job.person == this.user and job.name not in hidden for job in queue.jobs):
-        yield this
-    if this.user in names.users:
-        yield replace(this, user=names.users[this.user])
+    if any(job.person == yielded.user and job.name not in hidden for job in queue.jobs):
+        yield yielded
+    if yielded.user in names.users:
+        yield replace(yielded, user=names.users[yielded.user])

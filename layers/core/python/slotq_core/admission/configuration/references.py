@@ -68,8 +68,8 @@ def _references(sharing: Sharing) -> Iterator[Reference]:
         yield Reference(f"notification '{rule.name}'", "'for'", "project", rule.project)
 
 
-def _amounts(owner: str, it: Project | Department) -> Iterator[Reference]:
-    for key, amounts in (("quota", it.quota or {}), ("limit", it.limit)):
+def _amounts(owner: str, entity: Project | Department) -> Iterator[Reference]:
+    for key, amounts in (("quota", entity.quota or {}), ("limit", entity.limit)):
         for scope, of_scope in amounts.items():
             if scope != EVERYWHERE:
                 yield Reference(owner, key, "pool", scope)

@@ -42,9 +42,9 @@ class Lacks:
         text = f"{where} has {self.pool_free} free for {self.member}, which needs {needs}"
         if not self.holder:
             return text
-        whose = f" of project {self.holder_project}" if self.holder_project else ""
+        of_project = f" of project {self.holder_project}" if self.holder_project else ""
         more = f" and {in_jobs(self.other_holders)} more hold" if self.other_holders else " holds"
-        return f"{text}; {self.holder}{whose}{more} slots there"
+        return f"{text}; {self.holder}{of_project}{more} slots there"
 
     def numbers(self) -> dict[str, Number]:
         return {f.name: getattr(self, f.name) for f in fields(self)}

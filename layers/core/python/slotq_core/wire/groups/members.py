@@ -38,7 +38,7 @@ def check_growth(shared: Json, *, members: int, sent: int) -> None:
     sizes = {field: json_size(value) for field, value in shared.items() if value}
     if not sizes:
         return
-    largest, size = max(sizes.items(), key=lambda it: it[1])
+    largest, size = max(sizes.items(), key=lambda item: item[1])
     most = most_expanded(sent)
     if (together := _together(sum(sizes.values()), members, sent)) > most or size > MAX_BODY:
         raise InvalidRequest(

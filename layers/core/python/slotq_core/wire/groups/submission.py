@@ -143,14 +143,14 @@ class GroupText:
         Raises InvalidRequest; the fault of a member has the member's place in its path."""
         read, check = self.body, RequestCheck()
         whole = expanded(read.template, read.members)
-        members = tuple(_member(read, number, it, check) for number, it in enumerate(whole))
+        members = tuple(_member(read, number, member, check) for number, member in enumerate(whole))
         count = Counter(submission.name for submission, _ in members)
         if again := [name for name, times in count.items() if times > 1]:
             raise InvalidRequest(f"two members are named '{again[0]}'", field="members")
         if read.gang:
             _check_rules(read.gang, [*count])
             _check_variables(members)
-        same = {key: it for key, it in self.value.items() if key != "template"}
+        same = {key: content for key, content in self.value.items() if key != "template"}
         same["members"] = whole
         canonical = json.dumps(same, sort_keys=True, separators=(",", ":"), default=str)
         return members, hashlib.sha256(canonical.encode()).hexdigest()
@@ -188,7 +188,7 @@ def parse_group(body: str | bytes) -> tuple[GroupBody, Members, str]:
 
 
 def _check_size(value: Mapping[str, Any]) -> None:
-    rest = {key: it for key, it in value.items() if key not in {"template", "members"}}
+    rest = {key: content for key, content in value.items() if key not in {"template", "members"}}
     if (size := len(json.dumps(rest))) > LARGEST_RULES:
         raise InvalidRequest(
             f"the group has {size:,} bytes besides its template and members, and the limit is "

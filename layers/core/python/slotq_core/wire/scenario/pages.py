@@ -125,9 +125,9 @@ def _parts(view: ScenarioView) -> Iterator[Part]:
 def _with(view: ScenarioView, parts: list[Part], **more: Any) -> ScenarioView:
     return view.model_copy(
         update={
-            "jobs": [it for it in parts if isinstance(it, SnapshotJobView)],
-            "groups": [it for it in parts if isinstance(it, SnapshotGroupView)],
-            "yields": [it for it in parts if isinstance(it, YieldedView)],
+            "jobs": [part for part in parts if isinstance(part, SnapshotJobView)],
+            "groups": [part for part in parts if isinstance(part, SnapshotGroupView)],
+            "yields": [part for part in parts if isinstance(part, YieldedView)],
             **more,
         }
     )

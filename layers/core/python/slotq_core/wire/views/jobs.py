@@ -191,7 +191,11 @@ class JobView(SharedJobView):
     def news(self) -> list[str]:
         """The current warnings, without that of missing checkpoints, which appears once, at the
         submission, and on the job's page."""
-        return [it for it in self.warnings if not it.startswith(f"{set_back(self.name)}: ")]
+        return [
+            warning
+            for warning in self.warnings
+            if not warning.startswith(f"{set_back(self.name)}: ")
+        ]
 
 
 class RequestView(BaseModel):
