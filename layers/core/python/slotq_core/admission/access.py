@@ -1,4 +1,4 @@
-"""Who may do what: the roles of callers in projects, against the table of rights (`model.access`).
+"""Permissions: the roles of callers in projects, against the table of rights (`model.access`).
 
 Pure. `api.table` says which action each route is, and `operations.authorize` asks here.
 """
@@ -37,7 +37,8 @@ class Membership:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Permissions:
-    """What callers may do under one configuration. Callers are ARNs, as API Gateway gives them."""
+    """The permissions of callers under one configuration. Callers are ARNs, as API Gateway gives
+    them."""
 
     sharing: Sharing = NO_SHARING
     operators: tuple[str, ...] = ()

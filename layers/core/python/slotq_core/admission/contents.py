@@ -1,4 +1,4 @@
-"""What instances contain, for quotas of GPUs, CPUs and memory.
+"""The contents of instances, for quotas of GPUs, CPUs and memory.
 
 A pool counts the contents of its instances if a quota or a limit names them. From then on they are
 part of its capacity and of each new job's demand: the contents of one instance times the job's

@@ -61,7 +61,7 @@ class Predecessors:
         return {**self.jobs, **{job.name: job for job in watches if job}}
 
     def once_followed(self) -> Predecessors:
-        """The same after `to_follow` was followed."""
+        """These predecessors after `to_follow` was followed."""
         return Predecessors(
             jobs={name: replace(job, followed=True) for name, job in self.jobs.items()},
             groups={

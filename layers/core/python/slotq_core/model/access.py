@@ -1,4 +1,4 @@
-"""Who may do what in a project: the table of rights, and patterns of callers."""
+"""Rights in a project: the table of rights, and patterns of callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
-    """What a person may do in a project; each role includes those below it."""
+    """The rights of a person in a project; each role includes those below it."""
 
     NOBODY = 0
     VIEWER = 1
@@ -22,7 +22,7 @@ class Role(IntEnum):
 
 
 class Action(StrEnum):
-    """What a caller wants. IAM decides first, by method and path."""
+    """An action of a caller. IAM decides first, by method and path."""
 
     LOOK = "look"
     """See the pools, the limits, the record of changes, the release and oneself."""

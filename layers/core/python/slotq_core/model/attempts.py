@@ -140,7 +140,7 @@ class Attempt:
     steps: int | None = None
     """Steps in all, as last reported; set when the attempt has ended."""
     warning: str = ""
-    """What the script did wrong when it was asked to suspend, as a sentence."""
+    """The script's fault after a request to suspend, as a sentence; empty: none."""
     stop: StopOrder | None = None
     ended_at: Moment | None = None
     outcome: AttemptOutcome | None = None

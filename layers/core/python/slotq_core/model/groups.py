@@ -53,7 +53,7 @@ Parameter = str | bool | int | float
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     parameters: tuple[Mapping[str, Parameter], ...] = ()
     """The values that each member tries, in the order of the members; empty: not declared."""

@@ -191,7 +191,7 @@ class Job(JobSettings):
     an attempt has run; no move of the running job goes there. They come after the other pools, in
     the order of their refusals; those with a quota of 0 come last."""
     denied_in: tuple[str, ...] = ()
-    """Those of them where that quota was 0."""
+    """The pools among `refused_in` where that quota was 0."""
     releases: tuple[Moment, ...] = ()
     """When attempts lately released their slots without being asked (ms)."""
     ran: Duration = 0
@@ -247,7 +247,7 @@ class Job(JobSettings):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The same, without the entry of its own group."""
+        """`waits_for` without the entry of its own group."""
         return tuple(name for name in self.waits_for if not name.startswith(GROUP_ENTRY))
 
     @property
@@ -263,7 +263,7 @@ class Job(JobSettings):
 
     @property
     def holds(self) -> tuple[tuple[str, Demand], ...]:
-        """What the job holds in each pool, from its admission to the end of its attempt."""
+        """The amounts held in each pool, from the admission to the end of the attempt."""
         if self.attempt is None:
             return ()
         return self.parts or ((self.attempt.pool, self.demand),)
@@ -284,7 +284,7 @@ class Submission(JobSettings):
     name: str
     instance_type: str
     demand: Demand
-    """What the job needs, in amounts and in properties of its pools (`admission.requirements`)."""
+    """The job's need of amounts and of properties of its pools (`admission.requirements`)."""
     role: str = ""
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""

@@ -49,7 +49,7 @@ class Limits:
     rules: tuple[CallerRule, ...] = ()
     """The first matching rule counts."""
     waiting_in_all: int = 0
-    """The same as `CallerLimits.waiting`, for all callers together."""
+    """As `CallerLimits.waiting`, for all callers together."""
     lines: int = 0
     """The most distinct lines with waiting jobs. A pass looks at the head of each line."""
 

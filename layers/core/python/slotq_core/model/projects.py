@@ -15,7 +15,7 @@ from slotq_core.timestamps import Duration
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prescription:
-    """What a project prescribes for the requests of its jobs. Patterns are texts in which `*`
+    """A project's prescriptions for the requests of its jobs. Patterns are texts in which `*`
     matches any text; an empty list of patterns allows everything."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def weight_of(weight: Weight, resource: str) -> int | None:
 
 
 class Fairness(StrEnum):
-    """What one department may reclaim from another."""
+    """The limits of reclaims between departments."""
 
     PROTECT_QUOTA = "protect_quota"
     """Never what a project runs within its own quota."""
@@ -89,7 +89,7 @@ WARNED_AT = 80
 
 
 class Beyond(StrEnum):
-    """What happens to a project that has spent its budget, until the month ends."""
+    """The treatment of a project beyond its budget, until the month ends."""
 
     SOFT = "soft"
     """All that the project holds counts as over quota: it uses idle slots, and gives them back."""
@@ -99,7 +99,7 @@ class Beyond(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a project may spend in each calendar month."""
+    """The budget of a project for each calendar month."""
 
     slot_ms: int
     """Slots multiplied by ms, above 0. An attempt counts from its admission to its end."""
@@ -121,7 +121,7 @@ class Department:
     over_quota: bool = True
     """False: the quota is also the limit."""
     fairness: Fairness = Fairness.PROTECT_QUOTA
-    """What this department may reclaim from others."""
+    """The limits of this department's reclaims from others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +147,7 @@ class Project:
     access: Access = NO_ACCESS
     """The project's people. The policy does not look at them."""
     requests: Prescription = NO_PRESCRIPTION
-    """What the project prescribes for requests. The policy does not look at it."""
+    """The project's prescriptions for requests. The policy does not look at them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +177,7 @@ class ShareStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
-    """What projects with a budget have spent in one month, of attempts that have ended."""
+    """The spending of projects with a budget in one month, by attempts that have ended."""
 
     month: int = 0
     """The first moment of the month (ms). For any other month, nothing is known or spent."""
@@ -224,7 +224,7 @@ class BudgetStatus:
         return now + -(-(amount - self.spent) // self.held) if self.held else None
 
     def sentence(self) -> str:
-        """What has been spent, for people."""
+        """The spending, for people."""
         return (
             f"project {self.project} has spent {hours(self.spent)} of the "
             f"{hours(self.budget.slot_ms)} slot-hours of its budget this month"

@@ -22,7 +22,7 @@ class Subscription(StrEnum):
     """The quotas of a department's projects are together at most the department's quota. Asked when
     a project changes."""
     DEPARTMENT_ABOVE_PROJECTS = "department_above_projects"
-    """The same, asked when the department's own quota changes."""
+    """The same rule, checked when the department's own quota changes."""
     PROJECT_ABOVE_RUNNING = "project_above_running"
     """A project's quota is at least what its running non-preemptible jobs hold."""
     QUOTA_WITHIN_POOLS = "quota_within_pools"

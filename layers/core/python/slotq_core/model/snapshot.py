@@ -42,7 +42,7 @@ class Snapshot:
     """The oldest first. Empty: all jobs belong to the one implicit project, which has no quota."""
     departments: tuple[Department, ...] = ()
     spent: Spending = NOTHING_SPENT
-    """What the projects with a budget have spent, without what the `active` jobs hold now."""
+    """The spending of projects with a budget, without the slots that the `active` jobs hold."""
     classes: tuple[PriorityClass, ...] = ()
     """Empty: HFAI's classes."""
     groups: tuple[Group, ...] = ()

@@ -65,7 +65,7 @@ class Channel(Protocol):
     """Whether its messages are signed, with a key that a rule names as `secret`."""
 
     def fault(self, place: object) -> str:
-        """What is wrong with the place of a receiver; empty if nothing is."""
+        """The fault of a receiver's place; empty if it is valid."""
 
     def call(self, message: Message, receiver: Receiver, sending: Sending) -> Post | ServiceCall:
         """The call that the message becomes. Raises NotDelivered."""

@@ -11,7 +11,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 KEPT_UNDER = "slotq/notifications/"
-"""Where secrets are kept. The function may read nothing else."""
+"""The prefix of kept secrets. The function may read nothing else."""
 SLACK_HOSTS = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
 
 _LONGEST = 2048
@@ -38,21 +38,21 @@ _STORE = (
 
 
 def fault_in_reference(value: object) -> str:
-    """What is wrong with a reference to a secret; empty if nothing is."""
+    """The fault of a reference to a secret; empty if it is valid."""
     if isinstance(value, str) and (_SSM.fullmatch(value) or _SECRETS_MANAGER.fullmatch(value)):
         return ""
     return f"a reference is needed, not the secret itself: {_STORE}"
 
 
 def fault_in_topic(value: object) -> str:
-    """What is wrong with an SNS topic; empty if nothing is."""
+    """The fault of an SNS topic; empty if it is valid."""
     if isinstance(value, str) and _TOPIC.fullmatch(value):
         return ""
     return "the ARN of an SNS topic is needed: arn:aws:sns:REGION:ACCOUNT:NAME"
 
 
 def fault_in_url(value: object) -> str:
-    """What is wrong with a webhook's URL as configured; empty if nothing is."""
+    """The fault of a webhook's configured URL; empty if it is valid."""
     parts = _split(value)
     if parts is None:
         return f"a URL is needed, https://HOST/PATH, of at most {_LONGEST:,} characters"
@@ -70,7 +70,7 @@ def fault_in_url(value: object) -> str:
 
 
 def fault_in_slack_url(value: str, *, loopback: bool = False) -> str:
-    """What is wrong with a URL that was kept for Slack; empty if nothing is."""
+    """The fault of a URL kept for Slack; empty if it is valid."""
     parts = _split(value)
     if parts is None:
         return "what is kept there is no URL"
@@ -82,7 +82,7 @@ def fault_in_slack_url(value: str, *, loopback: bool = False) -> str:
 
 
 def fault_in_host(parts: SplitResult, *, loopback: bool) -> str:
-    """What is wrong with where a URL leads, as far as the URL itself says. `loopback`: whether a
+    """The fault of a URL's host, as far as the URL itself shows. `loopback`: whether a
     machine may call itself, by http."""
     host = parts.hostname or ""
     if _names_loopback(host):

@@ -39,8 +39,8 @@ TRIED_AT_ONCE = 100
 
 
 class Line(NamedTuple):
-    """What the jobs of a line have in common. The priority is part of it, so the first job has also
-    waited longest, as `reserve_after` needs."""
+    """The common fields of the jobs of a line. The priority is one of them, so the first job has
+    also waited longest, as `reserve_after` needs."""
 
     workload: Workload
     priority: int
@@ -135,7 +135,7 @@ def by_user(snapshot: Snapshot) -> bool:
 
 
 def users_matter(pools: Iterable[Pool], *, limits: bool) -> bool:
-    """The same, of a configuration. `limits`: whether users may have limits."""
+    """As `by_user`, for a configuration. `limits`: whether users may have limits."""
     return limits or any(pool.time_slice is not None or pool.consolidate for pool in pools)
 
 

@@ -83,7 +83,7 @@ class EndGroup:
     group: str
     jobs: tuple[Job, ...]
     why: str
-    """What has ended the gang, as a sentence."""
+    """The cause of the gang's end, as a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +164,7 @@ def jobs_in(decision: Decision) -> tuple[Job, ...]:
 
 
 class Unexamined:
-    """What a plan knows of waiting jobs that it did not examine: here, nothing."""
+    """The plan's knowledge of waiting jobs that it did not examine: here, nothing."""
 
     def kept_back(self, job: Job) -> Reason | None:
         """The limit that keeps every job of its kind back, if one does."""
@@ -202,7 +202,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What a plan in progress asks for: more jobs of one line."""
+    """A request of a plan in progress: more jobs of one line."""
 
     after: Job
     """The last job of the line that the plan knows."""

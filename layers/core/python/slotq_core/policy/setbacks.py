@@ -1,4 +1,4 @@
-"""What a pass does after a refused decision: it goes on without the affected jobs or pools.
+"""Refused decisions: the pass goes on without the affected jobs or pools.
 
 A race changes the conditions of a decision. So two refusals on the same conditions are not a race:
 a stored record can never meet the conditions. The pass then decides nothing more about the jobs of
@@ -26,7 +26,7 @@ from slotq_core.policy.plan import Answers, Decision, Found, Need, jobs_in
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutAway:
-    """What is put away."""
+    """The jobs and pools that are put away."""
 
     jobs: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ def without(snapshot: Snapshot, away: PutAway, more: Answers) -> tuple[Snapshot,
 
 
 def _occupied(job: Job) -> tuple[tuple[str, Demand], ...]:
-    """What the job holds or claims, by pool."""
+    """The amounts that the job holds or claims, by pool."""
     claimed = ((job.claim.pool, job.claim.amount),) if job.claim else ()
     return job.holds + claimed
 
@@ -133,7 +133,7 @@ MOST_REFUSALS = 20
 """How often a pass makes one decision at all, though others change its jobs or pools each time."""
 
 Kind = tuple[str, tuple[str, ...]]
-"""What a decision does, and to which jobs."""
+"""The kind of a decision, and the names of its jobs."""
 
 
 class Setbacks:

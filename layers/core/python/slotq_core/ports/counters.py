@@ -34,7 +34,7 @@ class Census:
     open_lines: Sequence[OpenLine] = ()
     """Every line that is kept, with and without jobs."""
     projects: Mapping[str, int] = field(default_factory=dict)
-    """The same jobs, by project."""
+    """Jobs in QUEUED_STATES, by project."""
 
 
 class Counters(Protocol):

@@ -249,7 +249,7 @@ class Configuration:
     month_sum: MonthSum = NO_MONTH
     """The spending of projects with a budget, as of the last tick."""
     spent: Spending = NOTHING_SPENT
-    """The same for the policy, with the warnings."""
+    """The same spending for the policy, with the warnings."""
     group_decisions: int = 0
     """How many decisions about groups have been committed."""
     in_parts: bool = False
@@ -273,7 +273,7 @@ class ConfigurationChange:
     revision: int
     """The revision that the change made."""
     who: str
-    """Who signed the request, or the setting that the change came from."""
+    """The signer of the request, or the setting that the change came from."""
     at: int
     before: tuple[Pool, ...]
     after: tuple[Pool, ...]

@@ -96,8 +96,7 @@ that this mapping gives: never change the default."""
 
 
 def fault_in(pattern: str) -> str:
-    """What is wrong with a pattern of `session_roles`, and what would be right; empty if nothing
-    is."""
+    """The fault of a pattern of `session_roles`, with a correction; empty if it is valid."""
     right = "write the role's name, as in 'AWSReservedSSO_Research_*'"
     parts = _PATTERN.fullmatch(pattern)
     if parts is None:

@@ -1,4 +1,4 @@
-"""What attempts used, added up: amounts of slot time, and how long attempts had waited.
+"""The use of attempts, added up: amounts of slot time, and waits.
 
 A window is half open: from its first moment to before its end. Time counts where it falls into the
 window; a start, a wait, and an eviction count at their moment: a wait when it ends with the start,
@@ -91,14 +91,14 @@ class UsageGroup(NamedTuple):
 
 
 BY = ("project", "submitter", "pool", "class")
-"""What use can be grouped by, as users name it. Instance types always stay apart, for prices."""
+"""The fields that group use, as users name them. Instance types always stay apart, for prices."""
 
 _FIELDS = {"class": "workload"}
 
 
 @dataclass(kw_only=True, slots=True)
 class Amounts:
-    """What a group has used. Times are slots multiplied by ms."""
+    """The use of a group. Times are slots multiplied by ms."""
 
     slot_ms: int = 0
     """From the admission to the end of the attempt."""
@@ -196,7 +196,7 @@ _NOTHING = Amounts()
 
 
 def by_day(uses: Iterable[AttemptUse]) -> DayTotals:
-    """What ended attempts used on each calendar day."""
+    """The use of ended attempts on each calendar day."""
     found: DayTotals = {}
     for use in uses:
         assert use.ended_at is not None
@@ -215,7 +215,7 @@ def merge(totals: Totals, more: Iterable[tuple[UsageGroup, Amounts]]) -> None:
 
 
 def grouped(totals: Mapping[UsageGroup, Amounts], by: Iterable[str]) -> Totals:
-    """The same, with only the fields of BY that `by` names, and instance types, kept apart."""
+    """The totals by the fields of BY that `by` names, and by instance type."""
     found: Totals = {}
     kept = grouping(by)
     merge(found, ((kept(group), amounts) for group, amounts in totals.items()))

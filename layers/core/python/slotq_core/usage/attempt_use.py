@@ -21,7 +21,7 @@ LATEST = 253_402_300_799_999
 
 
 class PartUse(NamedTuple):
-    """What an attempt held in one pool."""
+    """The slots of an attempt in one pool."""
 
     pool: str
     instance_type: str
@@ -58,8 +58,8 @@ class AttemptUse:
     beneficiary: Beneficiary | None = None
     """The owner of the job that the attempt was evicted for."""
     evicted_for: str = ""
-    """That job's name; empty: it makes room for no particular job, or the record is older than this
-    field."""
+    """The beneficiary's name; empty: the stop makes room for no particular job, or the record is
+    older than this field."""
     outcome: str = ""
     """How the attempt ended (`AttemptOutcome`); empty: it goes on, or the record is older than this
     field."""

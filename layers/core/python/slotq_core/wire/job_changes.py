@@ -91,7 +91,7 @@ class OutcomeView(BaseModel):
     job: JobView | None = None
     """For a retry, the new job."""
     error: ErrorView | None = None
-    """The same error as the answer for this job alone. `unavailable`: the time ran out before this
+    """The error, as in the answer for this job alone. `unavailable`: the time ran out before this
     change; send it again."""
 
 

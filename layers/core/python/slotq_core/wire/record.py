@@ -42,7 +42,7 @@ class ChangeView(BaseModel):
 
     revision: int
     who: str
-    """Who signed the request; SLOTQ_POOLS where the pools came from the template."""
+    """The signer of the request; SLOTQ_POOLS if the pools came from the template."""
     at: str
     pools: list[PoolChangeView]
     """The pools that differ."""

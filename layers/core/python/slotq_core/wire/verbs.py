@@ -26,7 +26,7 @@ LIVING_STATES = frozenset(JobState) - TERMINAL_STATES
 
 
 class Takes(StrEnum):
-    """What a verb takes besides the jobs."""
+    """The argument of a verb besides the jobs."""
 
     NOTHING = ""
     PRIORITY = "priority"
@@ -76,7 +76,7 @@ class Verb:
     offers: tuple[Offer, ...] = ()
     """On the page of one job; empty: it has no button."""
     of_a_group: str = ""
-    """What the button on a group's page says will happen; empty: it has none."""
+    """The announcement of the button on a group's page; empty: no button."""
     simulated: str = ""
     """The key of the change in a what-if; empty: none shows it."""
 

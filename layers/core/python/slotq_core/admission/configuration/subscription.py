@@ -45,7 +45,7 @@ class Number(NamedTuple):
     """One number that has a bound. The rule is broken where `amount` is above `bound`."""
 
     path: str
-    """Where the document has it."""
+    """The path in the document."""
     said: str
     """The sentence, with the numbers."""
     amount: int

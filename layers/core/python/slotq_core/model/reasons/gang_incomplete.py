@@ -27,7 +27,7 @@ class Lacks:
     """The member's site; empty: it has no other name than the job's."""
     member_needs: int
     pool_free: int
-    """What is free there beside the other members."""
+    """The amount free there besides the other members."""
     resource: str = "slots"
     """The resource that the numbers count."""
     holder: str = ""

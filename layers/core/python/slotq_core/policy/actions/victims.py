@@ -70,7 +70,7 @@ class Shortfalls:
         )
 
     def contribution(self, candidate: Candidate) -> Amounts:
-        """What the candidate gives towards each of `amounts`."""
+        """The candidate's contribution to each of `amounts`."""
         gifts = [(missing, gives(candidate)) for missing, gives in self._shortfalls]
         return tuple([gift[name] for missing, gift in gifts for name in missing])
 

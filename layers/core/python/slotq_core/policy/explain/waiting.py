@@ -122,8 +122,8 @@ def _lacks(gang: LiveGang, state: PlanState, closed_to: ClosedTo) -> reasons.Lac
 def _lacks_in(
     room: PoolRoom, job: Job, left: Demand, gang: LiveGang, drains: Job | None
 ) -> reasons.Lacks:
-    """What the member lacks in its first pool, and who holds most there: first the job that the
-    pool drains for, if that keeps the member out."""
+    """The member's shortfall in its first pool, and the largest holder there: first the job that
+    the pool drains for, if that keeps the member out."""
     resource = short(job, left)
     jobs = (*room.claims.values(), *room.awaiting, *room.jobs.everyone())
     others = {holder.name: holder for holder in jobs if holder.group != gang.group.name}

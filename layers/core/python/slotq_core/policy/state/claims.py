@@ -36,7 +36,7 @@ class Entitlement:
         return outranks(job, holder) and self._shares.beyond(job, pool).within(holder.demand)
 
     def projects(self, job: Job, pool: str, among: AbstractSet[str]) -> AbstractSet[str]:
-        """Those of these projects in which the job may evict in that pool: often just its own."""
+        """The projects among these where the job may evict in the pool: often just its own."""
         return {job.project, *givers(job, pool, among, self._accounts)} & among
 
 

@@ -49,7 +49,7 @@ class ClassCounts:
         self._known: dict[str, str] | None = {}
         """The class of each demoted job; None: not known since a change."""
         self._rooms: dict[tuple[str, int], bool] = {}
-        """What `has_room` has found by a search since the last change."""
+        """The results of `has_room` since the last change."""
 
     def enter(self, job: CountedJob) -> None:
         if len(job.classes) > 1:
@@ -136,7 +136,7 @@ class ClassCounts:
         return self._known
 
     def _left(self) -> Left:
-        """What the jobs with one class leave to the demoted ones."""
+        """The slots that the jobs with one class leave to the demoted ones."""
         assert self._limits is not None
         names = {name for job in self._demoted.values() for name in job.classes}
         return {name: max(0, self._limits.get(name, 0) - self._fixed[name]) for name in names}

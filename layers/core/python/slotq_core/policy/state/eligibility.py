@@ -1,4 +1,4 @@
-"""Where a job may start at all, whatever room there is: its pools, gang, limits and quotas."""
+"""The rooms where a job may start, whatever is free: pools, gang, limits and quotas."""
 
 from __future__ import annotations
 

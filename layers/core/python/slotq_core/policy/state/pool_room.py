@@ -109,7 +109,7 @@ class PoolRoom:
         return job.demand.within(self.both) and job.demand.within(self.left(job))
 
     def missing(self, job: Job) -> Demand:
-        """What others would have to give for the job to fit."""
+        """The shortfall of the job: the amounts that others would have to give."""
         left = self.left(job)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 

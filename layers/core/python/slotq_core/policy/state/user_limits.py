@@ -34,7 +34,7 @@ Place = tuple[str, str]
 """A job's name and a pool. A moving job holds slots in one pool and a claim in another."""
 
 NO_CLASS = ""
-"""Where no user's limit keeps a job back."""
+"""The class of a job that no user's limit keeps back."""
 
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
@@ -93,7 +93,7 @@ class Rights:
         return None if limits is None else limits.get(class_name, 0)
 
     def limits_in_words(self, user: str, pools: Iterable[str]) -> str:
-        """What the user may hold in these pools, in words."""
+        """The user's limits in these pools, in words."""
         parts = (
             f"{slots} of {class_name} in pool {pool}"
             for pool in pools
@@ -154,7 +154,7 @@ class UserBooks(Rights):
         self._counts: dict[tuple[str, str], ClassCounts] = {}
         """By user and pool."""
         self._counted: dict[Place, tuple[str, CountedJob]] = {}
-        """What is held and claimed, with the user."""
+        """The slots held and claimed, with the user."""
         self._stopping: dict[str, set[str]] = {}
         """By pool, the names of the jobs that were stopping when the plan began."""
 
@@ -250,7 +250,7 @@ class UserBooks(Rights):
         }
 
     def gives(self, others: Iterable[Job], class_name: str, user: str, pool: str) -> Demand:
-        """What these jobs would give to the user's limit for the class in the pool."""
+        """The contribution of these jobs to the user's limit for the class in the pool."""
         counts, found = self._of(user, pool), 0
         for other in others:
             owner, counted = self._counted.get((other.name, pool), ("", None))

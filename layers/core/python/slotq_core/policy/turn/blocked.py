@@ -1,4 +1,4 @@
-"""What follows a turn that could not serve its job (steps 3g and 5).
+"""Turns that could not serve their job (steps 3g and 5).
 
 A pool may drain for the job, the turn may count as a failed attempt, and the job gets a reason.
 """

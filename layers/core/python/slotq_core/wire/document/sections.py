@@ -92,7 +92,7 @@ class PoolSection(Section):
     consolidate: Flag = False
     count_foreign: Flag = False
     checkpoints: CheckpointRule = CheckpointRule.WARN
-    """What happens to a preemptible job without checkpoints."""
+    """The treatment of a preemptible job without checkpoints."""
 
 
 class DepartmentSection(Section):
@@ -108,7 +108,7 @@ class DepartmentSection(Section):
 
 
 class RequestsSection(Section):
-    """What a project prescribes for its jobs' CreateTrainingJob requests."""
+    """A project's prescriptions for its jobs' CreateTrainingJob requests."""
 
     defaults: Fields = Field(default={})
     fixed: Fields = Field(default={})
@@ -134,7 +134,7 @@ def _or_number(schema: dict[str, Any]) -> None:
 
 
 class BudgetSection(Section):
-    """What a project may spend in a calendar month (UTC). A number alone is a soft budget."""
+    """The budget of a project for a calendar month (UTC). A number alone is a soft budget."""
 
     model_config = ConfigDict(json_schema_extra=_or_number)
 

@@ -251,15 +251,15 @@ _AMOUNTS: dict[str, Any] = {"type": "object", "additionalProperties": _AMOUNT}
 Seconds = Annotated[int, BeforeValidator(seconds), _time()]
 """Seconds in the file, or a text with units such as `2h`; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration), _time(minimum=0)]
-"""The same, at least 0."""
+"""As `Seconds`, at least 0."""
 Grace = Annotated[
     int,
     BeforeValidator(_grace),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME, {"type": "boolean"}]}),
 ]
-"""The same, or a switch: true is `GRACE`."""
+"""As `Duration`, or a switch: true is `GRACE`."""
 Period = Annotated[int, BeforeValidator(period), _time(exclusiveMinimum=0)]
-"""The same, more than 0."""
+"""As `Seconds`, more than 0."""
 _SLOT_HOURS: dict[str, Any] = {
     "type": "number",
     "exclusiveMinimum": 0,

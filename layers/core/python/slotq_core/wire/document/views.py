@@ -115,7 +115,7 @@ class BudgetView(BaseModel):
     beyond: str
     """`soft`: beyond it, what the project holds counts as over quota; `hard`: nothing starts."""
     spent_slot_seconds: float
-    """What its attempts have held in this month, those that go on included."""
+    """The use of its attempts in this month, running ones included."""
     resets_at: str
     """When the budget is reset."""
 
@@ -127,7 +127,7 @@ class ProjectView(BaseModel):
     project: Document
     """The project's entry in the document."""
     used: dict[str, dict[str, int]]
-    """What its jobs hold, by pool."""
+    """The amounts that its jobs hold, by pool."""
     standings: list[ShareStatusView]
     """By pool, where quotas are by pool, and resource."""
     budget: BudgetView | None = None
@@ -153,7 +153,7 @@ class UserQuotaView(BaseModel):
 class QuotasView(BaseModel):
     version: int = VERSION
     quotas: list[UserQuotaView]
-    """Those that are above 0 or used: by user, pool and class, the highest class first."""
+    """The quotas above 0 or in use: by user, pool and class, the highest class first."""
     contact: str = ""
     """The contact for a larger quota."""
 

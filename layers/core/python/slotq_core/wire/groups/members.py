@@ -99,7 +99,7 @@ def compacted(requests: Sequence[Json]) -> tuple[dict[str, Any], list[dict[str, 
 
 
 def _common(objects: Sequence[Json]) -> dict[str, Any]:
-    """What all of the objects share."""
+    """The common part of all objects."""
     first, *others = objects
     shared: dict[str, Any] = {}
     for key, value in first.items():

@@ -21,7 +21,7 @@ Value = bool | int | FiniteFloat | str
 
 
 class SweepBody(BaseModel):
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     model_config = ConfigDict(extra="forbid")
     parameters: list[dict[str, Value]] = Field(default=[])
@@ -57,7 +57,7 @@ class TrialView(BaseModel):
 
 
 class SweepView(BaseModel):
-    """What a sweep tries, and what it looks for."""
+    """The trials and the goal of a sweep."""
 
     metric: str = ""
     maximize: bool = False

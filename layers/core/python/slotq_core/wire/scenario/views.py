@@ -106,7 +106,7 @@ class SnapshotJobView(SharedJobView):
     refused_in: list[str] = Field(default=[])
     """The pools in which a quota of something else refused the last start."""
     denied_in: list[str] = Field(default=[])
-    """Those of them where that quota was 0."""
+    """The pools among `refused_in` where that quota was 0."""
     releases: list[str] = Field(default=[])
     ran: float = 0
     """Running time of the attempts that have ended."""
@@ -148,7 +148,7 @@ class YieldedView(BaseModel):
 
 
 class SpentView(BaseModel):
-    """What projects with a budget have spent in a month, of attempts that have ended."""
+    """The spending of projects with a budget in a month, by attempts that have ended."""
 
     month: str
     slot_seconds: dict[str, float] = Field(default={})

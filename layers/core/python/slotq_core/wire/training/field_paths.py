@@ -15,7 +15,7 @@ if (
     from slotq_core.wire.training.training_request import Shape
 
 MISSING: Any = object()
-"""What `value_at` returns for a field that the request does not have."""
+"""The value that `value_at` returns for an absent field."""
 
 
 def value_at(request: Mapping[str, Any], path: str) -> Any:

@@ -63,8 +63,8 @@ class AttemptView(BaseModel):
     resumption: str = ""
     """Where the job goes on after an eviction and what it loses, as a sentence; else empty."""
     warning: str = ""
-    """What the script did wrong when it was asked to suspend, or that its last save took longer
-    than the eviction left it, as a sentence; else empty."""
+    """A warning: the script's fault after a request to suspend, or a last save longer than the time
+    that the eviction left it; else empty."""
     logs: str = ""
     """The CloudWatch log group, a colon, and the prefix of the streams' names."""
 
@@ -90,7 +90,7 @@ class SlowSaveView(BaseModel):
     lost: bool
     """Whether such a save is not complete in that time."""
     text: str
-    """The same as one of the job's warnings."""
+    """The text, also among the job's warnings."""
 
 
 class ProgressView(BaseModel):
@@ -111,8 +111,8 @@ class ProgressView(BaseModel):
 
 
 class SharedJobView(BaseModel):
-    """What the answers about jobs and the queue's snapshot (`scenario.views`) both show of a job:
-    a setting that both show is a field of this class. Moments are ISO 8601 in UTC, durations
+    """The fields that the answers about jobs and the queue snapshot (`scenario.views`) share: a
+    setting that both show is a field of this class. Moments are ISO 8601 in UTC, durations
     seconds."""
 
     name: str
@@ -122,7 +122,7 @@ class SharedJobView(BaseModel):
     changed_at: str
     demand: dict[str, int]
     parts: dict[str, dict[str, int]] = Field(default={})
-    """What the job needs of each of several pools at once."""
+    """The job's demand in each of several pools at once."""
     requires: dict[str, int] = Field(default={})
     """The properties that the job's pools must have at least."""
     pools: list[str]
@@ -163,7 +163,7 @@ class JobView(SharedJobView):
     after: list[str] = Field(default=[])
     """The jobs that this one was submitted after, and groups, as `group:NAME`."""
     waits_for: list[str] = Field(default=[])
-    """Those of them that the job still waits for."""
+    """The jobs and groups that the job still waits for."""
     submitter: str
     user: str = ""
     """The person behind the submitter, as of the submission: whose limits count."""

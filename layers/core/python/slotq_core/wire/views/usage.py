@@ -25,7 +25,7 @@ class WaitsView(BaseModel):
 
 
 class UsageRowView(BaseModel):
-    """What a group has used on one type of instance."""
+    """The use of a group on one type of instance."""
 
     group: dict[str, str]
     """The fields that the request groups by: `project`, `submitter`, `pool`, `class`. An empty

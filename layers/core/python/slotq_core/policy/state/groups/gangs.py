@@ -61,7 +61,7 @@ class LiveGang:
 
     @property
     def end(self) -> str:
-        """What has ended the gang, as a sentence; empty: nothing has, or members end alone."""
+        """The cause of the gang's end, as a sentence; empty: it goes on, or members end alone."""
         last = self.group.ends_with
         if not last:
             return ""
@@ -131,7 +131,7 @@ class LiveGang:
         return Demand.totals(claims)
 
     def demand_in(self, pool: str, member: Job) -> Demand:
-        """What the gang asks for at least in a pool in which this member is to run."""
+        """The gang's least demand in a pool where this member is to run."""
         bound = self._bound_to.get(pool, NOTHING)
         return bound if member.pools == (pool,) else bound + member.demand
 

@@ -61,7 +61,7 @@ def may_move_others(job: Job, mine: Chain, leaving: Mapping[str, Demand] = NOTHI
 
 
 def givers(job: Job, pool: str, among: AbstractSet[str], accounts: Accounts) -> AbstractSet[str]:
-    """Those of these projects from which the job may reclaim in the pool, before any eviction."""
+    """The projects among these from which the job may reclaim in the pool, before any eviction."""
     mine = accounts.of(job, pool)
     if not may_reclaim(job, mine):
         return frozenset()
@@ -133,5 +133,6 @@ class Taking:
         return account.deprivation(gone=self._gone(account))
 
     def _gone(self, account: Account) -> Demand:
-        """What the account can no longer give: victims taken so far and slots only promised."""
+        """The amounts that the account can no longer give: victims taken and slots only
+        promised."""
         return self.gone.get(account.key, NOTHING) + account.promised

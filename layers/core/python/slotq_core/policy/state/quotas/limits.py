@@ -1,4 +1,4 @@
-"""What limits and quotas leave to a job: of its user, its project and its department.
+"""The amounts that limits and quotas leave to a job: of its user, project and department.
 
 "`limit` always holds." A job may take over claims of jobs that it outranks in its project, so their
 demand does not count against the job.
@@ -29,7 +29,8 @@ class QuotaLimits:
         return self._users.admits_in(job, pool) is not None and not self.over(job, pool)
 
     def over(self, job: Job, pool: str) -> Demand:
-        """What others must give to the limits of the job's project and department."""
+        """The amounts that others must give under the limits of the job's project and
+        department."""
         over = NOTHING
         for account in self._accounts.of(job, pool):
             if account.limit and account.over_limit(job.demand):

@@ -20,7 +20,7 @@ from slotq_core.policy.state.quotas.account import Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
 Holdings = Mapping[tuple[str, str, bool], Demand]
-"""What is held by project, scope, and whether it may be evicted."""
+"""The amounts held, by project, scope, and whether they may be evicted."""
 
 
 Owners = tuple[Project | Department, ...]
@@ -89,7 +89,8 @@ def opened(
 
 
 def holdings(snapshot: Snapshot, scopes: Mapping[str, str]) -> Holdings:
-    """What starts and runs. `scopes`: the scope that each pool counts in."""
+    """The amounts held by starting and running jobs. `scopes`: the scope that each pool counts
+    in."""
     held: dict[tuple[str, str, bool], list[Demand]] = defaultdict(list)
     for job in snapshot.active:
         if job.state is not JobState.STOPPING and job.attempt:
