@@ -20,7 +20,7 @@ MOST_NAMES = 20
 _NUMBERED = re.compile(r"(?P<base>.+)-r(?P<number>[2-9]|[1-9][0-9]+)")
 
 
-def check_ended_in_vain(name: str, state: str) -> None:
+def check_retryable(name: str, state: str) -> None:
     """Raises InvalidRequest if the job has not ended, or has completed."""
     if state not in TERMINAL_STATES:
         raise InvalidRequest(
