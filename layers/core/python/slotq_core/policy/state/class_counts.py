@@ -153,19 +153,19 @@ def place(jobs: Sequence[CountedJob], left: Left) -> list[str] | None:
         return None
     left, names = dict(left), sorted(left)
     chosen: list[int] = []
-    in_vain: set[tuple[int, ...]] = set()
+    hopeless: set[tuple[int, ...]] = set()
     tries = choice = 0
     while len(chosen) < len(jobs):
         job = jobs[len(chosen)]
         state = (len(chosen), *(left[name] for name in names))
-        fitting = range(choice, 0 if state in in_vain else len(job.classes))
+        fitting = range(choice, 0 if state in hopeless else len(job.classes))
         choice = next((i for i in fitting if job.slots <= left[job.classes[i]]), -1)
         if choice >= 0:
             left[job.classes[choice]] -= job.slots
             chosen.append(choice)
             choice = 0
             continue
-        in_vain.add(state)
+        hopeless.add(state)
         tries += 1
         if not chosen or tries > MOST_TRIES:
             return None
