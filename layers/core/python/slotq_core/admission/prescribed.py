@@ -58,7 +58,7 @@ _LISTED = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokenRule:
-    """A field that the project forbids, and what it allows."""
+    """A field with a forbidden value, and the allowed values."""
 
     field: str
     message: str

@@ -95,7 +95,7 @@ def admit(
 
 
 def _class_named_in(submission: Submission, rights: Rights) -> str:
-    """The submission's class. Without a priority it is AUTO where classes are configured."""
+    """The submission's class. Without a priority it is AUTO if classes are configured."""
     if submission.default_priority and rights.numbers_are_classes:
         return AUTO
     return submission.priority_class

@@ -32,7 +32,7 @@ After = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A submission in its project, with what the project fills in."""
+    """A submission in its project, with the project's values filled in."""
 
     submission: Submission
     request: Request

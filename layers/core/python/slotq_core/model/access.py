@@ -88,7 +88,7 @@ _KINDS = (
 """The forms of callers' ARNs, and of their roles' ARNs, behind the partition."""
 _PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-eusc", "aws-iso", "aws-iso-b")
 _NAMES = (("000000000000", "a", "b"), ("999999999999", "Q", "7"))
-"""The account, name and session of two callers who have none of them in common."""
+"""The accounts, names and sessions of two callers, all different."""
 
 
 def fits_everybody(pattern: str) -> bool:

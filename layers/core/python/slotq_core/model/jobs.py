@@ -63,7 +63,7 @@ GROUP_ENTRY = "entry:"
 No job has such a name."""
 
 GROUP_END = "group:"
-"""Begins the name of a group where a job comes after one: `group:grid`. No job has such a name."""
+"""The prefix of a group's name among a job's dependencies: `group:grid`. No job has such a name."""
 
 
 MAX_AFTER = 45

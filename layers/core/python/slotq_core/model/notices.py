@@ -1,4 +1,4 @@
-"""Notifications as an operator configures them: whose jobs, which events, and where to."""
+"""Notifications as an operator configures them: jobs, events, and receivers."""
 
 from __future__ import annotations
 

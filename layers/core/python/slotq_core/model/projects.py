@@ -75,9 +75,9 @@ class Fairness(StrEnum):
     """The limits of reclaims between departments."""
 
     PROTECT_QUOTA = "protect_quota"
-    """Never what a project runs within its own quota."""
+    """No reclaim of work within a project's own quota."""
     FULL = "full"
-    """Also what runs within a quota, if the victim's department is above its fair share and the
+    """Also work within a quota, if the victim's department is above its fair share and the
     beneficiary's department is below its own."""
 
 

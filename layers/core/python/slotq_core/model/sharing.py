@@ -24,7 +24,7 @@ class Subscription(StrEnum):
     DEPARTMENT_ABOVE_PROJECTS = "department_above_projects"
     """The same rule, checked when the department's own quota changes."""
     PROJECT_ABOVE_RUNNING = "project_above_running"
-    """A project's quota is at least what its running non-preemptible jobs hold."""
+    """A project's quota is at least the use of its running non-preemptible jobs."""
     QUOTA_WITHIN_POOLS = "quota_within_pools"
     """No quota is more than its pool has, or than all pools together have."""
 

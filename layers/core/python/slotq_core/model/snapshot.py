@@ -62,7 +62,7 @@ class QueueSnapshot:
     at: Moment
     """The moment (ms)."""
     pools: tuple[Pool, ...]
-    """With what the queue has learned of them, and with counted contents."""
+    """The pools with their health and with counted contents."""
     jobs: tuple[Job, ...]
     """Every job that has not ended: first those that hold slots, then those that wait, in their
     order. Jobs that wait for others and held ones, too."""

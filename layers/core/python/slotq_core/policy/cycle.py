@@ -56,7 +56,8 @@ from slotq_core.policy.turn.unread import is_to_be_read
 def plan(
     snapshot: Snapshot, now: int, asked: Job | None = None, more: Answers = nothing_more
 ) -> Plan:
-    """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
+    """Make the decisions of this moment, and the reasons of jobs that wait. The same snapshot gives
+    the same plan.
 
     `asked`: a waiting job for which the plan also gives the outlook. `more` gives further jobs of a
     line, if the snapshot has only its first ones.

@@ -40,7 +40,7 @@ class StartGang:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Stop all the victims and give the beneficiary a claim to what it needs in one pool."""
+    """Stop all the victims and give the beneficiary a claim to its demand in one pool."""
 
     beneficiary: Job
     victims: tuple[Job, ...]
@@ -223,11 +223,11 @@ Planning = Generator[Need, Found, Plan]
 """A plan in progress: it asks, and goes on with each answer. So nothing is planned twice."""
 
 Answers = Callable[[Need], Found]
-"""Answers what a plan asks for."""
+"""Answers the requests of a plan."""
 
 
 def nothing_more(_: Need) -> Found:
-    """The answer where the snapshot has every waiting job."""
+    """The answer if the snapshot has every waiting job."""
     return Found()
 
 

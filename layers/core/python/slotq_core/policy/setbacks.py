@@ -46,7 +46,7 @@ class PutAway:
 
 
 def without(snapshot: Snapshot, away: PutAway, more: Answers) -> tuple[Snapshot, Answers]:
-    """Return the snapshot and the answers (`plan`) without what is put away."""
+    """Return the snapshot and the answers (`plan`) without the jobs and pools put away."""
     if not away:
         return snapshot, more
     skipping = _skipping(more, away)
@@ -79,7 +79,7 @@ def _occupied(job: Job) -> tuple[tuple[str, Demand], ...]:
 
 
 def _closed(snapshot: Snapshot, away: PutAway) -> tuple[Pool, ...]:
-    """The pools, with what jobs that are put away occupy as foreign, and closed ones full."""
+    """The pools: the slots of jobs put away count as foreign, and closed pools are full."""
     occupied: dict[str, Demand] = {}
     for job in (*snapshot.active, *snapshot.waiting):
         for pool, amount in _occupied(job) if away.has(job) else ():
@@ -114,7 +114,7 @@ def _counted(last: Job, behind: int) -> Mapping[str, int]:
 
 
 def _skipping(more: Answers, away: PutAway) -> Answers:
-    """Answer without what is put away: with at least one job where any are left."""
+    """Answer without the jobs put away: with at least one job if any are left."""
 
     def answer(need: Need) -> Found:
         found = more(need)
@@ -147,7 +147,7 @@ class Setbacks:
     def refused(
         self, decision: Decision, error: SlotQError, *, seen: Mapping[str, int], number: int
     ) -> tuple[str, str] | None:
-        """Note a refusal. Return what is put away because of it, and why; None if the decision may
+        """Record a refusal. Return what it puts away, and why; None if the decision may
         be tried again. `seen` and `number`: the versions of ledgers and the number of
         decisions about groups that the commit was conditioned on."""
         jobs = jobs_in(decision)

@@ -78,7 +78,7 @@ class Counters(Protocol):
     def correct(
         self, caller: str, seen: Counter, *, waiting: int, minute: int, lines: int = 0
     ) -> None:
-        """Correct the counter by the difference from what the audit has seen. Later counts stay.
+        """Correct the counter by the difference from the audit's count. Later counts stay.
 
         Forgets minutes before the last. Deletes the counter if it is empty or cannot be read. Does
         nothing if another audit was faster.

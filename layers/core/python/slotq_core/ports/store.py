@@ -1,4 +1,4 @@
-"""The place where jobs are kept: its facets, and its upkeep."""
+"""The store of jobs: its facets, and its upkeep."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Repair(Protocol):
 
 
 class Store(Protocol):
-    """The place where jobs are kept. Every read that a decision rests on is strongly consistent.
+    """The store of jobs. Every read that a decision depends on is strongly consistent.
 
     All methods of its facets may raise Unavailable (throttled, no answer). The caller's next
     trigger tries again.

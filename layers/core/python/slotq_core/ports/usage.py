@@ -100,7 +100,7 @@ class UsageBook(Protocol):
         longer as `seen`, and then nothing is added."""
 
     def keep_month(self, seen: MonthSum, counted: MonthSum) -> None:
-        """Store what was counted. Raises Conflict if the sum is no longer as `seen`."""
+        """Store the sum. Raises Conflict if the sum is no longer as `seen`."""
 
     def warn(self, project: str, month: int) -> bool:
         """Record that the queue warns of the project's budget in the month (its first moment, ms).

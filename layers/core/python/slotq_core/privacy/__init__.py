@@ -1,4 +1,4 @@
-"""The identity of callers, and what they may see.
+"""The identity of callers, and their view of requests and jobs.
 
 identity    the person behind a caller
 disclosure  which fields of a request are shown to whom

@@ -162,7 +162,7 @@ class Window:
 
 
 def add_attempt(totals: Totals, use: AttemptUse, window: Window, *, until: int) -> None:
-    """Add what the attempt used within the window. `until`: where an attempt that goes on ends
+    """Add the use of the attempt within the window. `until`: where an attempt that goes on ends
     for now (ms)."""
     end = until if use.ended_at is None else use.ended_at
     spans = [window.part_of(at, end) for at in (use.admitted_at, use.running_since, use.lost_since)]

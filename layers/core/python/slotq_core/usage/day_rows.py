@@ -15,7 +15,7 @@ from typing import Any
 from slotq_core.usage.amounts import Amounts, UsageGroup, Waits
 
 Cell = tuple[str, UsageGroup, Amounts]
-"""A calendar day, and what a group used on it."""
+"""A calendar day, and the use of a group on it."""
 
 FORMAT = 1
 MOST_CHARACTERS = 250_000

@@ -86,8 +86,8 @@ class PoolBody(BaseModel):
     below its own output, or refuse it (`require`)."""
     state: PoolState = PoolState.ACTIVE
     forget_limit: bool = Field(default=False, strict=True)
-    """Forget what SageMaker's refusals have shown of the pool: a smaller limit of the account, and
-    the back-off. Setting `slots` does so too."""
+    """Forget the results of SageMaker's refusals: a smaller limit of the account, and the back-off.
+    Setting `slots` does so too."""
     revision: int | None = Field(default=None, ge=0, strict=True)
     """The revision of the configuration that the caller decided on. An outdated revision is
     refused."""
@@ -147,7 +147,7 @@ class LimitSettingsView(BaseModel):
 
 
 class OwnLimitsView(BaseModel):
-    """The limits that apply to the caller, and what the caller uses."""
+    """The limits of the caller, and their use."""
 
     caller: str
     counted_as: str

@@ -65,7 +65,7 @@ _SWITCHED = {True: GRACE, False: 0, "true": GRACE, "on": GRACE, "false": 0, "off
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", *CHOICES)
 """All settings of a pool but its name."""
 FORGET_LIMIT = "forget_limit"
-"""In a change of a pool: forget what SageMaker's refusals have shown of it."""
+"""In a change of a pool: forget the results of SageMaker's refusals."""
 
 
 class _Names(NamedTuple):

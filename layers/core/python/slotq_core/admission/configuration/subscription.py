@@ -138,7 +138,7 @@ def _within_pools(current: SettingsInUse) -> Numbers:
 
 
 def _above_running(current: SettingsInUse) -> Numbers:
-    """No quota of a project is less than what its running jobs that may not be evicted hold."""
+    """No project's quota is below the use of its running jobs that may not be evicted."""
     by_scope, resources = _scoped(current), _resources(current.sharing)
     numbers: Numbers = {}
     for place, project in enumerate(current.sharing.projects):

@@ -17,7 +17,7 @@ from slotq_core.model.reasons.base import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lacks:
-    """A member of a gang, or a part of a job, for which its pool has no room, and who holds it."""
+    """A member of a gang, or a part of a job, for which its pool has no room, and the holder."""
 
     member: str
     """The member; of a job in parts, the job."""

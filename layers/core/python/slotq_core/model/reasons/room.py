@@ -1,4 +1,4 @@
-"""There is no room: what the job needs and what its pool has."""
+"""Reasons of a job without room: its demand and the amounts of its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of victims: what they free, what they cost and which members are not needed.
+"""Sets of victims: freed amounts, harm, and members that are not needed.
 
 Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
 job's pools, the one with the smallest harm. Preempt and reclaim (preempt.py, reclaim.py) choose
@@ -109,7 +109,7 @@ def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candida
 
 
 def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
-    """`missing`: what is missing with all the chosen victims gone; no amount is above 0."""
+    """`missing`: the shortfall with all the chosen victims gone; no amount is above 0."""
     kept: list[Candidate] = []
     for victim, contribution in reversed(list(chosen)):
         without = tuple(amount + gift for amount, gift in zip(missing, contribution, strict=True))

@@ -88,7 +88,7 @@ def incomplete(gang: LiveGang) -> Reason:
 
 
 def gang_blocked(gang: LiveGang, state: PlanState, rules: Rules) -> reasons.GangBlocked:
-    """The reason of a gang without room, with what keeps it back besides."""
+    """The reason of a gang without room, with a second cause."""
     rooms = [state.rooms[name] for name in gang.representative.pools if name in state.rooms]
     return reasons.GangBlocked(
         group=gang.group.name,

@@ -1,4 +1,4 @@
-"""Claims: slots owed to a beneficiary, and who may take over whose claim.
+"""Claims: slots owed to a beneficiary, and the right to take a claim over.
 
 A job entitled to evict the claimant may take its claim over.
 

@@ -42,7 +42,7 @@ class PoolJobs:
         self._projects: set[str] = set()
         """The projects with candidates, as far as their jobs have not changed since."""
         self._below: dict[str, dict[Rank, Demand]] = {}
-        """By project and rank, what `below` has found, until the project's candidates change."""
+        """By project and rank, the results of `below`, until the project's candidates change."""
         self._changed: set[str] = set()
         """Projects whose jobs, or members of their gangs, have come or gone."""
         self._protects = bool(pool.min_runtime or pool.max_min_runtime)

@@ -159,7 +159,7 @@ class UserBooks(Rights):
         """By pool, the names of the jobs that were stopping when the plan began."""
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Enter what is held and claimed when the plan begins."""
+        """Enter the slots held and claimed when the plan begins."""
         if not self._limits:
             return
         for job in snapshot.active:

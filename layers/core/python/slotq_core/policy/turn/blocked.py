@@ -182,7 +182,7 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
 
 
 def _count_failed_attempt(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
-    """Give the jobs their reason, and count a failed attempt where attempts are counted."""
+    """Give the jobs their reason, and count a failed attempt if attempts are counted."""
     for job in jobs:
         state.decided.say(job, why)
     settings = state.snapshot.scheduler

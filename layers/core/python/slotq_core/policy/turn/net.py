@@ -1,4 +1,4 @@
-"""Step 4, net: what a later turn takes back was never given.
+"""Step 4, net: a start that a later turn takes back does not count.
 
 If a plan takes back slots that it gave a job in a pool, the job is barred from that pool and the
 plan restarts. The job then has its turn in that pool last, after all others, with full rights.

@@ -94,7 +94,7 @@ class Revisit:
             yield [head for head in self._blocked.everyone() if self._may_exceed(head.job)]
 
     def _at_open_gates(self) -> list[Head]:
-        """Jobs of others where a project or department has come above its share or quota."""
+        """Jobs of other projects, if a project or department has come above its share or quota."""
         accounts = self._state.accounts
         opened = dict.fromkeys(accounts.opened)
         if opened:

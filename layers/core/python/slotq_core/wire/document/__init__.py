@@ -1,4 +1,4 @@
-"""The configuration as one document: what `slotq config` shows and applies, and a scenario's world.
+"""The configuration as one document, for `slotq config` and for scenarios.
 
 settings        what a document says
 contents        all sections together; reads a document

@@ -188,7 +188,7 @@ def quotas(document: Shared) -> Iterator[tuple[Loc, str, Any]]:
 
 
 def _of_owners(document: Shared, *keys: str) -> Iterator[tuple[Loc, str, Any]]:
-    """Yield what projects and departments have under these keys: place, owner and value."""
+    """Yield the values of projects and departments under these keys: place, owner and value."""
     owners: Sequence[tuple[str, Sequence[ProjectSection | DepartmentSection]]] = (
         ("projects", document.projects),
         ("departments", document.departments),

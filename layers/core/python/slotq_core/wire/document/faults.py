@@ -38,7 +38,7 @@ whole."""
 
 @dataclass(frozen=True, slots=True)
 class DocumentFault:
-    """One fault. `loc` is relative to where the fault is raised."""
+    """One fault. `loc` is relative to the section that raises it."""
 
     loc: Loc
     message: str

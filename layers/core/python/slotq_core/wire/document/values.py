@@ -1,4 +1,4 @@
-"""The types of values in a document: what each accepts, and the message for other values.
+"""The types of values in a document: accepted forms, and messages for other values.
 
 Strict where YAML is lenient: `"2"` is no number, and `yes` is no text.
 """

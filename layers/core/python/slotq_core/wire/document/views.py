@@ -56,7 +56,7 @@ class ConfigurationView(BaseModel):
     version: int = VERSION
     revision: int
     configuration: Document
-    """The document that would make this configuration; what has its default is left out."""
+    """The document of this configuration, without values that are defaults."""
 
 
 class EntryChangeView(BaseModel):
@@ -113,7 +113,7 @@ class BudgetView(BaseModel):
     slot_seconds: float
     """The budget."""
     beyond: str
-    """`soft`: beyond it, what the project holds counts as over quota; `hard`: nothing starts."""
+    """`soft`: beyond it, the project's slots count as over quota; `hard`: nothing starts."""
     spent_slot_seconds: float
     """The use of its attempts in this month, running ones included."""
     resets_at: str
@@ -121,7 +121,7 @@ class BudgetView(BaseModel):
 
 
 class ProjectView(BaseModel):
-    """A project, and what it uses."""
+    """A project, and its use."""
 
     name: str
     project: Document

@@ -16,7 +16,7 @@ from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY
 
 LARGEST_EXPANDED = 10_000_000
-"""The most bytes of all members together, each with what it shares with the others."""
+"""The most bytes of all members together, each with the shared part."""
 
 MOST_GROWTH = 20
 """The most bytes that one byte of a body may become, beyond the size of one job's request

@@ -1,4 +1,4 @@
-"""Gangs: which members may start, which must, and what happens when a gang is no longer whole.
+"""Gangs: optional and mandatory members, and gangs that are no longer whole.
 
 A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
@@ -126,7 +126,7 @@ class LiveGang:
 
     @cached_property
     def owed(self) -> Mapping[str, Demand]:
-        """By pool, what the claims of the waiting members hold."""
+        """By pool, the claims of the waiting members."""
         claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
         return Demand.totals(claims)
 

@@ -90,7 +90,7 @@ class Account:
         return not self.used.exceeds(self.quota, self.resources, demand)
 
     def fixed_in_quota(self, demand: Demand) -> bool:
-        """Whether what cannot be evicted stays within the quota with the demand."""
+        """Whether work that cannot be evicted stays within the quota with the demand."""
         return not self.fixed.exceeds(self.quota, self.resources, demand)
 
     def over_limit(self, demand: Demand, gone: Demand = NOTHING) -> Demand:

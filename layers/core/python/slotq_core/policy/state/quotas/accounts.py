@@ -245,7 +245,7 @@ class Accounts:
     def _open(
         self, snapshot: Snapshot, lines: Sequence[WaitingLine], beyond_budget: AbstractSet[str]
     ) -> None:
-        """Create the accounts of each scope, with fair shares and what is held and claimed."""
+        """Create the accounts of each scope, with fair shares, held slots and claims."""
         running = holdings(snapshot, self.scopes.scope_of)
         asked = asked_in(snapshot, lines, running, self.scopes.of_pools, self._shut)
         for scope, chains in self._books.items():

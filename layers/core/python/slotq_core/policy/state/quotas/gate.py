@@ -1,5 +1,4 @@
-"""The gates between projects: who may take slots back from whom, and who may move
-jobs of others.
+"""The gates between projects: the rights to reclaim slots and to move jobs of others.
 
 The reclaimer must stay within its fair share; the victim's project must be above its share, or
 above its quota while the reclaimer stays within its own. Both are asked where the two branches
@@ -106,7 +105,7 @@ class Taking:
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
-        """Whether the victim's project holds more than it deserves, without what is gone. `back`:
+        """Whether the victim's project holds more than it deserves, without the victims. `back`:
         the part of it that counts as still held."""
         part = 0 if self.mine[-1] is theirs[-1] else -1  # Where the two branches part.
         mine, other = self.mine[part], theirs[part]
@@ -121,7 +120,7 @@ class Taking:
         return above and in_full and isinstance(other.owner, Department)
 
     def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
-        """Whether the account is over its share, and over its quota, without what is gone."""
+        """Whether the account is over its share, and over its quota, without the victims."""
         if back is NOTHING and account.key not in self.gone:
             return account.gives()
         gone = self._gone(account) - back

@@ -69,7 +69,7 @@ class QuotaLimits:
         return [other for other in rooms if other is not room]
 
     def allow_move(self, job: Job, here: str, pool: str) -> bool:
-        """Whether what the job holds in `here` may count in `pool`. Within one scope the accounts
+        """Whether the job's slots in `here` may count in `pool`. Within one scope the accounts
         do not change, but limits of users are by pool."""
         if not self._accounts.open_to(job, pool) or self._users.admits_in(job, pool) is None:
             return False

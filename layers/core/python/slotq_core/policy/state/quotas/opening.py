@@ -1,4 +1,4 @@
-"""The accounts at the beginning of a plan: who asks for how much and deserves what.
+"""The accounts at the beginning of a plan: requests and fair shares.
 
 See docs/policy-decisions.md#shares-and-reclaim.
 """
@@ -106,7 +106,7 @@ def asked_in(
     scopes_of: Callable[[Sequence[str]], Sequence[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
-    """By project and scope, what the project holds and waits for. A waiting job counts in the scope
+    """By project and scope, the amounts held and waited for. A waiting job counts in the scope
     of each pool that it accepts and may use, unless its sweep keeps it back.
 
     `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may not use.
