@@ -35,7 +35,7 @@ class Shared(time_sharing.TimeSharing, Protocol):
 Check = Callable[[Shared], Iterable[DocumentFault]]
 
 
-def there_is_a_pool(document: Shared) -> Iterator[DocumentFault]:
+def has_pools(document: Shared) -> Iterator[DocumentFault]:
     if not document.pools:
         yield DocumentFault(("pools",), "at least one is needed")
 
@@ -60,7 +60,7 @@ def projects_are_of_departments(document: Shared) -> Iterator[DocumentFault]:
             )
 
 
-def projects_name_pools_that_there_are(document: Shared) -> Iterator[DocumentFault]:
+def project_pools_exist(document: Shared) -> Iterator[DocumentFault]:
     pools = {pool.name for pool in document.pools}
     for place, project in enumerate(document.projects):
         lists: list[tuple[Loc, Sequence[str]]] = [
@@ -163,9 +163,9 @@ def weights_are_of_shared_resources(document: Shared) -> Iterator[DocumentFault]
 
 
 CHECKS: tuple[Check, ...] = (
-    there_is_a_pool,
+    has_pools,
     projects_are_of_departments,
-    projects_name_pools_that_there_are,
+    project_pools_exist,
     a_name_has_one_meaning,
     requests_agree,
     quotas_are_of_one_kind,
