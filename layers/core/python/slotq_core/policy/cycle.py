@@ -44,7 +44,7 @@ from slotq_core.policy.turn.blocked import (
     is_kept_back,
 )
 from slotq_core.policy.turn.gang_turn import take_turn
-from slotq_core.policy.turn.net import asked_last, restarts
+from slotq_core.policy.turn.net import restarts, tried_last
 from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.result import result
 from slotq_core.policy.turn.revisit import Revisit
@@ -84,7 +84,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     while True:
         state.begin_turn()
         head = turns.next()
-        if head is None and turns.ask_again(revisit.at_the_end() or asked_last(state, turns)):
+        if head is None and turns.try_again(revisit.at_the_end() or tried_last(state, turns)):
             continue
         if head is None or state.decided.moves_place_of(head.job):
             break
@@ -98,7 +98,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         if state.lost and restarts(state, turns, head):
             continue
         if served:
-            turns.ask_again(revisit.helped(head.job))
+            turns.try_again(revisit.helped(head.job))
             yield from turns.go_on(head)
         else:
             turns.block(head)

@@ -78,7 +78,7 @@ class PlanState:
         """By job, the pools where its turn comes last. A rollback keeps the bars."""
         self.undone = 0
         """How many changes were undone to restart the plan."""
-        self.asks_last = False
+        self.tries_last = False
         """Whether all others have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
         """By project, the lowest rank among the jobs that this plan has started."""
@@ -109,7 +109,7 @@ class PlanState:
         if job.refused_in:
             rooms = self._without_refusing(job, rooms)
         shut = self.barred.get(job.name)
-        if self.asks_last or not shut:
+        if self.tries_last or not shut:
             return rooms
         return [room for room in rooms if room.pool.name not in shut]
 

@@ -48,11 +48,11 @@ def restarts(state: PlanState, turns: TurnOrder, head: Head) -> bool:
     return False
 
 
-def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
+def tried_last(state: PlanState, turns: TurnOrder) -> list[Head]:
     """The barred jobs that wait, once all others have been asked."""
-    if state.asks_last or state.decided.dropped or not state.barred:
+    if state.tries_last or state.decided.dropped or not state.barred:
         return []
-    state.journal.set(state, "asks_last", value=True)
+    state.journal.set(state, "tries_last", value=True)
     heads = turns.blocked.everyone()
     return [head for head in heads if state.barred.keys() & _members(state, head.job)]
 

@@ -172,7 +172,7 @@ class TurnOrder:
             line.jobs += found.jobs
             line.behind = found.behind if found.jobs else 0
 
-    def ask_again(self, heads: Sequence[Head]) -> bool:
+    def try_again(self, heads: Sequence[Head]) -> bool:
         """Give blocked jobs another turn, at their places. Return whether there are any."""
         for head in heads:
             self.blocked.remove(head)
