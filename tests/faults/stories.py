@@ -623,7 +623,7 @@ STORIES: tuple[Scenario, ...] = (
         ),
         {**done("a", "b", "c", "later"), "crowd": S.COMPLETED},
         runtime=100_000,
-        limits=Limits(each=CallerLimits(waiting=2), waiting_in_all=10),
+        limits=Limits(default=CallerLimits(waiting=2), waiting_in_all=10),
         then=counters_converge,
     ),
     Scenario(
@@ -638,7 +638,7 @@ STORIES: tuple[Scenario, ...] = (
         done("a", "b", "c", "d"),
         pools=(pool(slots=2),),
         runtime=60_000,
-        limits=Limits(each=CallerLimits(submissions=2)),
+        limits=Limits(default=CallerLimits(submissions=2)),
         then=counters_converge,
     ),
     Scenario(

@@ -175,7 +175,7 @@ def configurations(draw):
     return Settings(
         pools=there,
         limits=Limits(
-            each=CallerLimits(waiting=draw(amounts), submissions=draw(amounts)),
+            default=CallerLimits(waiting=draw(amounts), submissions=draw(amounts)),
             waiting_in_all=draw(amounts),
             lines=draw(amounts),
             rules=tuple(

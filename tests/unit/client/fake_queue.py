@@ -73,7 +73,7 @@ from slotq_core.wire.pool_definition import defined
 from slotq_core.wire.record import ChangesView, ChangeView, PoolChangeView
 from slotq_core.wire.resubmission import (
     all_taken,
-    check_ended_in_vain,
+    check_retryable,
     check_shown,
     names_to_try,
 )
@@ -296,7 +296,7 @@ class FakeQueue:
         return self._amend(job.name, change)
 
     def _retry(self, job: JobView, change: ChangeBody) -> JobView:
-        check_ended_in_vain(job.name, job.state)
+        check_retryable(job.name, job.state)
         check_shown(job.name, self.withheld)
         for name in [change.new_name] if change.new_name else names_to_try(job.name):
             if self.room == 0:
@@ -319,7 +319,7 @@ class FakeQueue:
             counted_as=CALLER,
             waiting_used=len(self.jobs),
             submissions_used=len(self.requests),
-            **{key: getattr(self.limits.each, key) for key in OF_A_CALLER},
+            **{key: getattr(self.limits.default, key) for key in OF_A_CALLER},
         )
         return limits_view(self.limits, revision=1, own=own, use=QueueUse())
 

@@ -29,7 +29,7 @@ from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.job_changes import OutcomesView, OutcomeView
-from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 from slotq_core.wire.verbs import Verb
 from slotq_core.wire.views.about import AboutView
 from slotq_core.wire.views.jobs import JobView, QueueView, RequestView
@@ -281,7 +281,7 @@ def _retried(
     the same request under its name again returns the job.
     """
     job = jobs.view(name)
-    check_ended_in_vain(name, job.state)
+    check_retryable(name, job.state)
     if new_name is not None:
         return jobs.clone(name, new_name, priority=priority, project=project, resume=True)
     if job.group:

@@ -16,7 +16,7 @@ from slotq_core.operations.jobs.submissions import Submissions
 from slotq_core.operations.jobs.sweeps import sweep_of_retry
 from slotq_core.ports.store import Store
 from slotq_core.privacy.disclosure import shown
-from slotq_core.wire.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+from slotq_core.wire.resubmission import all_taken, check_retryable, check_shown, names_to_try
 
 
 class Resubmitter:
@@ -34,7 +34,7 @@ class Resubmitter:
         under its name again returns that job. Raises InvalidRequest (the job has not ended, or has
         completed), RequestWithheld, NameTaken, and what a submission raises.
         """
-        check_ended_in_vain(job.name, job.state)
+        check_retryable(job.name, job.state)
         people = self._store.configuration.read().people
         request = names.with_project(self._store.jobs.request(job.name), job.project)
         seen = shown(request, submitter=job.submitter, to=by, people=people)

@@ -1,4 +1,4 @@
-"""What a turn may try, least disruptive first. Actions look at the state and propose.
+"""The actions of a turn, least disruptive first. Actions look at the state and propose.
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool

@@ -257,7 +257,7 @@ def _in_own_project(
 
 
 def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing: Demand) -> Cause:
-    """The cause across projects: what the gate of a reclaim says (gate.py)."""
+    """The cause across projects, by the gate of reclaims (gate.py)."""
     mine = state.accounts.of(job, room.pool.name)
     theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:

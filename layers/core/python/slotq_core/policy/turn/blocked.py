@@ -1,4 +1,4 @@
-"""What follows a turn that could not serve its job (steps 3g and 5).
+"""Turns that could not serve their job (steps 3g and 5).
 
 A pool may drain for the job, the turn may count as a failed attempt, and the job gets a reason.
 """
@@ -46,7 +46,7 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         _begin(steps, drain, job)
         state.decided.say(job, explain.reserved(job, drain))
     elif _counts_attempts(state, job):
-        _in_vain(state, [job], waiting_reason(steps, job))
+        _count_failed_attempt(state, [job], waiting_reason(steps, job))
     else:
         state.decided.unsay(job)
     return False
@@ -115,7 +115,7 @@ def gang_blocked(steps: Steps, gang: LiveGang, may_be_whole: Callable[[], bool])
         drained = drained or drain
     if not drained:
         jobs = gang.in_service_order if state.snapshot.scheduler else gang.waiting
-        _in_vain(state, jobs, why)
+        _count_failed_attempt(state, jobs, why)
     return False
 
 
@@ -181,8 +181,8 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
     return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
 
 
-def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
-    """Give the jobs their reason, and count a failed attempt where attempts are counted."""
+def _count_failed_attempt(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
+    """Give the jobs their reason, and count a failed attempt if attempts are counted."""
     for job in jobs:
         state.decided.say(job, why)
     settings = state.snapshot.scheduler

@@ -20,7 +20,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 
 class Steps:
-    """What a turn may try for one job. Each step returns whether it served the job."""
+    """The steps of a turn for one job. Each step returns whether it served the job."""
 
     def __init__(self, state: PlanState, rules: Rules) -> None:
         self.state, self.rules = state, rules

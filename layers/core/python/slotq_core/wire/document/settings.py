@@ -1,4 +1,4 @@
-"""All that an operator configures, as one value."""
+"""The whole configuration, as one value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq_core.model.sharing import Sharing
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The settings of a queue. A document says all of them."""
+    """The settings of a queue, all of them in a document."""
 
     pools: tuple[Pool, ...]
     """As declared, without counted contents."""

@@ -144,7 +144,7 @@ class Bounded:
         return replace(job, demand=job.demand + part)
 
     def left(self, pool: str) -> Demand:
-        """What the limits leave to all of these users in the pool."""
+        """The amounts that the limits leave to all of these users in the pool."""
         found = {}
         for user, choices in self._users:
             lefts = [self._left(user, class_name, pool) for class_name in choices]

@@ -1,4 +1,4 @@
-"""Gangs: which members may start, which must, and what happens when a gang is no longer whole.
+"""Gangs: optional and mandatory members, and gangs that are no longer whole.
 
 A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
@@ -61,7 +61,7 @@ class LiveGang:
 
     @property
     def end(self) -> str:
-        """What has ended the gang, as a sentence; empty: nothing has, or members end alone."""
+        """The cause of the gang's end, as a sentence; empty: it goes on, or members end alone."""
         last = self.group.ends_with
         if not last:
             return ""
@@ -126,12 +126,12 @@ class LiveGang:
 
     @cached_property
     def owed(self) -> Mapping[str, Demand]:
-        """By pool, what the claims of the waiting members hold."""
+        """By pool, the claims of the waiting members."""
         claims = ((job.claim.pool, job.demand, 1) for job in self.waiting if job.claim)
         return Demand.totals(claims)
 
     def demand_in(self, pool: str, member: Job) -> Demand:
-        """What the gang asks for at least in a pool in which this member is to run."""
+        """The gang's least demand in a pool where this member is to run."""
         bound = self._bound_to.get(pool, NOTHING)
         return bound if member.pools == (pool,) else bound + member.demand
 

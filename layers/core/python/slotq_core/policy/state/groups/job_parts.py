@@ -83,7 +83,7 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         or books.common_class(parts)
         for name, parts in auto.items()
     }
-    parts = {part.name for those in auto.values() for part in those}
+    parts = {part.name for split in auto.values() for part in split}
     waiting = (
         replace(job, admitted_class=common[job.group]) if job.name in parts else job
         for job in apart.waiting
