@@ -15,7 +15,7 @@ account's oldest are out of its reach. What is not listed is described singly.
 An attempt whose create may be in progress is never declared dead, and its training job is no
 orphan: names and intents are durable before the call.
 
-See docs/protocol.md#what-nobody-told-us.
+See docs/protocol.md#what-no-event-reported.
 """
 
 from __future__ import annotations
