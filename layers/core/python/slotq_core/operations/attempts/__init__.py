@@ -1,5 +1,6 @@
-"""What effects need to know of attempts.
+"""What becomes of attempts.
 
+listening     reports of training scripts that decide something
 suspends      asks scripts to release their slots, and knows when a grace is over
 pool_lessons  what an outcome teaches about a pool
 rights_report  missing rights, for those who can give them

@@ -8,6 +8,7 @@ sweeps           members of sweeps, the retries that replace them, and the end a
 changes          cancels and amends a stored job
 resubmit         retries: the request of an ended job as another job
 lookup           one job or a list, as a caller may see them
+listing          lists of jobs in pages
 group_lookup     one group or all, as a caller may see them
 group_summary    the state of a group, and what a gang lacks
 queue_snapshots  the whole queue, as a caller may see it

@@ -15,8 +15,8 @@ from slotq_core.model.reasons import Reason
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_summary import GroupSummary, summary_of
+from slotq_core.operations.jobs.listing import fitting
 from slotq_core.operations.jobs.sweeps import latest_retry
-from slotq_core.operations.listing import fitting
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store

@@ -1,40 +1,27 @@
-"""The reports of training scripts, read on the tick for decisions, and on request for people.
+"""Reports of training scripts, read on the tick for two decisions: a stall, and the harm of an
+eviction.
 
-Two decisions use reports: a stall, and the harm of an eviction. The tick reads at most `MOST_READ`
-reports: of pools that ask for it (`stall_after`, `read_reports`) and of members of groups with a
-heartbeat. It stores only what changes a decision, so scripts cost reads, not writes. No report
-causes a pass: the tick's own pass uses it.
+The tick reads at most `MOST_READ` reports: of pools that ask for it (`stall_after`, `read_reports`)
+and of members of groups with a heartbeat. It stores only what changes a decision, so scripts cost
+reads, not writes. No report causes a pass: the tick's own pass uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from slotq_core.errors import Conflict
-from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.reports.report import Report
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.stall import heard, listens_to
 from slotq_core.ports.decisions import Decisions, Worlds
 from slotq_core.ports.scripts import Scripts
 from slotq_core.ports.stored import Change, Configuration
-from slotq_core.ports.surroundings import Clock
-
-if TYPE_CHECKING:  # A tick need not import it.
-    from slotq_core.operations.status import Status
 
 MOST_READ = 240
 """Reports read in one tick. With more such jobs each gets its turn, a minute later or several."""
 _MINUTE = 60_000
-
-KEPT = 5_000
-"""How long (ms) this process caches a report, or its absence."""
-
-_NEVER: tuple[int, Report | None] = (0, None)
 
 
 class Listener:
@@ -92,42 +79,3 @@ def _part(jobs: Sequence[Job], now: int) -> Sequence[Job]:
         return jobs
     start = now // _MINUTE * MOST_READ % len(jobs)
     return [*jobs[start:], *jobs[:start]][:MOST_READ]
-
-
-class Progress:
-    """Reports of running attempts, each read at most once in `KEPT`."""
-
-    def __init__(self, scripts: Scripts, clock: Clock) -> None:
-        self._scripts, self._clock = scripts, clock
-        self._known: dict[str, tuple[int, Report | None]] = {}
-        """When each was read, and what it said, by training job."""
-
-    def of(self, statuses: Iterable[Status]) -> list[Status]:
-        """The statuses, with the reports of running jobs. Never raises: without S3 only the
-        progress is missing."""
-        shown = list(statuses)
-        attempts = [attempt for status in shown if (attempt := _running(status)) is not None]
-        self._read(attempts)
-        return [self._with_report(status) for status in shown]
-
-    def _with_report(self, status: Status) -> Status:
-        attempt = _running(status)
-        read_at, report = self._known.get(attempt.training_job, _NEVER) if attempt else _NEVER
-        if report is None or report.alive_at is None:
-            return status
-        return replace(status, report=report, eta=report.eta(read_at))
-
-    def _read(self, attempts: Sequence[Attempt]) -> None:
-        now = self._clock.now()
-        self._known = {
-            name: known for name, known in self._known.items() if 0 <= now - known[0] < KEPT
-        }
-        asked = [attempt for attempt in attempts if attempt.training_job not in self._known]
-        found = self._scripts.reports(asked) if asked else {}
-        for attempt in asked:
-            self._known[attempt.training_job] = now, found.get(attempt.training_job)
-
-
-def _running(status: Status) -> Attempt | None:
-    attempt = status.job.attempt
-    return attempt if attempt is not None and attempt.running_since is not None else None
