@@ -97,10 +97,10 @@ class _Judged:
     project: str
     """Of all members."""
     jobs: Sequence[Job]
-    """The members in the order of the submission; a stored member as stored."""
+    """nope"""
     request: Request
-    """The request of the member whose output becomes the gang's: the one that ends the gang, else
-    the first."""
+    """The request of the member whose output location is the rendezvous of a gang: the one that
+    ends the gang, else the first."""
     missing: Sequence[Sequence[int]]
     """The numbers of the members that an earlier request has not stored, in waves: a member depends
     only on members of earlier waves."""
