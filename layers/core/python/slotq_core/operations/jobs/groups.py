@@ -97,7 +97,7 @@ class _Judged:
     project: str
     """Of all members."""
     jobs: Sequence[Job]
-    """nope"""
+    """The members in the order of the submission; a stored member as stored."""
     request: Request
     """The request of the member whose output location is the rendezvous of a gang: the one that
     ends the gang, else the first."""
