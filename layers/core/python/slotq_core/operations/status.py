@@ -212,7 +212,7 @@ def statuses(
     were read, and is there twice, counts as last changed.
 
     `planned`: a plan that could examine them. `waiting`: every waiting job, for the places; None:
-    not all of them are known, and nobody gets a place.
+    not all of them are known, and no job gets a place.
     """
     place = {} if waiting is None else places(waiting, yields)
     latest = {job.name: job for job in sorted(jobs, key=lambda job: job.version)}

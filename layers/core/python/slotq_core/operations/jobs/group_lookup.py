@@ -41,7 +41,7 @@ class GroupStatus:
     result: str = ""
     """S3 URI of the model of the member that ends the gang, once that member has completed."""
     reason: Reason | None = None
-    """Why a gang waits, or its first member that waits. None unless somebody asked for this one
+    """Why a gang waits, or its first member that waits. None unless requested for this one
     group."""
 
     def page(self, start: int = 0) -> tuple[dict[str, Status], int | None]:

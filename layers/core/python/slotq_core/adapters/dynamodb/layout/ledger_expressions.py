@@ -75,7 +75,7 @@ def open_pool(room: Demand) -> Expression:
 def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
     """Reopen a pool whose definition was lost, but not its ledger: `room` is free of each resource.
 
-    Condition: nobody has changed the ledger since it was read.
+    Condition: the ledger has not changed since it was read.
     """
     build = _Builder()
     build.require(f"version = {build.value(seen)}")
@@ -118,7 +118,7 @@ def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
 def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
     """Record what foreign training jobs occupy, and reduce the free amount by the difference.
 
-    Conditions: nobody has changed the ledger since it was read, and the pool is configured.
+    Conditions: the ledger has not changed since it was read, and the pool is configured.
     """
     build = _Builder()
     build.require(f"version = {build.value(seen)}")

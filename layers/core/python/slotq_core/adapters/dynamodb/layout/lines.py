@@ -58,7 +58,7 @@ class StoredLine:
     touched: int | None
     """None: unreadable. The line is kept, because jobs may wait there."""
     returned: int | None = None
-    """None: nobody has returned, or the time is unreadable (`broken`)."""
+    """None: no return yet, or the time is unreadable (`broken`)."""
     bound: str = ""
     """Empty: none, or an unreadable one (`broken`)."""
     waiting: int | None = None
