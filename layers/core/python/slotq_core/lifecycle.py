@@ -115,6 +115,6 @@ def copied(value: T, /, **new: Any) -> T:
 def _fields_of(
     kind: Any,
 ) -> tuple[Callable[[object], tuple[Any, ...]], dict[str, Callable[[object, object], None]]]:
-    """What reads all fields of such a value, and what writes each of them in a new one."""
+    """Functions that read all fields of such a value, and that write each of them in a new one."""
     names = [field.name for field in fields(kind)]
     return attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
