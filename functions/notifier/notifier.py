@@ -69,8 +69,8 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_changes(records: list[Any], until: int) -> dict[str, Any]:
-    """Hear of each change in order. Where one fails, the stream goes on with it: a message that was
-    made already is not made again."""
+    """Handle each change in order. After a failure, the stream continues with that change: a
+    message that was made already is not made again."""
     found, heard = list(changes_in(records)), 0
     try:
         changes = [(change.before, change.after) for _, change in found]
@@ -87,8 +87,8 @@ def on_changes(records: list[Any], until: int) -> dict[str, Any]:
 
 
 def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
-    """Yield the changes of jobs. One that cannot be read is logged and left out: it would hold up
-    all others for a day."""
+    """Yield the changes of jobs. An unreadable one is logged and left out: it would delay all
+    others for a day."""
     for record in records:
         try:
             change = change_in(record) if record.get("eventSource") == SOURCE else None
@@ -102,7 +102,7 @@ def changes_in(records: list[Any]) -> Iterator[tuple[Event, JobChange]]:
 
 
 def said(result: DeliveryResult) -> dict[str, Any]:
-    """Count and log what became of messages; return the answer."""
+    """Count and log the outcome of messages; return the answer."""
     if result.delivered:
         count("Notified", result.delivered)
     for why in result.left:

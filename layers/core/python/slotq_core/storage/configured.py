@@ -1,4 +1,4 @@
-"""What a store keeps of a new configuration, by one rule for every store."""
+"""The stored part of a new configuration, by one rule for every store."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def configured(
     limits: Limits | None,
     sharing: Sharing | None,
 ) -> Configuration:
-    """Return the configuration after a change; None: that stays. The pools count what their
-    instances contain, if a quota names it."""
+    """Return the configuration after a change; None: unchanged. If a quota names a resource of the
+    instances, the pools count it."""
     kept = before.sharing if sharing is None else sharing
     wanted = before.pools if pools is None else as_configured(pools)
     return replace(

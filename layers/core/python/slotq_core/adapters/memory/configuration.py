@@ -107,5 +107,5 @@ class MemoryConfiguration:
 
 
 def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
-    """Return what decides admission; None if there is no such pool."""
+    """Return what decides admission; None if the pool does not exist."""
     return (pool.capacity, pool.state) if pool else None

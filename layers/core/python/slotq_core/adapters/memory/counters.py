@@ -19,8 +19,8 @@ class MemoryCounters:
     def __init__(
         self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], Mapping[str, str]]
     ) -> None:
-        """Set up the counters. `jobs` returns all stored jobs; `lines` returns the lines, each with
-        the mark of its opener."""
+        """`jobs` returns all stored jobs; `lines` returns the lines, each with the mark of its
+        opener."""
         self._jobs, self._lines = jobs, lines
         self._lock = threading.Lock()
         self._waiting: dict[str, int] = {}
