@@ -75,7 +75,7 @@ test("opening a job", async () => {
 
 /** Have the page ask now, as when somebody comes back to it. Resolves once the line has been answered. */
 async function asked(): Promise<void> {
-  const answer = page.waitForResponse((each) => each.url().includes("/api/jobs"));
+  const answer = page.waitForResponse((response) => response.url().includes("/api/jobs"));
   await page.evaluate(`document.dispatchEvent(new Event("visibilitychange"))`);
   await (await answer).finished();
   for (let frames = 0; frames < 3; frames++) await drawn(page);

@@ -116,7 +116,7 @@ function Unknown({ path }: { path: string }) {
   return (
     <>
       <h1>No such view</h1>
-      <p class="told">Nothing is at {path}. The views are above.</p>
+      <p class="message">Nothing is at {path}. The views are above.</p>
       <p>
         <Link href="/">To the queue</Link>
       </p>

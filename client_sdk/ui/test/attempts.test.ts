@@ -24,7 +24,7 @@ function answers(...said: (AttemptsPage | number)[]): URLSearchParams[] {
   return asked;
 }
 const signal = new AbortController().signal;
-const names = (of: { page: AttemptsPage }) => of.page.attempts.map((each) => each.job);
+const names = (of: { page: AttemptsPage }) => of.page.attempts.map((attempt) => attempt.job);
 
 afterEach(() => vi.unstubAllGlobals());
 

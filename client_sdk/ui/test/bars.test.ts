@@ -35,7 +35,7 @@ test("of very many lines only those at the bar that is pointed at are drawn", ()
   const pairs = Array.from({ length: 61 }, (_, n) => [bar(`v${n}`, 0, n, n + 0.5, `u${n}`), bar(`u${n}`, 1, n + 20, n + 21)]);
   expect(drawn(pairs.slice(1).flat()).match(/M/g)!.length).toBe(60);
   expect(drawn(pairs.flat())).toBe("");
-  for (const each of pairs[7]!) expect(drawn(pairs.flat(), each.of)).toMatch(/^M75 11C/);
+  for (const end of pairs[7]!) expect(drawn(pairs.flat(), end.of)).toMatch(/^M75 11C/);
 });
 
 test("a narrow bar has a frame that can be seen, where it is drawn", () => {
@@ -48,9 +48,9 @@ test("every bar in sight is reached by the arrows", () => {
   const bars = inSight(pool(...held, bar("out", 9, 200, 300)), SPAN);
   expect(bars.length).toBe(60);
   const seen = new Set([bars[0]!]);
-  for (const each of seen)
+  for (const current of seen)
     for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]) {
-      const next = neighbour(bars, each, key);
+      const next = neighbour(bars, current, key);
       if (next) seen.add(next);
     }
   expect(seen.size).toBe(60);

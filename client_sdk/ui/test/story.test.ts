@@ -18,8 +18,8 @@ test("an evicted job that waits again", () => {
     outcome: "evicted",
     stopped_for: "urgent-eval",
   });
-  const told = story(job({ state: "preempted", attempts: [first], place: 2 }), now);
-  expect(told).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in p5"]);
+  const chapters = story(job({ state: "preempted", attempts: [first], place: 2 }), now);
+  expect(chapters).toEqual(["waited 12 min", "ran 3 h", "evicted for urgent-eval", "waits: 2nd in p5"]);
 });
 
 test("a job whose place is only known to be a later one", () =>

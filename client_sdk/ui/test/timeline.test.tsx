@@ -68,7 +68,7 @@ const span = () => {
 
 test("attempts that overlap have lanes of their own", () => {
   const [pool] = lanesOf([attempt("a", 0, 2), attempt("b", 1, 3), attempt("c", 2, 4), attempt("d", 3, null)], BEGIN + DAY);
-  expect(pool!.held.map((each) => each.lane)).toEqual([0, 1, 0, 1]);
+  expect(pool!.held.map((bar) => bar.lane)).toEqual([0, 1, 0, 1]);
   expect(pool!.held[3]!.end).toBe(BEGIN + DAY);
 });
 
@@ -82,7 +82,7 @@ test("pools are apart, in order", () => {
 
 test("a job over several pools is in each of them, in a lane of its own there", () => {
   const found = lanesOf([attempt("a", 0, 2), attempt("wide", 1, 3, { parts: { p4: 2, p5: 1 } })], 0);
-  expect(found.map(({ pool, held }) => [pool, ...held.map((each) => `${each.of.job} ${each.lane}`)])).toEqual([
+  expect(found.map(({ pool, held }) => [pool, ...held.map((bar) => `${bar.of.job} ${bar.lane}`)])).toEqual([
     ["p4", "wide 0"],
     ["p5", "a 0", "wide 1"],
   ]);
@@ -169,7 +169,7 @@ test("what is outside the window is not drawn", () => {
 test("drawing looks at each of 5,000 attempts a few times", () => {
   let looks = 0;
   const many = Array.from({ length: 5000 }, (_, n) => (n % 10 ? attempt : evicted)(`job${n}`, (n % 97) / 5, (n % 97) / 5 + (n % 13) / 3));
-  const watched = many.map((each) => new Proxy(each, { get: (of, key) => (looks++, Reflect.get(of, key) as unknown) }));
+  const watched = many.map((attempt) => new Proxy(attempt, { get: (of, key) => (looks++, Reflect.get(of, key) as unknown) }));
   for (const pool of lanesOf(watched, 0)) expect(drawing(pool, DAY_LONG, 1200).shapes).toBeGreaterThan(0);
   expect(looks).toBeLessThan(30 * many.length); // browser/timeline.test.ts counts all that an interaction does.
 });

@@ -73,9 +73,9 @@ export function Deeds({ of, done }: { of: Question[]; done: () => void }) {
   if (!of.length) return null;
   return (
     <div class="actions">
-      {of.map((each) => (
-        <button type="button" key={each.name} onClick={() => setAsked(each)}>
-          {each.name}
+      {of.map((question) => (
+        <button type="button" key={question.name} onClick={() => setAsked(question)}>
+          {question.name}
         </button>
       ))}
       {asked && (

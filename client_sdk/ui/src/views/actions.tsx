@@ -39,20 +39,20 @@ function deedOf(job: Job, verb: Verb, says: string): Deed {
 
 export const titled = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 
-function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, given: string): unknown {
+function bodyOf(job: Job, { key, value, tag, ofAttempt, takes }: Verb, text: string): unknown {
   if (value !== undefined) return { [key]: value };
   if (ofAttempt) return { [key]: job.attempts_begun };
-  const said = read(takes, given);
+  const said = read(takes, text);
   return { [key]: tag ? { [tag]: said } : said };
 }
 
 /** What was given, as the queue takes it. */
-const read = (takes: string | undefined, given: string): string =>
-  takes === "pools" ? given.replaceAll(" ", "") : given.trim();
+const read = (takes: string | undefined, text: string): string =>
+  takes === "pools" ? text.replaceAll(" ", "") : text.trim();
 
 /** The change of these jobs for the simulator: their names, or what each is given. */
-export function changeOf(key: string, names: string[], takes: string | undefined, given: string): Change {
-  const said = read(takes, given);
+export function changeOf(key: string, names: string[], takes: string | undefined, text: string): Change {
+  const said = read(takes, text);
   const value = takes === "pools" ? said.split(",") : said;
   return { [key]: takes ? Object.fromEntries(names.map((name) => [name, value])) : names };
 }

@@ -55,10 +55,10 @@ function Warnings({ job, now }: { job: Job; now: number }) {
   const stalled = job.stalled_since
     ? [`Its script has reported nothing new for ${lasting((now - Date.parse(job.stalled_since)) / 1000)}.`]
     : [];
-  const told = [...stalled, ...(job.warnings ?? [])];
-  return told.length ? (
+  const warnings = [...stalled, ...(job.warnings ?? [])];
+  return warnings.length ? (
     <ul class="trouble" aria-label="Warnings">
-      {told.map((warning) => (
+      {warnings.map((warning) => (
         <li key={warning}>{warning}</li>
       ))}
     </ul>

@@ -23,12 +23,12 @@ export function Queue() {
   const [long, setLong] = useState(false);
   // One key for both questions: what is shown stays until the other is answered.
   const jobs = useLive("queue", (signal) => get("/jobs", long ? WITH_PLACES : ASKED, signal), long ? 15 : 3);
-  const told = jobs.value?.jobs.length ?? 0;
+  const shown = jobs.value?.jobs.length ?? 0;
   const more = jobs.value?.more ?? false;
   useEffect(() => {
     if (more) setLong(true);
-    else if (told > 0) setLong(false);
-  }, [told, more]);
+    else if (shown > 0) setLong(false);
+  }, [shown, more]);
   const now = Math.max(jobs.at, pools.at);
   return (
     <>

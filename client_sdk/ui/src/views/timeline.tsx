@@ -71,7 +71,7 @@ export function Timeline() {
   const end = to ?? now;
   const begin = from ?? end - DAY;
   const span = isFitted ? fitted(pools, now) : { from: begin, to: Math.max(end, begin + 1) };
-  const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((each) => each.evicted)), [page]);
+  const evictions = useMemo(() => newestFirst((page?.attempts ?? []).filter((attempt) => attempt.evicted)), [page]);
   const show = (wanted: Span) =>
     setQuery(
       (old) => {
@@ -104,7 +104,7 @@ export function Timeline() {
   return (
     <>
       <h1>Timeline</h1>
-      <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((each) => each.pool)} />
+      <Controls acts={acts} span={span} show={show} now={now} pool={pool} pools={pools.map((lanes) => lanes.pool)} />
       <Trouble of={[useKnown(live)]} />
       <p>
         {clock(new Date(span.from).toISOString())} to {span.to >= now ? "now" : clock(new Date(span.to).toISOString())}
@@ -146,7 +146,7 @@ function Controls({
   pools: string[];
 }) {
   const [, setQuery] = useSearchParams();
-  const length = LENGTHS.find(([, each]) => Math.abs(each - (span.to - span.from)) < each / 100);
+  const length = LENGTHS.find(([, ms]) => Math.abs(ms - (span.to - span.from)) < ms / 100);
   const choose = (name: string) =>
     setQuery(
       (old) => {
