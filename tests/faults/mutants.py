@@ -49,7 +49,7 @@ from slotq_core.operations.effects import Effects
 from slotq_core.operations.jobs import groups
 from slotq_core.operations.jobs.followers import Followers
 from slotq_core.operations.jobs.group_watch import GroupWatch
-from slotq_core.operations.jobs.sweep_goals import SweepGoals
+from slotq_core.operations.jobs.sweeps import SweepGoals
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy import setbacks
 from slotq_core.policy.actions import settle

@@ -105,8 +105,8 @@ def _line(
         attempts=every.attempts,
         wait_mean=None if mean is None else mean / 1000,
         wait_p95=None if high is None else high / 1000,
-        evictions_given=every.given,
-        evictions_taken=every.taken,
+        evictions_given=every.evictions_given,
+        evictions_taken=every.evictions_taken,
         lost_hours=every.lost_ms / _HOUR,
         lost_hours_at_most=every.lost_at_most_ms / _HOUR,
     )

@@ -23,8 +23,8 @@ from slotq.jobs.rendering import JobList
 from slotq.jobs.sagemaker_model import check
 from slotq.jobs.submission import jsonable, settings_tags, with_dependencies, with_tags
 from slotq.jobs.verbs import Value, VerbsByName, change_of
+from slotq.transport.answers import error_of_one
 from slotq.transport.connection import ConnectedCalls
-from slotq.transport.refusals import of_one
 from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.body import MAX_BODY
@@ -299,6 +299,6 @@ def _retried(
 def _in_its_group(jobs: JobCalls, name: str, tags: Mapping[str, str]) -> JobView:
     (outcome,) = jobs.change([{"name": name, "retry": True, "tags": tags}])
     if outcome.error is not None:
-        raise of_one(outcome.error)
+        raise error_of_one(outcome.error)
     assert outcome.job is not None
     return outcome.job

@@ -17,7 +17,7 @@ from slotq.errors import (
 from slotq.jobs.job_calls import JobCalls
 from slotq.jobs.submission import settings_tags
 from slotq.jobs.verbs import Outcome, Value, VerbsOfMany, change_of
-from slotq.transport.refusals import NOT_REACHED, of_one
+from slotq.transport.answers import NOT_REACHED, error_of_one
 from slotq_core import names
 from slotq_core.wire.job_changes import MOST_AT_ONCE
 from slotq_core.wire.verbs import Verb
@@ -158,7 +158,11 @@ class Many(VerbsOfMany):
         if not reached:
             raise Unavailable("the queue had no time for the changes; try again later")
         return [
-            Outcome(name=view.name, job=view.job, error=of_one(view.error) if view.error else None)
+            Outcome(
+                name=view.name,
+                job=view.job,
+                error=error_of_one(view.error) if view.error else None,
+            )
             for view in reached
         ]
 

@@ -19,8 +19,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.receivers.sending import Sender
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import NotUnderstood, SlotQError
-from slotq_core.operations.notices.delivering import DeliveryResult
-from slotq_core.operations.notices.telling import Notices
+from slotq_core.operations.notices import DeliveryResult, Notices
 
 _PAUSE = 0.5
 _SCHEDULE = 60.0

@@ -25,7 +25,7 @@ from slotq.jobs.submission import JobSettings
 from slotq.packaging import training_file
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
-from slotq.session.other_calls.refusing import Refusing
+from slotq.session.other_calls import Refusing
 from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery

@@ -17,13 +17,19 @@ from slotq_core.operations.admit import Admitter
 from slotq_core.operations.attempts.suspends import Suspends
 from slotq_core.operations.effects import Effects, Observed
 from slotq_core.operations.overview import Overview
-from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
+from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult, Poisons
 from slotq_core.operations.periodic import PeriodicWork
-from slotq_core.operations.poison import DiscardDeadLetters, Poisons
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
-from slotq_core.ports.surroundings import Clock, DeadLetters, InParallel, Notifier, one_by_one
+from slotq_core.ports.surroundings import (
+    Clock,
+    DeadLetters,
+    DiscardDeadLetters,
+    InParallel,
+    Notifier,
+    one_by_one,
+)
 from slotq_core.ports.training import Observation, TrainingService
 
 if TYPE_CHECKING:

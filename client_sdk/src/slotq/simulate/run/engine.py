@@ -39,7 +39,7 @@ from slotq_core.policy.lifecycle.missing_rights import (
     ASSUME_ROLE,
     after_acceptance,
     after_refusal,
-    once_it_runs,
+    once_running,
 )
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
 from slotq_core.policy.lifecycle.retry import Ending, after_end
@@ -311,7 +311,7 @@ class _World:
         if pool.health.errors:
             self._pools[pool.name] = replace(pool, health=after_a_start(pool.health))
         attempt = copied(job.attempt, created=True, running_since=now)
-        accepted = once_it_runs(job)
+        accepted = once_running(job)
         running = move(accepted, JobState.RUNNING, at=now, attempt=attempt, faults=0)
         self._put(job, running, now)
         self._push_end(running)

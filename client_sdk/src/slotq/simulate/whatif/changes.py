@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slotq.errors import InvalidRequest, NoSuchJob, NoSuchPool
 from slotq.simulate.whatif.forecast_input import ForecastInput
 from slotq_core.admission.checkpoints import assured
-from slotq_core.admission.configuration.subscription import Stand, check, held_by_fixed
+from slotq_core.admission.configuration.subscription import SettingsInUse, check, held_by_fixed
 from slotq_core.admission.dependencies import consequences
 from slotq_core.admission.prescribed import usable_pools
 from slotq_core.admission.requirements import in_parts
@@ -113,7 +113,8 @@ def _settings(queue: ForecastInput, change: WhatIfChange) -> Settings:
         settings = with_project(settings, name, {"quota": quota})
     after = read(written(settings))
     held = held_by_fixed(job for job in queue.jobs if job.active)
-    check(Stand(settings=queue.settings, held=held), Stand(settings=after, held=held))
+    before = SettingsInUse(settings=queue.settings, held=held)
+    check(before, SettingsInUse(settings=after, held=held))
     return after
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from slotq_core import names
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.policy.lifecycle.stall import warned_of
 from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
@@ -58,7 +58,7 @@ class Announcements:
             its = warning_detail(self._queue, after, code, text, change.ended or after.attempt)
             self._details.append((WARNING_TYPE, its))
 
-    def note_budget(self, standing: BudgetStanding) -> None:
+    def note_budget(self, standing: BudgetStatus) -> None:
         """Note that a project has come near its budget."""
         self._details.append((BUDGET_TYPE, budget_detail(self._queue, standing)))
 
@@ -130,7 +130,7 @@ def warning_detail(
     }
 
 
-def budget_detail(queue: str, standing: BudgetStanding) -> dict[str, Any]:
+def budget_detail(queue: str, standing: BudgetStatus) -> dict[str, Any]:
     """Return the `detail` of a budget's warning."""
     return {
         "version": VERSION,

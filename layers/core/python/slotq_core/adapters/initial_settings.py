@@ -118,13 +118,13 @@ def _check_sharing(stand: Configuration, pools: tuple[Pool, ...]) -> None:
         return
     # Only a change of the template comes here, so no other cold start pays for the rules.
     from slotq_core.admission.configuration import references, subscription
-    from slotq_core.admission.configuration.subscription import Stand
+    from slotq_core.admission.configuration.subscription import SettingsInUse
 
     old = as_configured(stand.pools)
     before = Settings(pools=old, limits=stand.limits, sharing=stand.sharing)
     after = replace(before, pools=pools)
     references.check(before, after)
-    subscription.check(Stand(settings=before), Stand(settings=after))
+    subscription.check(SettingsInUse(settings=before), SettingsInUse(settings=after))
 
 
 def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) -> str:

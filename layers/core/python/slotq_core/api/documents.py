@@ -9,7 +9,7 @@ from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer, number
 from slotq_core.api.table.of_settings import MOST_CHANGES
 from slotq_core.manager import QueueManager
-from slotq_core.operations.configuring import scheduler_advice, telling_advice
+from slotq_core.operations.configuring.advice import notification_warnings, scheduler_warnings
 from slotq_core.operations.configuring.configurator import AppliedSettings
 from slotq_core.operations.overview import NOBODY
 from slotq_core.privacy.identity import People
@@ -99,8 +99,7 @@ class DocumentRoutes:
         """The answer to a change. What an operator should know of scheduling and telling is said
         with it."""
         telling = self._manager().configuration.telling
-        warnings = [*scheduler_advice.warnings_of(done.after)]
-        warnings += telling_advice.warnings_of(done.after, telling)
+        warnings = [*scheduler_warnings(done.after), *notification_warnings(done.after, telling)]
         view = applied_view(
             differences(done.before, done.after),
             revision=done.revision,

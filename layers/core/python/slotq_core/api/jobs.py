@@ -49,7 +49,7 @@ class JobRoutes:
         return json_answer(HTTPStatus.ACCEPTED, _view(status))
 
     def list_jobs(self) -> Response:
-        from slotq_core.operations.listing.cursor import ListCursor, question_of
+        from slotq_core.operations.jobs.listing import ListCursor, question_of
 
         query = self._request.query()
         states, wanted, limit = _selection(query)

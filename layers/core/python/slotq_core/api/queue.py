@@ -10,7 +10,7 @@ from slotq_core import __version__
 from slotq_core.api.router import Response
 from slotq_core.api.signed_requests import SignedRequest, json_answer
 from slotq_core.manager import QueueManager
-from slotq_core.operations.listing.cursor import MOST_ANSWER
+from slotq_core.operations.jobs.listing import MOST_ANSWER
 from slotq_core.wire.views.about import AboutView, DoctorView, FindingView, MembershipView, MeView
 
 if TYPE_CHECKING:

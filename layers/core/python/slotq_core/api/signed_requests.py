@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from slotq_core.api.router import Response, Router
 from slotq_core.api.table.route import DRY_RUN
 from slotq_core.errors import InvalidRequest, Refused
-from slotq_core.operations.listing.cursor import MOST_ANSWER
+from slotq_core.operations.jobs.listing import MOST_ANSWER
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -4,7 +4,7 @@ periodic       what each tick does before its pass
 passes         a pass: load, plan, commit, effect, confirm
 decisions_in_parts  decisions about groups that one transaction cannot hold
 effects        calls to SageMaker and what their answers mean
-attempts       suspends, and what an outcome teaches about a pool
+attempts       what becomes of attempts: suspends, reports of scripts, lessons for a pool
 reconcile      repairs drift between the queue and SageMaker
 authorize      what a caller may do, under the configuration of this moment
 admit          counts a submission against the limits
@@ -12,12 +12,9 @@ amend          changes that users make to a job
 bulk           changes of many jobs in one request
 configuring    changes of the configuration, on the record
 jobs           what people ask of jobs, and about them
-listing        lists of jobs in pages
 status         jobs as people see them, with place, reason and warnings
-scripts        what training scripts report, on the tick and for people
 notices        who is told of what has happened, at least once
 overview       pools, shares, limits and the longest wait, for people
 doctor         examines everything, for people
-poison         sends what cannot be understood to the dead letters
 usage          what jobs have used, from the history
 """

@@ -33,7 +33,7 @@ from slotq_core.names import STAMP
 from slotq_core.operations.attempts.pool_lessons import Lessons, is_accepted
 from slotq_core.operations.attempts.suspends import Suspends, intent_at
 from slotq_core.policy.lifecycle.demotion import demoted_by_time
-from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_it_runs
+from slotq_core.policy.lifecycle.missing_rights import is_of_the_job, once_running
 from slotq_core.policy.lifecycle.retry import Ending, after_end, stopped_before_restore
 from slotq_core.ports.scripts import NoScripts, Scripts
 from slotq_core.ports.store import Store
@@ -453,7 +453,7 @@ class Effects:
             place = seen.checkpoints or job.attempt.checkpoints
             attempt = replace(job.attempt, created=True, running_since=at, checkpoints=place)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
-            after = replace(once_it_runs(job), attempt=attempt, faults=0)
+            after = replace(once_running(job), attempt=attempt, faults=0)
             if state is not job.state:
                 after = move(after, state, at=now, message="")
             return Change(before=job, after=after)

@@ -10,7 +10,7 @@ from slotq_core.admission.caller_limits import counted_as, of_caller
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.pools import Pool
-from slotq_core.model.projects import BudgetStanding, ShareStatus
+from slotq_core.model.projects import BudgetStatus, ShareStatus
 from slotq_core.model.sharing import NO_SHARING
 from slotq_core.operations.admit import Admitter
 from slotq_core.ports.store import Store
@@ -29,7 +29,7 @@ class Sharers:
     held: Mapping[str, Mapping[str, Demand]]
     """What the jobs of each project hold, by pool."""
     standings: tuple[ShareStatus, ...]
-    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)
+    budgets: Mapping[str, BudgetStatus] = field(default_factory=dict)
     """Of the projects that have one."""
 
 
@@ -78,14 +78,14 @@ class Overview:
     def sharers(self) -> Sharers:
         """How projects and departments stand, and what the jobs of each project hold."""
         from slotq_core.admission.configuration.subscription import held_by_projects
-        from slotq_core.policy.explain.standings import standings
+        from slotq_core.policy.explain.share_status import share_statuses
         from slotq_core.policy.state.quotas.budgets import budgets_of
 
         now = self._clock.now()
         snapshot = self._store.worlds.load(now).snapshot
         return Sharers(
             held=held_by_projects(snapshot.active),
-            standings=tuple(standings(snapshot, now)),
+            standings=tuple(share_statuses(snapshot, now)),
             budgets=budgets_of(snapshot, now),
         )
 

@@ -8,26 +8,25 @@ The lease only saves work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, Malformed, SlotQError
 from slotq_core.model.jobs import Job
-from slotq_core.model.projects import BudgetStanding
+from slotq_core.model.projects import BudgetStatus
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.attempts.rights_report import descriptions
 from slotq_core.operations.decisions_in_parts import DecisionsInParts, Unfinished
 from slotq_core.operations.effects import Effects
-from slotq_core.operations.poison import Poisons
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision, Plan, StartGang, jobs_in
 from slotq_core.policy.setbacks import Setbacks, without
 from slotq_core.policy.state.quotas.budgets import budgets_of
-from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change, Finding, World
-from slotq_core.ports.surroundings import Clock, Notifier
+from slotq_core.ports.store import Repair, Store
+from slotq_core.ports.stored import Change, Finding, Poison, World
+from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
 from slotq_core.usage.calendar_days import month_of
 
 PASS_BUDGET = 30_000
@@ -51,10 +50,39 @@ class PassResult:
     """Another handler is doing, or has done, the work of this pass."""
     missing_rights: tuple[str, ...] = ()
     """Pools and roles in back-off for a missing right, and which right to add."""
-    budget_warnings: tuple[BudgetStanding, ...] = ()
+    budget_warnings: tuple[BudgetStatus, ...] = ()
     """Projects that have come near their budget."""
     findings: tuple[Finding, ...] = ()
     """Findings of the reconciliation, if this was its tick."""
+
+
+class Poisons:
+    """Sends unreadable items and events to the dead letters, each once per process, and sets the
+    items aside. They stop nothing else."""
+
+    def __init__(self, repair: Repair, dead_letters: DeadLetters) -> None:
+        self._repair = repair
+        self._dead_letters = dead_letters
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, kind: str, subject: str, reason: str) -> bool:
+        """Send one letter to the dead letters. Return False if this process has sent the same
+        before."""
+        if (subject, reason) in self._told:
+            return False
+        self._told.add((subject, reason))
+        self._dead_letters.put(kind, subject, reason)
+        return True
+
+    def quarantine(self, found: Iterable[Poison]) -> Iterator[str]:
+        """Repair or set aside each item. Yield the messages to report."""
+        for poison in found:
+            if self.tell("item", poison.key, poison.reason):
+                yield f"{poison.key}: {poison.reason}"
+            try:
+                self._repair.quarantine(poison)
+            except SlotQError as error:
+                yield f"{poison.key}: could not be set aside: {error}"
 
 
 class Passes:
@@ -164,7 +192,7 @@ class Passes:
             budget_warnings=tuple(warned),
         )
 
-    def _load(self, troubles: list[str], warned: list[BudgetStanding]) -> World:
+    def _load(self, troubles: list[str], warned: list[BudgetStatus]) -> World:
         """Load, and note what is wrong with what was read and who has come near the budget."""
         world = self._store.worlds.load(self._clock.now())
         troubles += self._poisons.quarantine(world.poison)
@@ -208,7 +236,7 @@ class Passes:
         stopping, troubles = hand_on_all(ended, self._store, self._clock, until=until)
         return troubles + self._effects.carry_out_all(stopping, until=until).troubles
 
-    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStanding]:
+    def _warn(self, snapshot: Snapshot) -> Iterator[BudgetStatus]:
         """Yield who has come near the budget, each once in a month; again if a raised budget is
         neared again."""
         now, book = self._clock.now(), self._store.usage

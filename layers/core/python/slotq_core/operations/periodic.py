@@ -16,7 +16,7 @@ from slotq_core.ports.stored import Configuration, Finding
 from slotq_core.ports.surroundings import Clock
 
 if TYPE_CHECKING:
-    from slotq_core.operations.scripts.listening import Listener
+    from slotq_core.operations.attempts.listening import Listener
 
 FinishGroups = Callable[[int], tuple[str, ...]]
 """Finishes, until a moment (ms), the submissions of groups that other handlers have begun. Returns
@@ -95,6 +95,6 @@ class PeriodicWork:
 
     @cached_property
     def _listener(self) -> Listener:
-        from slotq_core.operations.scripts.listening import Listener
+        from slotq_core.operations.attempts.listening import Listener
 
         return Listener(self._store.worlds, self._store.decisions, self._scripts)

@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core.admission.access import Permissions
 from slotq_core.admission.configuration import references, subscription
-from slotq_core.admission.configuration.subscription import Held, Stand
+from slotq_core.admission.configuration.subscription import Held, SettingsInUse
 from slotq_core.admission.contents import declared
 from slotq_core.errors import (
     Conflict,
@@ -27,13 +27,13 @@ from slotq_core.errors import (
 from slotq_core.model.notices import NotificationMode
 from slotq_core.model.pools import Pool
 from slotq_core.model.sharing import Sharing
+from slotq_core.operations.configuring.advice import check_reach
 from slotq_core.operations.configuring.jobs_in_need import (
     check_pools,
     check_projects,
     living_jobs,
 )
 from slotq_core.operations.configuring.moving import Mover
-from slotq_core.operations.configuring.telling_advice import check_reach
 from slotq_core.policy.lifecycle.pool_health import forgotten
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Configuration, ConfigurationChange
@@ -267,8 +267,8 @@ class Configurator:
                 self._store.worlds.load(self._clock.now()).snapshot.active
             )
         subscription.check(
-            Stand(settings=now, held=held),
-            Stand(settings=after, held=subscription.moved(held, *moved) if moved else held),
+            SettingsInUse(settings=now, held=held),
+            SettingsInUse(settings=after, held=subscription.moved(held, *moved) if moved else held),
         )
 
     def _check_jobs(self, now: Settings, after: Settings, moved: tuple[str, str] | None) -> None:

@@ -23,7 +23,7 @@ from slotq_core.model.groups import end_of
 from slotq_core.model.jobs import Job
 from slotq_core.names import is_legal
 from slotq_core.operations.jobs.group_watch import GroupWatch
-from slotq_core.operations.jobs.sweep_goals import SweepGoals
+from slotq_core.operations.jobs.sweeps import SweepGoals
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock, InParallel, one_by_one

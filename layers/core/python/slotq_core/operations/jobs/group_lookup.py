@@ -15,8 +15,8 @@ from slotq_core.model.reasons import Reason
 from slotq_core.operations.authorize import Authorizer
 from slotq_core.operations.jobs.explanation import explained_list
 from slotq_core.operations.jobs.group_standing import GroupStanding, standing_of
-from slotq_core.operations.jobs.sweep_members import standing_for
-from slotq_core.operations.listing.cursor import fitting
+from slotq_core.operations.jobs.listing import fitting
+from slotq_core.operations.jobs.sweeps import standing_for
 from slotq_core.operations.status import MOST_LOOKED_AT, Status, why
 from slotq_core.policy.order import position
 from slotq_core.ports.store import Store

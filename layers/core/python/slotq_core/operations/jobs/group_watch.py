@@ -21,7 +21,7 @@ from slotq_core.errors import NoSuchGroup, Unavailable
 from slotq_core.model.groups import Group, StoredGroup, end_of
 from slotq_core.model.jobs import GROUP_END, Job
 from slotq_core.names import is_legal
-from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.operations.jobs.sweeps import standing_for
 from slotq_core.ports.store import Store
 
 _TRIES = 20

@@ -1,23 +1,113 @@
-"""From what happens to jobs to messages, each made once.
+"""Who is told of what has happened: messages, each made once, on their way to their receivers.
 
 A change of a job comes from the table's stream, at least once. What comes with time (a job that
 waits for long, the end of a day) is looked for every minute.
+
+A message is in the outbox before it is sent and leaves it afterwards. So a sender that dies before
+the call, or after it, leaves a message that whoever comes next sends (again), with the same id.
+Messages are tried until their receivers have taken them, or for a day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from slotq_core.errors import NotDelivered
 from slotq_core.model.jobs import Job
 from slotq_core.model.notices import JobEvent, Notification
 from slotq_core.notices import composing
 from slotq_core.notices.happenings import happenings
 from slotq_core.notices.payloads import Message
-from slotq_core.operations.notices.delivering import LEASE, SLOWEST, Delivery, DeliveryResult
-from slotq_core.ports.notices import Outbox, Receivers
+from slotq_core.ports.notices import Outbox, Pending, Receivers
 from slotq_core.ports.store import Store
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
+
+LEASE = 120_000
+"""How long a message is its sender's alone (ms): longer than a handler lives."""
+
+SLOWEST = 15_000
+"""Time (ms) that one message may take, with the secret that it needs. With less left of the
+handler's time, messages stay for the next run."""
+
+_FIRST, _LONGEST = 60_000, 1_800_000
+"""The first and the longest pause (ms) before a message is sent again. Each is twice the one
+before."""
+
+GIVE_UP = 86_400_000
+"""How long (ms) a message is tried."""
+
+_AT_ONCE = 50
+
+
+@dataclass(kw_only=True, slots=True)
+class DeliveryResult:
+    """What became of messages."""
+
+    delivered: int = 0
+    left: list[str] = field(default_factory=list)
+    """Why messages were not delivered now; they are sent again. Names rules, no places."""
+    given_up: list[str] = field(default_factory=list)
+    """Why messages will never be."""
+
+
+class Delivery:
+    """Delivers messages in one run of a handler."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        receivers: Receivers,
+        clock: Clock,
+        rules: Mapping[str, Notification],
+    ) -> None:
+        """`rules`: the notifications by name, as configured now."""
+        self._outbox, self._receivers, self._clock = outbox, receivers, clock
+        self._rules = rules
+        self._down: set[str] = set()
+        """Rules whose receiver has failed in this run: each failure may take seconds."""
+
+    def send(self, pending: Pending, told: DeliveryResult) -> None:
+        """Send a message that is this sender's alone."""
+        rule, message = self._rules.get(pending.message.notification), pending.message
+        if rule is None or not composing.hears(rule, message):
+            self._outbox.done(pending)  # Those who now hear by that rule did not ask for it.
+            return
+        now = self._clock.now()
+        try:
+            if rule.name in self._down:
+                raise NotDelivered("its receiver has just failed")
+            self._receivers.send(message, rule.receiver, now=now)
+        except NotDelivered as error:
+            self._down.add(rule.name)
+            self._again(pending, now, f"{rule.name}: {error}", told)
+        else:
+            told.delivered += 1
+            self._outbox.done(pending)
+
+    def _again(self, pending: Pending, now: int, why: str, told: DeliveryResult) -> None:
+        if now - pending.since >= GIVE_UP:
+            told.given_up.append(why)
+            self._outbox.done(pending)
+            return
+        told.left.append(why)
+        pause = min(_LONGEST, _FIRST << min(pending.tries, 10))
+        self._outbox.move(pending, replace(pending, due=now + pause, tries=pending.tries + 1))
+
+    def run(self, told: DeliveryResult, *, until: int) -> None:
+        """Send what is due, as long as there is time (ms)."""
+        while self._clock.now() + SLOWEST < until:
+            found = self._outbox.due(self._clock.now(), limit=_AT_ONCE)
+            for pending in found:
+                if self._clock.now() + SLOWEST >= until:
+                    return
+                mine = replace(pending, due=self._clock.now() + LEASE)
+                if self._outbox.move(pending, mine):
+                    self.send(mine, told)
+            if len(found) < _AT_ONCE:
+                return
+
 
 LOOK_EVERY = 5
 """Minutes between two looks for jobs that wait for long: each reads the oldest waiting jobs."""

@@ -1,4 +1,9 @@
-"""The end of a sweep whose goal is reached: whatever still waits or runs is cancelled.
+"""Sweeps: their members as they now stand, and their end when the goal is reached.
+
+A retry of a member is a job under the member's next name (`resubmission`), in the same group, and
+stands in the place of what it repeats. So it counts in the sweep's `max_parallel`, and whoever
+knows the member finds it. Beyond the name of another member nobody could tell whose retry it is:
+such a retry is a job of its own.
 
 Every member of a sweep with a goal is `followed`, and so is its retry. So its end stays in the
 store as a task until a pass has taken it in here, and a later pass finishes what a dead handler has
@@ -7,20 +12,68 @@ left. A pass does this before it plans: no member starts after the goal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice, takewhile
 
 from slotq_core.errors import Conflict, NotUnderstood, Unavailable
-from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations.jobs.sweep_members import standing_for
+from slotq_core.model.groups import Group, StoredGroup
+from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.policy.lifecycle.apply import no_longer_needed
+from slotq_core.ports.jobs import Groups
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from slotq_core.ports.surroundings import Clock
+from slotq_core.privacy.identity import People
+from slotq_core.wire.resubmission import MOST_NAMES, next_names
 
 _TRIES = 20
 """How often a conditional change of one job is tried while others change the same job."""
+
+
+def standing_for(job: Job, group: Group, read: Callable[[str], Job | None]) -> Job:
+    """The job that stands for this member: its own, or its latest retry. `read` returns a job by
+    name. Only members of sweeps have retries."""
+    if group.max_parallel is None:
+        return job
+    for name in islice(_names_of_retries(job.name, group), MOST_NAMES):
+        if not ended_in_vain(job):
+            break
+        following = read(name)
+        if following is None:
+            break
+        if following.group == group.name:
+            job = following
+    return job
+
+
+def _names_of_retries(name: str, group: Group) -> Iterator[str]:
+    """The names that follow this one, up to another member's, or to one that had to be cut."""
+    stems = {name, name.rpartition("-r")[0]}
+
+    def is_clear(following: str) -> bool:
+        return following.rpartition("-r")[0] in stems and following not in group.members
+
+    return takewhile(is_clear, next_names(name))
+
+
+def ended_in_vain(job: Job) -> bool:
+    """Whether the job has ended without completing."""
+    return job.terminal and job.state is not JobState.COMPLETED
+
+
+def sweep_of_retry(
+    submission: Submission, job: Job, groups: Groups, *, by: str, people: People
+) -> StoredGroup | None:
+    """The sweep that the repetition of this job belongs to: that of the job, if the same person
+    submits both, in the same project, under a name that tells what it repeats."""
+    stored = groups.get(job.group) if job.group else None
+    if stored is None or stored.group.max_parallel is None:
+        return None
+    same_person = people.person(stored.submitter) == people.person(by)
+    same = same_person and submission.project == job.project
+    names = islice(_names_of_retries(job.name, stored.group), MOST_NAMES)
+    return stored if same and submission.name in names else None
 
 
 class SweepGoals:

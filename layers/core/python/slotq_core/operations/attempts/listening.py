@@ -1,8 +1,9 @@
-"""Read reports where they decide something: a stall, or the harm of an eviction.
+"""Reports of training scripts that decide something: a stall, or the harm of an eviction.
 
-Once a tick, in pools that ask for it (`stall_after`, `read_reports`) and of members of groups with
-a heartbeat, at most `MOST_READ` reports. What a report says is kept only where it changes a
-decision, so that scripts cost reads, not writes. It causes no pass: the tick's own pass finds it.
+They are read once a tick, in pools that ask for it (`stall_after`, `read_reports`) and of members
+of groups with a heartbeat, at most `MOST_READ` at a time. What a report says is kept only where it
+changes a decision, so that scripts cost reads, not writes. It causes no pass: the tick's own pass
+finds it.
 """
 
 from __future__ import annotations
